@@ -1,0 +1,222 @@
+"""Source archives (tar.gz): packing a folder the same way every time, and refusing what would harm whoever unpacks it."""
+
+import gzip
+import io
+import os
+import posixpath
+import tarfile
+import zlib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from terracrew.errors import Invalid, TooLarge
+
+MAX_BYTES = 1 << 30
+MAX_ENTRIES = 100_000
+MAX_RATIO = 200
+"""Unpacked over packed, from RATIO_FROM bytes on: text packs at 5 to 20, a bomb at 1,000."""
+RATIO_FROM = 32 << 20
+IGNORE_FILE = ".terracrewignore"
+
+_ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
+_MAX_HEADERS = 1 << 20  # between two files; a name that is longer is an attack on memory
+_MAX_LINKS = 40  # as many as a kernel follows
+_CHUNK = 1 << 18
+_BLOCK = 1 << 16
+
+
+class Contents(NamedTuple):
+    entries: int
+    size: int
+
+
+class Ignore:
+    """What does not belong to a source: `.terracrewignore`, one shell pattern a line.
+
+    A pattern with a slash in it counts from the folder's root, one without matches a name at any depth. `#` starts a comment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._names, self._paths = list(_ALWAYS_LEFT_OUT), list[str]()
+        file = folder / IGNORE_FILE
+        for line in file.read_text().splitlines() if file.is_file() else ():
+            pattern = line.strip().rstrip("/")
+            if pattern and not pattern.startswith("#"):
+                (self._paths if "/" in pattern else self._names).append(pattern.lstrip("/"))
+
+    def covers(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return any(fnmatchcase(name, one) for one in self._names) or any(fnmatchcase(path, one) for one in self._paths)
+
+
+def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every entry that belongs to the source, in one order on every machine, directories before what is in them."""
+    pending = [("", folder)]
+    while pending:
+        prefix, place = pending.pop()
+        with os.scandir(place) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        below: list[tuple[str, Path]] = []
+        for entry in entries:
+            path = prefix + entry.name
+            if ignore.covers(path):
+                continue
+            yield path, entry
+            if entry.is_dir(follow_symlinks=False):
+                below.append((path + "/", Path(entry.path)))
+        pending.extend(reversed(below))
+
+
+def pack(folder: Path) -> bytes:
+    """The folder as a tar.gz that depends on nothing but names, contents and the executable bit."""
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path, entry in walk(folder, Ignore(folder)):
+            info = tarfile.TarInfo(path)
+            info.mode = 0o644
+            if entry.is_symlink():
+                info.type, info.linkname = tarfile.SYMTYPE, os.readlink(entry.path)
+                tar.addfile(info)
+            elif entry.is_dir():
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+                tar.addfile(info)
+            elif entry.is_file():
+                with open(entry.path, "rb") as file:
+                    stat = os.fstat(file.fileno())
+                    info.size, info.mode = stat.st_size, 0o755 if stat.st_mode & 0o100 else 0o644
+                    tar.addfile(info, file)
+    data = buffer.getvalue()
+    inspect(io.BytesIO(data))
+    return data
+
+
+def inspect(file: IO[bytes]) -> Contents:
+    """Read an archive to its end without unpacking it; whatever `extract` would refuse is refused here."""
+    return _read(file, None)
+
+
+def extract(file: IO[bytes], target: Path) -> Contents:
+    """Unpack into an empty directory of ours. Links come last, so nothing is ever written through one."""
+    return _read(file, target)
+
+
+def _read(file: IO[bytes], target: Path | None) -> Contents:
+    gauge, links, kinds, size = _Gauge(file), dict[str, str](), dict[str, bool](), 0
+    try:
+        with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK) as tar:
+            while (info := tar.next()) is not None:
+                if len(kinds) >= MAX_ENTRIES:
+                    raise TooLarge(f"the archive has more than {MAX_ENTRIES:,} entries")
+                path = _checked(info, kinds, links)
+                if not path:
+                    continue
+                kinds[path] = info.isdir()
+                if info.issym():
+                    links[path] = info.linkname
+                elif info.isdir():
+                    if target:
+                        (target / path).mkdir(parents=True, exist_ok=True)
+                else:
+                    size += info.size
+                    gauge.allow(info.size)
+                    _unpack(tar, info, target / path if target else None)
+                gauge.allow(0)
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError) as error:
+        raise Invalid(f"this is not a whole tar.gz archive: {error}") from error
+    for path in links:
+        _follow(path, links)
+    if target:
+        for path, to in links.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).symlink_to(to)
+    return Contents(len(kinds), size)
+
+
+def _checked(info: tarfile.TarInfo, kinds: dict[str, bool], links: dict[str, str]) -> str:
+    """The entry's path in one form, or what is wrong with it. The archive's own root is ''."""
+    name = info.name
+    if not (info.isreg() or info.isdir() or info.issym()) or info.issparse():
+        raise Invalid(f"the archive has {name!r}, which is neither a plain file, a directory nor a symbolic link")
+    if name.startswith("/") or "\0" in name or "\\" in name or ".." in name.split("/"):
+        raise Invalid(f"the archive has {name!r}, a path that leaves the folder it is unpacked into")
+    path = posixpath.normpath(name)
+    if path == ".":
+        return ""
+    if path in links or (path in kinds and not (kinds[path] and info.isdir())):
+        raise Invalid(f"the archive has {path!r} twice")
+    parent = posixpath.dirname(path)
+    while parent:
+        if kinds.setdefault(parent, True) is False:
+            raise Invalid(f"the archive has {path!r} below {parent!r}, which is not a directory")
+        parent = posixpath.dirname(parent)
+    return path
+
+
+def _follow(path: str, links: dict[str, str]) -> None:
+    """Walk a link as a kernel would, step by step, and refuse it if it ever leaves the root or has no end."""
+    rest, place, followed = path.split("/")[::-1], list[str](), 0
+    while rest:
+        part = rest.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not place:
+                raise Invalid(f"the archive has the link {path!r}, which leads out of the folder it is unpacked into")
+            place.pop()
+            continue
+        place.append(part)
+        to = links.get("/".join(place))
+        if to is None:
+            continue
+        followed += 1
+        if to.startswith("/") or "\0" in to or not to:
+            raise Invalid(f"the archive has the link {path!r} to {to!r}, outside the folder it is unpacked into")
+        if followed > _MAX_LINKS:
+            raise Invalid(f"the archive has the link {path!r}, which leads in a circle")
+        place.pop()
+        rest.extend(to.split("/")[::-1])
+
+
+def _unpack(tar: tarfile.TarFile, info: tarfile.TarInfo, to: Path | None) -> None:
+    source = tar.extractfile(info)
+    assert source is not None
+    if to is None:
+        while source.read(_CHUNK):
+            pass
+        return
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with open(to, "xb", opener=lambda name, flags: os.open(name, flags, 0o755 if info.mode & 0o100 else 0o644)) as out:
+        while chunk := source.read(_CHUNK):
+            out.write(chunk)
+
+
+class _Gauge(io.RawIOBase):
+    """The unpacked stream, measured as it is read: bombs and endless headers end here and not in memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._stream = gzip.GzipFile(fileobj=file, mode="rb")
+        self._total, self._limit = 0, _MAX_HEADERS
+
+    def allow(self, content: int) -> None:
+        """Let as much through as the next file's content and the headers around it may take."""
+        self._limit = self._total + content + _MAX_HEADERS
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._total += len(data)
+        if self._total > MAX_BYTES:
+            raise TooLarge(f"the archive holds more than {MAX_BYTES >> 20:,} MiB")
+        if self._total > self._limit:
+            raise TooLarge("the archive has an entry with an endless header")
+        if self._total > RATIO_FROM and self._total > MAX_RATIO * max(self._file.tell(), 1):
+            raise TooLarge(f"the archive unpacks to more than {MAX_RATIO} times its size: it looks like a bomb")
+        return data
+
+    def readable(self) -> bool:
+        return True

@@ -1,0 +1,96 @@
+"""`terracrew config`: which server this command line talks to."""
+
+import sys
+
+import click
+import msgspec
+
+from terracrew.cli import profiles, show
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
+
+
+@click.group()
+def config() -> None:
+    """Which server this command line talks to.
+
+    Flags go before TERRACREW_URL and TERRACREW_TOKEN, those before the profile, and that before a server that you
+    started on this machine.
+    """
+
+
+@config.command("show")
+@show.json_option
+@pass_target
+def show_config(target: Target, as_json: bool) -> None:
+    """Show the address and the token in use, and where each comes from. The token itself stays unseen."""
+    found, stored = target.resolve(), profiles.load()
+    token = f"{found.token[:8]}…" if found.token else ""
+    if as_json:
+        return show.as_json(
+            {
+                "url": found.url,
+                "url_from": found.url_from,
+                "token": token,
+                "token_from": found.token_from,
+                "profile": stored.current,
+                "profiles": {name: {"url": each.url} for name, each in stored.profiles.items()},
+                "path": str(profiles.path()),
+            }
+        )
+    return show.facts(
+        [
+            ("url", f"{found.url}  ({found.url_from})"),
+            ("token", f"{token}  ({found.token_from})" if token else "none"),
+            ("profile", stored.current),
+            ("profiles", list(stored.profiles)),
+            ("file", profiles.path()),
+        ]
+    )
+
+
+@config.command("set")
+@click.argument("key", type=click.Choice(["url", "token", "profile"]))
+@click.argument("value", required=False)
+@show.json_option
+@pass_target
+def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
+    """Store url or token in the profile, or choose the profile. A token is read from standard input or asked for."""
+    stored = profiles.load()
+    if key == "token":
+        if value:
+            raise Invalid(
+                "a token on a command line is seen by everybody on this machine", hint="leave it out, and paste it"
+            )
+        value = read_token()
+    if not value:
+        raise Invalid(f"what should {key} be? `terracrew config set {key} VALUE`")
+    if key == "profile":
+        changed = stored.with_current(value)
+    else:
+        name = target.profile or stored.current
+        profile = stored.profiles.get(name, profiles.Profile(name))
+        if key == "url":
+            from terracrew.client.address import checked
+
+            value = checked(value)
+        changed = stored.with_profile(msgspec.structs.replace(profile, **{key: value}))
+    profiles.save(changed)
+    if as_json:
+        return show.as_json({"path": str(profiles.path()), "key": key})
+    return click.echo(f"stored {key} in {profiles.path()}")
+
+
+@config.command("path")
+@show.json_option
+def path(as_json: bool) -> None:
+    """Print where the file is."""
+    return show.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
+
+
+def read_token() -> str:
+    """A token from standard input, or from a person, unseen."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().strip()
+    entered: str = click.prompt("Token", hide_input=True, err=True)
+    return entered.strip()

@@ -1,0 +1,130 @@
+"""`terracrew engine`: which engines this machine has, and how it gets one."""
+
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from terracrew.executor.engines.progress import Progress
+
+_PLAIN_EVERY = 5.0  # seconds between lines where nobody looks at a moving bar
+
+
+@click.group()
+def engine() -> None:
+    """Find and install OpenTofu, Terraform and Pulumi."""
+
+
+_paths = click.option(
+    "--path", "paths", multiple=True, metavar="DIR", help="Look here before PATH; may be given more than once."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@engine.command("list")
+@_paths
+@_json
+def list_engines(paths: Sequence[str], as_json: bool) -> None:
+    """Show the engines of this machine; of each, the first is the one that jobs use."""
+    from terracrew.executor.engines import discovery, specs
+
+    found = discovery.find_all(paths)
+    if as_json:
+        return _print_json(found)
+    rows = [("ENGINE", "VERSION", "PATH")]
+    for spec in specs.ENGINES.values():
+        mine = [(one.name, one.version, one.path) for one in found if one.name == spec.name]
+        rows += mine or [(spec.name, "—", f"not installed; terracrew engine install {spec.name}")]
+    # Not a Rich table: that would cut off the path, the one thing worth copying.
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, version, path in rows:
+        click.secho(f"{name:{wide[0]}}  {version:{wide[1]}}  {path}", dim=version in ("VERSION", "—"))
+    return None
+
+
+@engine.command("install")
+@click.argument("name")
+@click.option("--version", metavar="V", help="The version to install; by default the one Terracrew is tested with.")
+@click.option("--force-build", is_flag=True, help="Build it from its Go module, even if there is one.")
+@_paths
+@_json
+def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str], as_json: bool) -> None:
+    """Install the engine NAME (tofu, terraform, pulumi) unless it is here.
+
+    A released binary is verified by its checksum; where no release can be reached, the engine is built from source.
+    """
+    from terracrew.executor.engines import install
+
+    with showing_progress() as report:
+        found = install.install(name, version, report=report, force_build=force_build, extra_paths=paths)
+    if as_json:
+        _print_json(found)
+
+
+@contextmanager
+def showing_progress() -> Generator[Callable[["Progress"], None]]:
+    """Show an installation on standard error: a bar on a terminal, now and then a line elsewhere."""
+    if not sys.stderr.isatty():
+        yield _plain()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.fields[stage]}"),
+        BarColumn(bar_width=28),
+        TextColumn("{task.fields[amount]}", style="cyan"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", style="dim", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task, stage = None, ""
+
+        def report(now: "Progress") -> None:
+            nonlocal task, stage
+            if task is not None and now.stage != stage:
+                bars.update(task, total=1, completed=1, description="")
+                task, stage = None, ""
+            if now.stage in ("note", "ready"):
+                bars.console.print(now.text, highlight=False, markup=False)
+                return
+            if task is None:
+                task, stage = bars.add_task("", total=None, stage=_STAGES[now.stage], amount=""), now.stage
+            bars.update(task, total=now.total or None, completed=now.done, description=now.text, amount=_amount(now))
+
+        yield report
+
+
+_STAGES = {"wait": "Waiting", "download": "Downloading", "go": "Getting Go", "modules": "Fetching", "build": "Building"}
+
+
+def _plain() -> Callable[["Progress"], None]:
+    said, stage = 0.0, ""
+
+    def report(now: "Progress") -> None:
+        nonlocal said, stage
+        clock = time.monotonic()
+        if now.stage in ("note", "ready") or now.stage != stage or clock - said >= _PLAIN_EVERY:
+            said, stage = clock, now.stage
+            click.echo(": ".join(part for part in (_amount(now), now.text) if part), err=True)
+
+    return report
+
+
+def _amount(now: "Progress") -> str:
+    if now.stage == "download":
+        return f"{now.done / 1e6:.1f}{f' of {now.total / 1e6:.1f}' if now.total else ''} MB"
+    if now.stage == "build":
+        return f"{now.done} of {now.total} packages"
+    return f"{now.done} modules" if now.stage == "modules" and now.done else ""
+
+
+def _print_json(value: object) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -1,0 +1,148 @@
+"""Follows a job: its log as the engine printed it, its end as an exit code."""
+
+import io
+import re
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import msgspec
+
+from terracrew.cli import show
+from terracrew.errors import TerracrewError
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BYTE_ESCAPES = re.compile(_ESCAPES.pattern.encode())
+
+
+class TimedOut(TerracrewError):
+    code, exit_code = "timed_out", 13
+
+
+@contextmanager
+def deadline(seconds: float | None, what: str) -> Generator[None]:
+    """Break off whatever is waited for inside; by a signal, since the wait is in the middle of a read."""
+    if not seconds:
+        yield
+        return
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise TimedOut(f"{what} has not ended within {seconds:g} s; it goes on")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def write_log(colour: bool | None) -> Callable[[str], None]:
+    """Print log text exactly; its colours stay where somebody sees them, or where they are asked for."""
+    keep = sys.stdout.isatty() if colour is None else colour
+    out = sys.stdout
+
+    def write(text: str) -> None:
+        out.write(text if keep else _ESCAPES.sub("", text))
+        out.flush()
+
+    return write
+
+
+@contextmanager
+def text_output(colour: bool | None) -> Generator[BinaryIO]:
+    """Where bytes of a log may be written as they arrive, however the pieces cut its lines and characters."""
+    if sys.stdout.isatty() if colour is None else colour:
+        yield sys.stdout.buffer
+        return
+    plain = _Plain(sys.stdout.buffer)
+    yield plain
+    plain.finish()
+
+
+class _Plain(io.BytesIO):
+    """Takes the colours out, line by line, since a piece may end in the middle of an escape sequence."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._out, self._rest = out, b""
+
+    def write(self, piece: Any) -> int:
+        whole, feed, self._rest = (self._rest + piece).rpartition(b"\n")
+        self._out.write(_BYTE_ESCAPES.sub(b"", whole + feed))
+        return len(piece)
+
+    def finish(self) -> None:
+        self._out.write(_BYTE_ESCAPES.sub(b"", self._rest))
+        self._out.flush()
+
+
+def follow(
+    api: "Api", job_id: str, *, write: Callable[[str], None], attempt: int | None = None, news: bool = True
+) -> dict[str, Any]:
+    """Write the job's log from its beginning as it grows, and return the job when it has ended."""
+    from terracrew.client.http import segment
+
+    place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
+    said, last_attempt = "", ""
+    for event in api.events(place):
+        match event.name:
+            case "log":
+                number = event.id.partition(".")[0]
+                if news and last_attempt and number != last_attempt:
+                    show.note(f"attempt {number}")
+                last_attempt = number
+                write(msgspec.json.decode(event.data)["text"])
+            case "job":
+                words = describe(flat(msgspec.json.decode(event.data)))
+                if news and words != said:
+                    show.note(words)
+                said = words
+            case "end":
+                break
+            case _:
+                pass
+    return flat(api.get(f"/jobs/{segment(job_id)}"))
+
+
+def wait(api: "Api", job_id: str) -> dict[str, Any]:
+    """Return the job when it has ended. Subscribes first and reads then, so that no end is missed."""
+    from terracrew.client.http import segment
+
+    for event in api.events("/events"):
+        if event.name == "open" or (event.name == "jobs" and event.data == job_id):
+            job = flat(api.get(f"/jobs/{segment(job_id)}"))
+            if job["status"] in EXIT_CODES:
+                return job
+    raise AssertionError("a stream of events has no end")
+
+
+def flat(view: dict[str, Any]) -> dict[str, Any]:
+    """A job with what surrounds it, as one object: the API keeps the two apart."""
+    return {**view.get("job", {}), **{name: value for name, value in view.items() if name != "job"}}
+
+
+def describe(job: dict[str, Any]) -> str:
+    """The job's status in a line, with why it waits or how it ended."""
+    reason: dict[str, Any] = job.get("reason") or {}
+    words = reason.get("text") or job.get("message") or ""
+    return f"job {job['number']} {job['status']}" + (f": {words}" if words else "")
+
+
+def ended(job: dict[str, Any], *, as_json: bool) -> int:
+    """Tell how a job ended; the exit code says it, too."""
+    if as_json:
+        show.as_json(job)
+    else:
+        colour = "green" if job["status"] == "SUCCEEDED" else "red"
+        click.echo(click.style(describe(job), fg=colour), err=True)
+    return EXIT_CODES[job["status"]]

@@ -1,0 +1,53 @@
+"""`terracrew group`: the tree that modules and runners live in."""
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli.target import Target, pass_target
+
+
+@click.group()
+def group() -> None:
+    """Groups: the tree that modules and runners live in."""
+
+
+@group.command("list")
+@click.argument("parent", default="")
+@show.json_option
+@pass_target
+def list_groups(target: Target, parent: str, as_json: bool) -> None:
+    """List the groups of the organization, or those below PARENT."""
+    items = list(target.api().list("/groups", parent=parent or None))
+    if as_json:
+        return show.as_json(items)
+    rows = [(item["path"], item["description"], show.age(item["created_at"])) for item in items if item["path"]]
+    return show.table(("PATH", "DESCRIPTION", "AGE"), rows, empty="no groups yet: `terracrew group create NAME`")
+
+
+@group.command("create")
+@click.argument("path")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
+@show.json_option
+@pass_target
+def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
+    """Create the group PATH (`a/b/c`)."""
+    query = "?parents=true" if parents else ""
+    made = target.api().post(f"/groups{query}", {"path": path, "description": description})
+    if as_json:
+        return show.as_json(made)
+    return click.echo(f"created group {made['path']}")
+
+
+@group.command("delete")
+@click.argument("path")
+@show.json_option
+@pass_target
+def delete(target: Target, path: str, as_json: bool) -> None:
+    """Delete the group PATH, which must be empty."""
+    from terracrew.client.http import segment
+
+    target.api().delete(f"/groups/{segment(path)}")
+    if as_json:
+        return show.as_json({"deleted": path})
+    return click.echo(f"deleted group {path}")

@@ -1,0 +1,251 @@
+"""`terracrew job`: run jobs, follow their logs, cancel them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from terracrew.cli import follow, show
+from terracrew.cli import source as sources
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
+
+STATUSES = ["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL", *follow.EXIT_CODES]
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer (exit code 13)."
+)
+_color = click.option("--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only.")
+
+
+@click.group()
+def job() -> None:
+    """Run jobs, follow their logs, cancel them.
+
+    Whatever waits for a job ends with 0 if it SUCCEEDED, 10 if it FAILED, 11 if it was CANCELED, 12 if DECLINED, and 13
+    if --timeout came first.
+    """
+
+
+@job.command("run")
+@click.argument("module")
+@click.option("--plan", "kind", flag_value="PLAN", help="Only show what would change (the default).")
+@click.option("--apply", "kind", flag_value="APPLY", help="Plan and apply.")
+@click.option("--destroy", "kind", flag_value="DESTROY", help="Destroy everything that the module made.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
+@click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
+@click.option("--priority", type=int, help="Before jobs of a lower one.")
+@click.option("--idempotency-key", metavar="KEY", help="The same key gets the same job, however often this is called.")
+@sources.source_options
+@_timeout
+@_color
+@show.json_option
+@pass_target
+def run(
+    target: Target,
+    module: str,
+    kind: str | None,
+    following: bool,
+    waiting: bool,
+    priority: int | None,
+    idempotency_key: str | None,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+) -> int:
+    """Queue a job of MODULE. With --from it runs that folder, once, and leaves the module as it is."""
+    from uuid import uuid4
+
+    from terracrew.client.http import segment
+
+    api = target.api()
+    body: dict[str, Any] = {"type": kind or "PLAN"}
+    if priority is not None:
+        body["priority"] = priority
+    if found := sources.source(api, folder, local_path, subdirectory):
+        body["source"] = found
+    # With a key of our own, a request whose answer was lost can be repeated and still makes one job.
+    headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
+    made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
+    if not following and not waiting:
+        if as_json:
+            show.as_json(made)
+        else:
+            click.echo(made["id"])
+            show.note(f"job {made['number']} is {made['status']}; terracrew job logs -f {made['id']}")
+        return 0
+    return _until_end(target, made["id"], following and not as_json, timeout, color, as_json)
+
+
+@job.command("list")
+@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only those.")
+@click.option("--module", metavar="PATH", help="Only those of this module.")
+@click.option("--active", is_flag=True, help="Only those that have not ended.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many, newest first.")
+@show.json_option
+@pass_target
+def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
+    """List jobs, newest first."""
+    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit)
+    items = [follow.flat(item) for item in page["items"]]
+    if as_json:
+        return show.as_json(items)
+    rows = [
+        (
+            f"#{i['number']}",
+            i["type"],
+            i["status"],
+            i["module_path"],
+            i.get("runner_path"),
+            show.age(i["created_at"]),
+            show.duration(i.get("started_at"), i.get("finished_at")),
+            i["id"],
+        )
+        for i in items
+    ]
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "AGE", "TOOK", "ID")
+    return show.table(columns, rows, empty="no jobs: `terracrew job run MODULE`")
+
+
+@job.command("show")
+@click.argument("job_id", metavar="JOB")
+@show.json_option
+@pass_target
+def show_job(target: Target, job_id: str, as_json: bool) -> None:
+    """Show the job JOB: why it waits, its steps and attempts, its plan."""
+    from terracrew.client.http import segment
+
+    found = follow.flat(target.api().get(f"/jobs/{segment(job_id)}"))
+    if as_json:
+        return show.as_json(found)
+    plan: dict[str, Any] = found.get("plan") or {}
+    reason: dict[str, Any] = found.get("reason") or {}
+    attempts: list[Any] = found.get("attempts") or []
+    show.facts(
+        [
+            ("job", f"#{found['number']}  {found['id']}"),
+            ("module", found["module_path"]),
+            ("type", found["type"]),
+            ("status", found["status"]),
+            ("waits", reason.get("text")),
+            ("message", found.get("message")),
+            ("runner", found.get("runner_path")),
+            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
+            ("plan", plan and f"{plan['add']} to add, {plan['change']} to change, {plan['destroy']} to destroy"),
+            ("created", found["created_at"]),
+            ("took", show.duration(found.get("started_at"), found.get("finished_at"))),
+        ]
+    )
+    if steps := found.get("steps"):
+        click.echo()
+        rows = [(s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at"))) for s in steps]
+        show.table(("STEP", "STATUS", "TOOK"), rows, empty="")
+    if len(attempts) > 1:
+        click.echo()
+        rows = [(a["number"], a.get("outcome") or "running", a.get("reason")) for a in attempts]
+        show.table(("ATTEMPT", "OUTCOME", "REASON"), rows, empty="")
+    return None
+
+
+@job.command("logs")
+@click.argument("job_id", metavar="JOB")
+@click.option("--follow", "-f", "following", is_flag=True, help="Go on until the job ends; exit as it did.")
+@click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt; else of the last one."
+)
+@_timeout
+@_color
+@show.json_option
+@pass_target
+def logs(
+    target: Target,
+    job_id: str,
+    following: bool,
+    attempt: int | None,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+) -> int:
+    """Print the log of the job JOB. With --json: one event a line."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if following:
+        if as_json:
+            raise Invalid("--json and --follow do not go together: follow it as text")
+        with follow.deadline(timeout, f"job {job_id}"):
+            found = follow.follow(api, job_id, write=follow.write_log(color), attempt=attempt)
+        return follow.ended(found, as_json=False)
+    place = f"/jobs/{segment(job_id)}/log"
+    if as_json:
+        api.download(place, sys.stdout.buffer, attempt=attempt, format="events")
+    else:
+        with follow.text_output(color) as output:
+            api.download(place, output, attempt=attempt)
+    return 0
+
+
+@job.command("wait")
+@click.argument("job_id", metavar="JOB")
+@_timeout
+@show.json_option
+@pass_target
+def wait(target: Target, job_id: str, timeout: float | None, as_json: bool) -> int:
+    """Wait until the job JOB ends; exit as it did."""
+    return _until_end(target, job_id, False, timeout, None, as_json)
+
+
+@job.command("cancel")
+@click.argument("job_id", metavar="JOB")
+@click.option(
+    "--mode",
+    type=click.Choice(["after_step", "interrupt", "kill"]),
+    default="interrupt",
+    show_default=True,
+    help="After the current step; by an interrupt, as Ctrl-C does; or at once, whatever it leaves behind.",
+)
+@show.json_option
+@pass_target
+def cancel(target: Target, job_id: str, mode: str, as_json: bool) -> None:
+    """Ask the job JOB to end."""
+    from terracrew.client.http import segment
+
+    found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
+    if as_json:
+        return show.as_json(found)
+    return click.echo(follow.describe(found) if found["status"] in follow.EXIT_CODES else f"asked {job_id} to end")
+
+
+@job.command("rerun")
+@click.argument("job_id", metavar="JOB")
+@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
+@show.json_option
+@pass_target
+def rerun(target: Target, job_id: str, following: bool, as_json: bool) -> int:
+    """Queue a new job like the job JOB."""
+    from terracrew.client.http import segment
+
+    made = target.api().post(f"/jobs/{segment(job_id)}/rerun")
+    if following:
+        return _until_end(target, made["id"], not as_json, None, None, as_json)
+    if as_json:
+        show.as_json(made)
+    else:
+        click.echo(made["id"])
+    return 0
+
+
+def _until_end(
+    target: Target, job_id: str, with_log: bool, timeout: float | None, color: bool | None, as_json: bool
+) -> int:
+    api = target.api()
+    try:
+        with follow.deadline(timeout, f"job {job_id}"):
+            found = follow.follow(api, job_id, write=follow.write_log(color)) if with_log else follow.wait(api, job_id)
+    except KeyboardInterrupt:
+        show.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
+        raise
+    return follow.ended(found, as_json=as_json)

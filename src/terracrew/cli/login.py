@@ -1,0 +1,39 @@
+"""`terracrew login`: stores the address of a server and a token for it."""
+
+import sys
+
+import click
+import msgspec
+
+from terracrew.cli import profiles, show
+from terracrew.cli.config import read_token
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
+
+
+@click.command()
+@click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
+@show.json_option
+@pass_target
+def login(target: Target, token_stdin: bool, as_json: bool) -> None:
+    """Store the address of a server and a token for it.
+
+    Make the token in the dashboard or by `terracrew token create` where you are logged in. It is checked before it is
+    stored, in a file that only you can read.
+    """
+    from terracrew.client.http import Api
+
+    url = target.resolve().url
+    if not token_stdin:
+        show.note(f"paste a token for {url}")
+    token = sys.stdin.readline().strip() if token_stdin else read_token()
+    if not token:
+        raise Invalid("there was no token to read")
+    me = Api(url, token).get("/me")
+    stored = profiles.load()
+    name = target.profile or stored.current
+    profile = stored.profiles.get(name, profiles.Profile(name))
+    profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
+    if as_json:
+        return show.as_json({"url": url, "profile": name, "name": me["name"]})
+    return click.echo(f"logged in to {url} as {me['name']}")

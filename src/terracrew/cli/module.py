@@ -1,0 +1,229 @@
+"""`terracrew module`: what is run, from which source and with which inputs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli import source as sources
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid, NotFound
+
+
+@click.group()
+def module() -> None:
+    """Modules: a source, an engine and its inputs."""
+
+
+@module.command("list")
+@click.argument("group", default="")
+@show.json_option
+@pass_target
+def list_modules(target: Target, group: str, as_json: bool) -> None:
+    """List the modules of the organization, or those below GROUP."""
+    items = list(target.api().list("/modules", group=group or None, recursive=True))
+    if as_json:
+        return show.as_json(items)
+    rows = [(item["path"], item["engine"], _source(item["source"]), show.age(item["created_at"])) for item in items]
+    return show.table(("PATH", "ENGINE", "SOURCE", "AGE"), rows, empty="no modules yet: `terracrew module create`")
+
+
+@module.command("create")
+@click.argument("path")
+@sources.source_options
+@sources.input_options
+@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
+@click.option("--own-backend", is_flag=True, help="Keep the state where the source says, not in Terracrew.")
+@click.option("--runner", metavar="PATH", help="Run on this runner only.")
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
+@show.json_option
+@pass_target
+def create(
+    target: Target,
+    path: str,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
+    engine: str,
+    own_backend: bool,
+    runner: str | None,
+    instance: str | None,
+    description: str,
+    parents: bool,
+    as_json: bool,
+) -> None:
+    """Create the module PATH, say `platform/network/vpc`, from a folder."""
+    api = target.api()
+    body: dict[str, Any] = {
+        "path": path,
+        "engine": engine,
+        "inputs": sources.inputs(variables),
+        "environment": sources.environment(environment),
+        "backend": "own" if own_backend else "terracrew",
+        "description": description,
+    }
+    if runner:
+        body["runner"] = runner
+    if instance:
+        body["runner_instance_name"] = instance
+    group = path.rpartition("/")[0]
+    if parents and group:
+        _ensure_group(target, group)
+    body["source"] = sources.source(api, folder, local_path, subdirectory)
+    if body["source"] is None:
+        raise Invalid("a module needs a source", hint="--from ./folder uploads one, --path names one on the runner")
+    made = api.post("/modules", body)
+    if as_json:
+        return show.as_json(made)
+    click.echo(f"created module {made['path']}")
+    return show.note(f"run it: terracrew job run {made['path']} --follow")
+
+
+@module.command("update")
+@click.argument("path")
+@sources.source_options
+@sources.input_options
+@click.option("--description", help="What it is for.")
+@show.json_option
+@pass_target
+def update(
+    target: Target,
+    path: str,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
+    description: str | None,
+    as_json: bool,
+) -> None:
+    """Change the module PATH. What is not given stays; an input replaces the one of its name."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    before = api.get(f"/modules/{segment(path)}")
+    changes: dict[str, Any] = {}
+    if found := sources.source(api, folder, local_path, subdirectory):
+        changes["source"] = found
+    if variables:
+        changes["inputs"] = before["inputs"] | sources.inputs(variables)
+    if environment:
+        changes["environment"] = before["environment"] | sources.environment(environment)
+    if description is not None:
+        changes["description"] = description
+    if not changes:
+        raise Invalid("nothing was given that would change the module: see `terracrew module update --help`")
+    made = api.patch(f"/modules/{segment(path)}", changes)
+    if as_json:
+        return show.as_json(made)
+    return click.echo(f"updated module {made['path']}: {', '.join(changes)}")
+
+
+@module.command("show")
+@click.argument("path")
+@show.json_option
+@pass_target
+def show_module(target: Target, path: str, as_json: bool) -> None:
+    """Show the module PATH."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/modules/{segment(path)}")
+    if as_json:
+        return show.as_json(found)
+    return show.facts(
+        [
+            ("path", found["path"]),
+            ("id", found["id"]),
+            ("description", found["description"]),
+            ("engine", found["engine"]),
+            ("source", _source(found["source"])),
+            ("inputs", found["inputs"]),
+            ("environment", sorted(found["environment"])),
+            ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
+            ("created", found["created_at"]),
+        ]
+    )
+
+
+@module.command("delete")
+@click.argument("path")
+@click.option("--force", is_flag=True, help="With its jobs, logs and states.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
+    """Delete the module PATH. What it made in the world stays: run a destroy job first."""
+    from terracrew.client.http import segment
+
+    if not yes:
+        click.confirm(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", abort=True, err=True)
+    target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
+    if as_json:
+        return show.as_json({"deleted": path})
+    return click.echo(f"deleted module {path}")
+
+
+@module.command("state")
+@click.argument("path")
+@click.option("--versions", is_flag=True, help="List the versions instead.")
+@click.option("--version-id", metavar="ID", help="This one instead of the current one.")
+@show.json_option
+@pass_target
+def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
+    """Print the current state of the module PATH as its engine wrote it."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if not versions:
+        place = f"/states/{segment(version_id)}" if version_id else f"/modules/{segment(path)}/state"
+        return api.download(place, sys.stdout.buffer)
+    items = list(api.list(f"/modules/{segment(path)}/states"))
+    if as_json:
+        return show.as_json(items)
+    rows = [(i["id"], i["version"], i["status"], i["serial"], i["size"], show.age(i["created_at"])) for i in items]
+    return show.table(("ID", "VERSION", "STATUS", "SERIAL", "BYTES", "AGE"), rows, empty=f"{path} has no state yet")
+
+
+@module.command("outputs")
+@click.argument("path")
+@click.argument("name", required=False)
+@show.json_option
+@pass_target
+def outputs(target: Target, path: str, name: str | None, as_json: bool) -> None:
+    """Print the outputs of the module PATH, or the one called NAME."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/modules/{segment(path)}/outputs")
+    values: dict[str, Any] = found["outputs"]
+    if name:
+        if name not in values:
+            raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
+        value = values[name].get("value")
+        return show.as_json(value) if as_json else click.echo(value if isinstance(value, str) else show.text(value))
+    if as_json:
+        return show.as_json(found)
+    rows = [(key, "(sensitive)" if each.get("sensitive") else show.text(each["value"])) for key, each in values.items()]
+    return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
+
+
+def _ensure_group(target: Target, path: str) -> None:
+    from terracrew.client.http import segment
+
+    api = target.api()
+    try:
+        api.get(f"/groups/{segment(path)}")
+    except NotFound:
+        api.post("/groups?parents=true", {"path": path})
+
+
+def _source(source: dict[str, Any]) -> str:
+    below = f"//{source['subdirectory']}" if source.get("subdirectory") else ""
+    if source["kind"] == "local":
+        return f"{source['path']}{below}"
+    return f"archive {source.get('sha256', '')[:12] or source['archive_id']}{below}"

@@ -1,0 +1,169 @@
+"""`terracrew runner`: start, register and look after runners."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli.lazy import LazyGroup
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
+
+
+@click.group(cls=LazyGroup, lazy={"start": ("terracrew.cli.runner_start:start", "Start a runner on this machine.")})
+def runner() -> None:
+    """Start, register and look after runners. A runner is named by its path (`group/name`) or id."""
+
+
+@runner.command("list")
+@click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
+@click.option("--group", metavar="PATH", help="Only those of this group.")
+@show.json_option
+@pass_target
+def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
+    """List the runners."""
+    items = list(target.api().list("/runners", status=status, group=group))
+    if as_json:
+        return show.as_json(items)
+    rows = [
+        (
+            i["path"],
+            i["type"],
+            i["status"],
+            i.get("version"),
+            f"{i['jobs']}/{i['max_jobs']}",
+            show.age(i["created_at"]),
+        )
+        for i in items
+    ]
+    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "AGE")
+    return show.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
+
+
+@runner.command("show")
+@click.argument("path")
+@show.json_option
+@pass_target
+def show_runner(target: Target, path: str, as_json: bool) -> None:
+    """Show the runner PATH, its instances and its assignments."""
+    api = target.api()
+    found = api.get(_place(path))
+    assignments = api.get(f"{_place(path)}/assignments")["items"]
+    if as_json:
+        return show.as_json({**found, "assignments": assignments})
+    show.facts(
+        [
+            ("path", found["path"]),
+            ("id", found["id"]),
+            ("type", found["type"]),
+            ("status", found["status"]),
+            ("disabled", found["is_disabled"] or None),
+            ("max_jobs", found["max_jobs"]),
+            ("tags", found["tags"]),
+            ("assigned to", [each["path"] or "(everything)" for each in assignments]),
+            ("created", found["created_at"]),
+        ]
+    )
+    if instances := found.get("instances"):
+        click.echo()
+        rows = [
+            (i["name"], i.get("status"), i.get("version"), i.get("capacity"), show.age(i.get("heard_at")))
+            for i in instances
+        ]
+        show.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
+    return None
+
+
+@runner.command("register")
+@click.argument("name")
+@click.option("--group", default="", metavar="PATH", help="The group it belongs to; by default the whole organization.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
+@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
+@click.option("--replace", is_flag=True, help="Give a runner that exists a new token; the old one ends at once.")
+@show.json_option
+@pass_target
+def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
+    """Register a runner called NAME and print what it needs to start. Its token is shown only now."""
+    made = target.api().post(
+        "/runners/register", {"name": name} | {key: value for key, value in given.items() if value}
+    )
+    if as_json:
+        return show.as_json(made)
+    show.note(f"registered {made['path']}. On the runner's machine; the token is shown only now:")
+    for key, value in made["environment"].items():
+        click.echo(f"export {key}={_quoted(value)}")
+    return click.echo(made["command"])
+
+
+@runner.command("drain")
+@click.argument("path")
+@show.json_option
+@pass_target
+def drain(target: Target, path: str, as_json: bool) -> None:
+    """Let the runner PATH finish what it has and give it nothing new."""
+    _drain(target, path, True, as_json)
+
+
+@runner.command("undrain")
+@click.argument("path")
+@show.json_option
+@pass_target
+def undrain(target: Target, path: str, as_json: bool) -> None:
+    """Give the runner PATH jobs again."""
+    _drain(target, path, False, as_json)
+
+
+@runner.command("remove")
+@click.argument("path")
+@click.option("--force", is_flag=True, help="Although it was not drained.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
+    """Remove the runner PATH, which should be drained first."""
+    if not yes:
+        click.confirm(f"Remove the runner {path}?", abort=True, err=True)
+    target.api().delete(_place(path) + ("?force=true" if force else ""))
+    return show.as_json({"removed": path}) if as_json else click.echo(f"removed {path}")
+
+
+@runner.command("assign")
+@click.argument("path")
+@click.option("--group", metavar="PATH", help="Everything below this group; '' is the whole organization.")
+@click.option("--module", metavar="PATH", help="This module.")
+@click.option("--remove", "removing", is_flag=True, help="Take the assignment away.")
+@show.json_option
+@pass_target
+def assign(target: Target, path: str, group: str | None, module: str | None, removing: bool, as_json: bool) -> None:
+    """Let a group or a module use the runner PATH."""
+    if (group is None) == (module is None):
+        raise Invalid("name either --group or --module")
+    body = {"place": module, "kind": "module"} if module is not None else {"place": group, "kind": "group"}
+    api = target.api()
+    made = (
+        api.delete(f"{_place(path)}/assignments", body) if removing else api.post(f"{_place(path)}/assignments", body)
+    )
+    if as_json:
+        return show.as_json(made if made is not None else body)
+    place = f"{body['kind']} {body['place'] or '(everything)'}"
+    return click.echo(f"{path} no longer serves {place}" if removing else f"{path} serves {place}")
+
+
+def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:
+    found: Any = target.api().post(f"{_place(path)}/drain", {"on": on})
+    if as_json:
+        return show.as_json(found)
+    return click.echo(f"{path} finishes what it has" if on else f"{path} takes jobs again")
+
+
+def _place(path: str) -> str:
+    from terracrew.client.http import segment
+
+    return f"/runners/{segment(path)}"
+
+
+def _quoted(value: str) -> str:
+    from shlex import quote
+
+    return quote(value)

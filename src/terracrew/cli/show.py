@@ -1,0 +1,90 @@
+"""How results are shown: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+_COLOURS = {
+    "SUCCEEDED": "green", "ONLINE": "green", "FAILED": "red", "OFFLINE": "red", "CANCELED": "yellow",
+    "DECLINED": "yellow", "DRAINING": "yellow", "AWAITING_APPROVAL": "yellow", "PROCESSING": "cyan", "RUNNING": "cyan",
+    "CLAIMED": "cyan",
+}  # fmt: skip
+
+
+def as_json(value: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """Rows below their headings; where there are none, a sentence on standard error, since a pipe wants no sentence."""
+    cells = [[text(value) for value in row] for row in rows]
+    if not cells:
+        click.echo(empty, err=True)
+        return
+    if not sys.stdout.isatty():
+        click.echo("\n".join(aligned([columns, *cells])))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    for row in cells:
+        drawn.add_row(*[Text(cell, style=_COLOURS.get(cell, "")) for cell in row])
+    Console(highlight=False).print(drawn)
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> None:
+    """One thing's properties, one a line; those that it does not have are left out."""
+    given = [(name, text(value)) for name, value in pairs if value not in (None, "", [], {})]
+    width = max((len(name) for name, _ in given), default=0)
+    for name, value in given:
+        label = click.style(name.ljust(width), dim=True)
+        click.echo(f"{label}  {click.style(value, fg=_COLOURS.get(value))}")
+
+
+def note(words: str) -> None:
+    """A remark for a person, beside the result."""
+    click.echo(click.style(words, dim=True), err=True)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def text(value: Any) -> str:
+    """A cell. Nothing of it can move the cursor or recolour the screen, whoever named the thing."""
+    if value is None or value == "":
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(text(each) for each in value) or "—"  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return "".join(character if character.isprintable() else "�" for character in str(value))
+
+
+def age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago that was, in one unit: enough to compare rows."""
+    if not moment:
+        return "—"
+    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def duration(start: str | None, end: str | None) -> str:
+    if not start or not end:
+        return "—"
+    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    return f"{seconds:.1f}s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"

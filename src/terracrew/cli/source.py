@@ -1,0 +1,82 @@
+"""What a module or a job is made from, as it is given on the command line: a folder, inputs, variables."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from terracrew.errors import Invalid
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_folder = click.option(
+    "--from",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Pack this folder and upload it (less .git, state files and what .terracrewignore names).",
+)
+_path = click.option(
+    "--path", "local_path", metavar="PATH", help="A folder on the runner's machine, below one of its roots."
+)
+_subdirectory = click.option("--subdirectory", default="", metavar="DIR", help="Where in the source the module is.")
+_variables = click.option("--var", "variables", multiple=True, metavar="K=V", help="An input: JSON, else a string.")
+_environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
+
+
+def source_options(command: F) -> F:
+    """--from, --path, --subdirectory."""
+    return _folder(_path(_subdirectory(command)))
+
+
+def input_options(command: F) -> F:
+    """--var and --env, each as often as need be."""
+    return _variables(_environment(command))
+
+
+def source(api: "Api", folder: Path | None, local_path: str | None, subdirectory: str) -> dict[str, Any] | None:
+    """The source as the API takes it; a folder is uploaded on the way. None where none was given."""
+    if folder and local_path:
+        raise Invalid("--from uploads a folder, --path names one on the runner's machine: give one of them")
+    if local_path:
+        return {"kind": "local", "path": local_path, "subdirectory": subdirectory}
+    return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": subdirectory} if folder else None
+
+
+def upload(api: "Api", folder: Path) -> str:
+    """Pack the folder, upload it, and return the archive's id."""
+    from terracrew import archive
+
+    if not any(folder.iterdir()):
+        raise Invalid(f"{folder} is empty: there is nothing to upload")
+    return api.upload("/archives", archive.pack(folder), "application/gzip")["id"]
+
+
+def inputs(given: Iterable[str]) -> dict[str, Any]:
+    """`--var` options: what reads as JSON is that, anything else is a string."""
+    import msgspec
+
+    found: dict[str, Any] = {}
+    for name, value in _pairs(given, "--var"):
+        try:
+            found[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[name] = value
+    return found
+
+
+def environment(given: Iterable[str]) -> dict[str, str]:
+    return dict(_pairs(given, "--env"))
+
+
+def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            # The pair itself may hold a secret and stays out of the message.
+            raise Invalid(f"{option} {name or '…'}: expected NAME=VALUE")
+        yield name, value

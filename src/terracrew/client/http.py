@@ -1,0 +1,253 @@
+"""The public API over HTTP, for the command line, the demo and scripts: problems come back as our own errors."""
+
+import io
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
+
+from terracrew import __version__, errors
+from terracrew.client import address
+from terracrew.client.problems import from_response
+from terracrew.client.sse import OPEN, Event, Parser
+
+Token = str | Callable[[], str] | None
+Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
+
+PREFIX = "/api/v1"
+_TRIES = 3
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
+_PASSING = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
+_PIECE = 1 << 16
+
+
+def no_server(url: str) -> errors.Unreachable:
+    return errors.Unreachable(
+        f"no server answers at {url}", hint="start one with `terracrew up`, or name another with --url or TERRACREW_URL"
+    )
+
+
+def segment(reference: str) -> str:
+    """An id or a path as the one segment of a URL that it has to be."""
+    return quote(reference, safe="")
+
+
+class Api:
+    """A server's public API. Paths start below /api/v1; bodies are anything that msgspec can encode."""
+
+    def __init__(self, base_url: str, token: Token = None, *, timeout: float = 30) -> None:
+        self.base_url = address.checked(base_url).removesuffix(PREFIX)
+        self._token = token
+        self._timeout = timeout
+        self._pool = address.pool(self.base_url)
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._call("GET", _with_query(path, query))
+
+    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        return self._call("POST", path, *_json(body, headers))
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._call("PATCH", path, *_json(body, None))
+
+    def delete(self, path: str, body: Any = None) -> Any:
+        return self._call("DELETE", path, *_json(body, None))
+
+    def put(self, path: str, data: bytes | BinaryIO, headers: Mapping[str, str] | None = None) -> Any:
+        return self._call("PUT", path, data, headers)
+
+    def upload(self, path: str, data: bytes | BinaryIO, content_type: str) -> Any:
+        """Post a file as the body. It is sent once: a repeat would make a second one."""
+        return self._call("POST", path, data, {"Content-Type": content_type})
+
+    def list(self, path: str, **query: Any) -> Iterator[Any]:
+        """Every item of a list, page after page."""
+        after = None
+        while True:
+            page = self.get(path, **query, after=after)
+            yield from page["items"]
+            after = page.get("next")
+            if not after:
+                return
+
+    def download(self, path: str, fileobj: BinaryIO, **query: Any) -> None:
+        """Write what is at the path into a file; it is read in pieces, and a short answer is an error."""
+        response = self._open(_with_query(path, query))
+        try:
+            while piece := response.read(_PIECE):
+                fileobj.write(piece)
+        except HTTPError as error:
+            raise errors.Unreachable(f"{self.base_url} broke off in the middle of {path}: try again") from error
+        finally:
+            response.close()
+
+    def events(
+        self, path: str, last_id: str | None = None, *, patience: float = 300, quiet: float = 60
+    ) -> Iterator[Event]:
+        """Follow a stream for as long as it is read.
+
+        It is resumed after its last event whenever it breaks, or when nothing, not even a sign of life, has come for
+        `quiet` seconds. After `patience` seconds without a server it gives up.
+        """
+        parser = Parser(last_id or "")
+        heard, failures = time.monotonic(), 0
+        while True:
+            try:
+                for event in self._stream(path, parser, quiet):
+                    heard, failures = time.monotonic(), 0
+                    yield event
+            except _PASSING:
+                if time.monotonic() - heard > patience:
+                    raise
+            time.sleep(_pause(failures))
+            failures += 1
+
+    def is_ready(self) -> bool:
+        """Whether the server says that it can serve; asked once, without a token."""
+        try:
+            return self._pool.request("GET", f"{self.base_url}/readyz", timeout=2, retries=False).status == 200
+        except (HTTPError, OSError):
+            return False
+
+    def _stream(self, path: str, parser: Parser, quiet: float) -> Iterator[Event]:
+        parser.restart()
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
+        if parser.last_id:
+            headers["Last-Event-ID"] = parser.last_id
+        response = self._open(path, headers, read_timeout=quiet)
+        try:
+            yield OPEN
+            while chunk := response.read1(_PIECE):
+                yield from parser.feed(chunk)
+        except HTTPError:
+            return  # broken off or silent: the caller resumes it
+        finally:
+            response.close()
+
+    def _call(
+        self, method: Method, path: str, body: bytes | BinaryIO | None = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        once = method not in _REPEATABLE and "Idempotency-Key" not in (headers or {})
+        rewind = _rewinder(body)
+        if body is not None and not isinstance(body, bytes) and rewind:
+            headers = {"Content-Length": str(_remaining(body)), **(headers or {})}
+        tried = 0
+        while True:
+            try:
+                response = self._send(method, path, body, headers)
+                break
+            except _PASSING:
+                tried += 1
+                if once or rewind is None or tried == _TRIES:
+                    raise
+                time.sleep(_pause(tried))
+                rewind()
+            except errors.NotFound:
+                if method == "DELETE" and tried:
+                    return None  # an earlier try did it, and only its answer was lost
+                raise
+        return _decode(response)
+
+    def _open(
+        self, path: str, headers: Mapping[str, str] | None = None, *, read_timeout: float | None = None
+    ) -> urllib3.BaseHTTPResponse:
+        return self._send("GET", path, None, headers, preload=False, read_timeout=read_timeout)
+
+    def _send(
+        self,
+        method: Method,
+        path: str,
+        body: bytes | BinaryIO | None,
+        headers: Mapping[str, str] | None,
+        *,
+        preload: bool = True,
+        read_timeout: float | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            response = self._pool.request(
+                method,
+                f"{self.base_url}{PREFIX}{path}",
+                body=body,
+                headers={"User-Agent": f"terracrew/{__version__}", **self._authorization(), **(headers or {})},
+                timeout=urllib3.Timeout(connect=min(10, self._timeout), read=read_timeout or self._timeout),
+                retries=False,  # also: no redirects, so that a token goes nowhere else
+                preload_content=preload,
+            )
+        except (HTTPError, OSError) as error:
+            raise self._unreachable(error, method) from error
+        if response.status < 300:
+            return response
+        try:
+            raise from_response(
+                response.status, response.headers, response.read(_PIECE) if not preload else response.data
+            )
+        except HTTPError as error:
+            raise self._unreachable(error, method) from error
+        finally:
+            response.close()
+
+    def _authorization(self) -> dict[str, str]:
+        token = (self._token() if callable(self._token) else self._token or "").strip()
+        if not token:
+            return {}
+        if not token.isascii() or not token.isprintable() or " " in token:
+            # Said here, since the HTTP library would quote the whole header.
+            raise errors.Unauthenticated("the token has characters that no token has: paste it again")
+        return {"Authorization": f"Bearer {token}"}
+
+    def _unreachable(self, error: Exception, method: Method) -> errors.Unreachable:
+        if isinstance(error, SSLError):
+            return errors.Unreachable(f"{self.base_url} has a certificate that this machine does not trust: {error}")
+        if isinstance(error, NewConnectionError):
+            return no_server(self.base_url)
+        doubt = "" if method == "GET" else "; it may have been done nevertheless"
+        return errors.Unreachable(f"{self.base_url} did not answer a {method} ({type(error).__name__}){doubt}")
+
+
+def _rewinder(body: bytes | BinaryIO | None) -> Callable[[], object] | None:
+    """What makes a body ready to be sent again; None for a pipe, which is read only once."""
+    if body is None or isinstance(body, bytes):
+        return lambda: None
+    if not body.seekable():
+        return None
+    start = body.tell()
+    return lambda: body.seek(start)
+
+
+def _remaining(body: BinaryIO) -> int:
+    start, end = body.tell(), body.seek(0, io.SEEK_END)
+    body.seek(start)
+    return end - start
+
+
+def _with_query(path: str, query: Mapping[str, Any]) -> str:
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+        if value is not None
+    }
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def _json(body: Any, headers: Mapping[str, str] | None) -> tuple[bytes | None, dict[str, str]]:
+    if body is None:
+        return None, dict(headers or {})
+    return msgspec.json.encode(body), {"Content-Type": "application/json", **(headers or {})}
+
+
+def _decode(response: urllib3.BaseHTTPResponse) -> Any:
+    if not response.data:
+        return None
+    if "json" not in response.headers.get("Content-Type", ""):
+        raise errors.Unreachable("what answers there is not a Terracrew server: its answer is not JSON")
+    return msgspec.json.decode(response.data)
+
+
+def _pause(failures: int) -> float:
+    """Jittered, so that many clients of a server that comes back do not come all at once."""
+    return random.uniform(0.05, min(5.0, 0.2 * 2**failures))  # noqa: S311  (not a secret)

@@ -1,0 +1,62 @@
+"""The outbound connection to the runner hub, the same for runners and executors: one address, one credential."""
+
+import random
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as _connect
+from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
+
+from terracrew.errors import Forbidden, Incompatible, Invalid, TerracrewError, Unauthenticated, Unreachable
+from terracrew.protocol.messages import MAX_GRANT_FRAME
+
+PATH = "/runnerhub"
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 10.0
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FINAL: dict[int, type[TerracrewError]] = {401: Unauthenticated, 403: Forbidden, 426: Incompatible}
+
+
+class Backoff:
+    """Delays between attempts to connect: doubling up to a limit, jittered so that a fleet does not return as one."""
+
+    def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
+        self._first, self._longest, self._next = first, longest, first
+
+    def next(self) -> float:
+        delay, self._next = self._next, min(self._next * 2, self._longest)
+        return delay * random.uniform(0.5, 1.0)  # noqa: S311  (spreads load, guards nothing)
+
+    def reset(self) -> None:
+        self._next = self._first
+
+
+def address(server_url: str) -> str:
+    """The hub's WebSocket address on a server given by its HTTP address."""
+    parts = urlsplit(server_url)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme)
+    if scheme is None or not parts.hostname:
+        raise Invalid(f"{server_url!r} is not the address of a server: expected http://host or https://host")
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + PATH, "", ""))
+
+
+async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME) -> ClientConnection:
+    """Open a connection. Unauthenticated, Forbidden and Incompatible are for good; after Unreachable, try again."""
+    url = address(server_url)
+    try:
+        return await _connect(
+            url,
+            additional_headers={"Authorization": f"Bearer {credential}"},
+            compression=None,
+            user_agent_header=None,
+            proxy=None if urlsplit(url).hostname in LOOPBACK else True,
+            max_size=max_frame,
+            write_limit=1 << 20,
+            close_timeout=1,
+        )
+    except InvalidStatus as error:
+        status = error.response.status_code
+        kind = _FINAL.get(status, Unreachable)
+        raise kind(f"{server_url} answered {status} to the hub's handshake") from error
+    except (OSError, TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
+        raise Unreachable(f"{server_url} cannot be reached: {error}") from error

@@ -1,0 +1,64 @@
+"""Reads a stream of server-sent events, whatever pieces its bytes arrive in."""
+
+import re
+
+import msgspec
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event. `open` is our own: the stream was (re)opened, so what is read from now on misses nothing."""
+
+    name: str
+    data: str = ""
+    id: str = ""
+
+
+OPEN = Event("open")
+
+
+class Parser:
+    """Bytes in, whole events out; remembers the last id, with which a broken stream is resumed."""
+
+    def __init__(self, last_id: str = "") -> None:
+        self.last_id = last_id
+        self._rest = b""
+        self._name = ""
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Take the next bytes of the stream and return the events that they complete."""
+        lines = _LINE_END.split(self._rest + chunk)
+        self._rest = lines.pop()
+        if not self._rest and chunk.endswith(b"\r"):
+            # Half of a CRLF, perhaps: the line waits until the next byte tells.
+            self._rest = lines.pop() + b"\r"
+        return [event for line in lines if (event := self._line(line))]
+
+    def restart(self) -> None:
+        """Forget the half of an event that a broken connection left."""
+        self._rest, self._name, self._data = b"", "", []
+
+    def _line(self, line: bytes) -> Event | None:
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"data":
+                self._data.append(value)
+            case b"event":
+                self._name = value.decode(errors="replace")
+            case b"id" if b"\0" not in value:
+                self.last_id = value.decode(errors="replace")
+            case _:
+                pass  # a comment, which keeps the connection alive, or a field we do not know
+        return None
+
+    def _dispatch(self) -> Event | None:
+        name, data = self._name or "message", self._data
+        self._name, self._data = "", []
+        if not data:
+            return None
+        return Event(name, b"\n".join(data).decode(errors="replace"), self.last_id)

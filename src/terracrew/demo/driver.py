@@ -1,0 +1,126 @@
+"""Drives the demo: an engine, a server, the samples, their jobs, and whether each ended as it should."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from terracrew.cli import follow, show
+from terracrew.cli.engine import showing_progress
+from terracrew.client.http import Api, segment
+from terracrew.demo.machine import Machine
+from terracrew.demo.samples import SAMPLES, Sample
+from terracrew.demo.screen import Lines, Stages
+from terracrew.errors import NotFound, TerracrewError, Unavailable
+
+_JOBS_WITHIN = 600.0
+_News = tuple[Sample, str | dict[str, Any] | TerracrewError]
+
+
+def run(machine: Machine) -> bool:
+    """Everything up to the last job; tells whether each sample ended as it should."""
+    from terracrew.executor.engines import install
+
+    stages = Stages(4)
+    stages.begin("Engine: OpenTofu, in a cache outside the checkout")
+    with showing_progress() as report:
+        found = install.install("tofu", report=report)
+    stages.done(f"OpenTofu {found.version}")
+
+    stages.begin("Server, with an embedded database and a built-in runner")
+    machine.start()
+    api = machine.api()
+    stages.done(f"ready at {machine.url}, data in {machine.directory}")
+
+    stages.begin("Modules: uploaded as `terracrew module create` would")
+    for sample in SAMPLES:
+        _ensure_module(api, sample)
+    stages.done(", ".join(sample.path for sample in SAMPLES))
+
+    stages.begin("Jobs: what OpenTofu prints, as it prints it")
+    ended = _run_jobs(api)
+    stages.done(f"{len(ended)} jobs ended")
+    return _summary(ended)
+
+
+def _ensure_module(api: Api, sample: Sample) -> None:
+    from terracrew import archive
+
+    source = {
+        "kind": "archive",
+        "archive_id": api.upload("/archives", archive.pack(sample.source), "application/gzip")["id"],
+    }
+    settings = {"source": source, "inputs": sample.inputs, "description": sample.description}
+    try:
+        api.patch(f"/modules/{segment(sample.path)}", settings)
+    except NotFound:
+        try:
+            api.get(f"/groups/{segment(sample.group)}")
+        except NotFound:
+            api.post("/groups?parents=true", {"path": sample.group})
+        api.post("/modules", {"path": sample.path, **settings})
+
+
+def _run_jobs(api: Api) -> list[tuple[Sample, dict[str, Any]]]:
+    """Run all samples at once. One thread a job reads; only this one writes to the terminal."""
+    news: queue.Queue[_News] = queue.Queue()
+    width = max(len(sample.path) for sample in SAMPLES)
+    lines = {sample.path: Lines(sample.path, width, position) for position, sample in enumerate(SAMPLES)}
+    for sample in SAMPLES:
+        threading.Thread(target=_run_job, args=(api, sample, news), name=sample.path, daemon=True).start()
+    ended: list[tuple[Sample, dict[str, Any]]] = []
+    for sample, what in _until(news, len(SAMPLES)):
+        match what:
+            case str():
+                lines[sample.path].write(what)
+            case TerracrewError():
+                raise what
+            case job:
+                lines[sample.path].finish(f"terracrew job logs {job['id']}")
+                ended.append((sample, job))
+    return ended
+
+
+def _run_job(api: Api, sample: Sample, news: "queue.Queue[_News]") -> None:
+    def write(text: str) -> None:
+        news.put((sample, text))
+
+    try:
+        made = api.post(f"/modules/{segment(sample.path)}/jobs", {"type": "APPLY"}, {"Idempotency-Key": uuid4().hex})
+        news.put((sample, follow.follow(api, made["id"], write=write, news=False)))
+    except TerracrewError as error:
+        news.put((sample, error))
+
+
+def _until(news: "queue.Queue[_News]", jobs: int) -> Iterator[_News]:
+    deadline = time.monotonic() + _JOBS_WITHIN
+    while jobs:
+        try:
+            sample, what = news.get(timeout=max(0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise Unavailable(f"{jobs} jobs have not ended within {_JOBS_WITHIN:g} s") from None
+        jobs -= isinstance(what, dict)
+        yield sample, what
+
+
+def _summary(ended: list[tuple[Sample, dict[str, Any]]]) -> bool:
+    order = {sample.path: position for position, sample in enumerate(SAMPLES)}
+    rows = [
+        (
+            sample.path,
+            sample.description,
+            sample.expected,
+            job["status"],
+            "✓ as it should" if job["status"] == sample.expected else f"✗ {job.get('message') or 'not as it should'}",
+            show.duration(job.get("started_at"), job.get("finished_at")),
+        )
+        for sample, job in sorted(ended, key=lambda one: order[one[0].path])
+    ]
+    click.echo()
+    show.table(("MODULE", "WHAT IT DOES", "EXPECTED", "ENDED", "", "TOOK"), rows, empty="")
+    click.echo()
+    return all(job["status"] == sample.expected for sample, job in ended)

@@ -1,0 +1,93 @@
+"""The demo's own `terracrew up`: a process beside this one, with a data directory of its own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from terracrew.cli import local
+from terracrew.client.http import Api
+from terracrew.errors import Conflict, Unavailable
+from terracrew.executor.engines import cache
+
+HOST = "127.0.0.1"
+PORT = 7400
+_PORTS_TRIED = 20
+_READY_WITHIN = 60.0
+_STOP_WITHIN = 30.0
+
+
+class Machine:
+    """Started by `start`, stopped by `stop`; its own output goes to a file beside its data."""
+
+    def __init__(self, port: int | None = None, *, fresh: bool = False) -> None:
+        self.directory = cache.root() / "demo"
+        if server := local.of_directory(self.directory):
+            raise Conflict(
+                f"the demo runs already, at {server.url}", hint=f"Ctrl-C ends it there; here: kill {server.pid}"
+            )
+        if fresh:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.log = self.directory / "up.log"
+        self.url = f"http://{HOST}:{_free_port(port)}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and return when it is ready to serve."""
+        command = [sys.executable, "-m", "terracrew.cli", "up", "--data-directory", str(self.directory)]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, "--host", HOST, "--port", self.url.rpartition(":")[2]],
+                env=os.environ | {"TF_CLI_CONFIG_FILE": os.devnull},  # the samples need nothing of this machine's own
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for us; we stop it in our own order
+            )
+        api, deadline = Api(self.url), time.monotonic() + _READY_WITHIN
+        while not api.is_ready():
+            if self._process.poll() is not None:
+                raise Unavailable("the server ended before it was ready", hint=self._what_it_said())
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the server was not ready within {_READY_WITHIN:g} s", hint=self._what_it_said())
+            time.sleep(0.05)
+
+    def api(self) -> Api:
+        return Api(self.url, (self.directory / local.TOKEN_FILE).read_text().strip())
+
+    def serve(self) -> None:
+        """Return when it has ended by itself, which it should not do."""
+        assert self._process is not None
+        code = self._process.wait()
+        raise Unavailable(f"the server ended by itself with code {code}", hint=self._what_it_said())
+
+    def stop(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _what_it_said(self) -> str:
+        last = self.log.read_text(errors="replace").splitlines()[-15:]
+        return "\n".join([f"{self.log} ends so (`terracrew demo --fresh` starts from nothing):", *last])
+
+
+def _free_port(wanted: int | None) -> int:
+    for port in [wanted] if wanted else range(PORT, PORT + _PORTS_TRIED):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        return port
+    which = f"port {wanted} is" if wanted else f"ports {PORT} to {PORT + _PORTS_TRIED - 1} are"
+    raise Conflict(f"{which} in use", hint="name a free one with --port")

@@ -1,0 +1,32 @@
+"""The sample modules: what each is, how it is run, and how it has to end."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).with_name("samples")
+
+
+class Sample(msgspec.Struct, frozen=True):
+    path: str
+    folder: str
+    description: str
+    expected: str = "SUCCEEDED"
+    inputs: dict[str, Any] = {}
+
+    @property
+    def source(self) -> Path:
+        return FOLDER / self.folder
+
+    @property
+    def group(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+SAMPLES = (
+    Sample("platform/network", "network", "subnets, a route table and a gateway, in their order"),
+    Sample("platform/chatty", "chatty", "prints three thousand lines, for the live log"),
+    Sample("payments/broken", "broken", "breaks a rule on purpose, and its plan says so", "FAILED"),
+    Sample("payments/ledger", "ledger", "has an output that nobody is shown", inputs={"owner": "payments"}),
+)

@@ -1,0 +1,93 @@
+"""The one tree of errors, the same in every process.
+
+    TerracrewError
+    ├── Invalid               400  what was sent makes no sense
+    │   └── TooLarge          413
+    ├── Unauthenticated       401  nobody we know
+    ├── Forbidden             403  somebody we know, who may not
+    ├── NotFound              404
+    ├── Conflict              409  not in this state of things
+    │   ├── Superseded        409  an attempt that is no longer the current one
+    │   └── Locked            409  the module's state lock is somebody else's
+    ├── RateLimited           429
+    ├── Unavailable           503  try again
+    ├── Incompatible          426  the two ends speak different protocol versions
+    ├── EngineMissing         —    no such engine on this machine
+    └── Unreachable           —    the server does not answer
+
+Translation happens at borders only: constraint → error (db), error → problem+json (api), problem+json → the same class
+(client), error → message and exit code (cli).
+"""
+
+from typing import Any, ClassVar
+
+
+class TerracrewError(Exception):
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class Invalid(TerracrewError):
+    status, code, exit_code = 400, "invalid", 2
+
+
+class TooLarge(Invalid):
+    status, code = 413, "too_large"
+
+
+class Unauthenticated(TerracrewError):
+    status, code, exit_code = 401, "unauthenticated", 3
+
+
+class Forbidden(TerracrewError):
+    status, code, exit_code = 403, "forbidden", 3
+
+
+class NotFound(TerracrewError):
+    status, code, exit_code = 404, "not_found", 4
+
+
+class Conflict(TerracrewError):
+    status, code, exit_code = 409, "conflict", 5
+
+
+class Superseded(Conflict):
+    code = "superseded"
+
+
+class Locked(Conflict):
+    code = "locked"
+
+
+class RateLimited(TerracrewError):
+    status, code, exit_code = 429, "rate_limited", 6
+
+
+class Unavailable(TerracrewError):
+    status, code, exit_code = 503, "unavailable", 6
+
+
+class Incompatible(TerracrewError):
+    status, code, exit_code = 426, "incompatible", 7
+
+
+class EngineMissing(TerracrewError):
+    code, exit_code = "engine_missing", 8
+
+
+class Unreachable(TerracrewError):
+    status, code, exit_code = 503, "unreachable", 6
+
+
+def tree(root: type[TerracrewError] = TerracrewError) -> dict[str, type[TerracrewError]]:
+    """Every class by its stable code, so that a client raises what the server raised."""
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found |= tree(child)
+    return found

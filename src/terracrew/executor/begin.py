@@ -1,0 +1,115 @@
+"""Leave to mutate: asked of the server for one state version, good for five seconds from when the question was sent."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+from terracrew.errors import Conflict, Superseded
+from terracrew.executor.control import Control
+from terracrew.protocol.messages import Begin, BeginRefused, Begun
+
+LEAVE_SECONDS = 5.0
+_AGAIN_SECONDS = 2.0
+_ANSWER_SECONDS = 30.0
+
+
+class StateMoved(Conflict):
+    """The plan was made from a state that is no longer current."""
+
+
+class NotGiven(Conflict):
+    """There will be no leave for this attempt; the message says why."""
+
+
+class Leave:
+    def __init__(self, control: Control, say: Callable[[str], None]) -> None:
+        self._control, self._say = control, say
+        self._wanted: int | None = None
+        self._sent: float | None = None  # on the connection that there is now
+        self._answer: asyncio.Future[tuple[Begun | BeginRefused, float]] | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_silence: Callable[[], None] = lambda: None
+
+    async def obtain(self, state_version: int) -> None:
+        """Return when the mutation may start, and then it must start at once."""
+        said = ""
+        while True:
+            answer, sent = await self._ask(state_version)
+            if isinstance(answer, Begun):
+                if answer.state_version == state_version and _now() - sent < LEAVE_SECONDS:
+                    return
+                continue  # it came too late to be used: only a fresh one excludes that we were declared lost meanwhile
+            match answer.code:
+                case "wait":
+                    if answer.message != said:
+                        self._say(said := answer.message)
+                    await self._pause()
+                case "state_moved":
+                    raise StateMoved(answer.message)
+                case "superseded":
+                    self._control.supersede(answer.message)
+                    raise Superseded(answer.message)
+                case "canceled":
+                    self._control.request_cancel("after_step")
+                    raise NotGiven(answer.message)
+                case "quarantine" | "in_doubt":
+                    raise NotGiven(answer.message)
+
+    # ---- the connection's side
+
+    @property
+    def is_due(self) -> bool:
+        return self._wanted is not None and self._sent is None
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._wanted is not None
+
+    def question(self) -> Begin:
+        """What to send now. The clock starts before it is on the wire, and goes on while the machine is suspended."""
+        assert self._wanted is not None
+        self._sent = _now()
+        return Begin(self._wanted)
+
+    def answered(self, message: Begun | BeginRefused) -> None:
+        sent, self._sent, self._wanted = self._sent, None, None
+        if sent is not None and self._answer and not self._answer.done():
+            self._answer.set_result((message, sent))
+
+    def disconnected(self) -> None:
+        """No answer can come to what was asked on that connection; it is asked again on the next."""
+        self._sent = None
+
+    # ----
+
+    async def _ask(self, state_version: int) -> tuple[Begun | BeginRefused, float]:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._wanted = state_version
+        self.on_change()
+        stopping = asyncio.ensure_future(self._control.stopping())
+        try:
+            while not self._answer.done():
+                done, _ = await asyncio.wait(
+                    {self._answer, stopping}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                if stopping in done:
+                    raise NotGiven("stopped while it waited for leave")
+                if not done and self._sent is not None and _now() - self._sent >= _ANSWER_SECONDS:
+                    self.on_silence()
+            return self._answer.result()
+        finally:
+            stopping.cancel()
+            self._wanted = None
+
+    async def _pause(self) -> None:
+        stopping = asyncio.ensure_future(self._control.stopping())
+        try:
+            # Jittered, so that jobs which wait for the same thing do not ask as one.
+            await asyncio.wait({stopping}, timeout=_AGAIN_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311
+        finally:
+            stopping.cancel()
+
+
+def _now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,73 @@
+"""What has been asked of this attempt from outside: to cancel, to make way for its successor, or to stop trying."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from terracrew.protocol.messages import CancelMode
+
+StopMode = Literal["interrupt", "kill"]
+_STRENGTH: dict[CancelMode, int] = {"after_step": 0, "interrupt": 1, "kill": 2}
+
+
+class Control:
+    """Requests only: whoever runs something looks here, and is called when something new was asked."""
+
+    def __init__(self) -> None:
+        self.cancel: CancelMode | None = None
+        self.superseded: str | None = None
+        self.refused: str | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def is_stopping(self) -> bool:
+        """Nothing new may be started."""
+        return self.cancel is not None or self.superseded is not None or self.refused is not None
+
+    def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
+        """How a running engine is to be stopped, if at all.
+
+        An engine that changes the world for a superseded attempt is left to finish: stopping it would make things no better.
+        """
+        if self.cancel in ("interrupt", "kill"):
+            return self.cancel
+        if not is_mutating and (self.superseded is not None or self.refused is not None):
+            return "interrupt"
+        return None
+
+    def request_cancel(self, mode: CancelMode) -> None:
+        if self.cancel is None or _STRENGTH[mode] > _STRENGTH[self.cancel]:
+            self.cancel = mode
+            self._tell()
+
+    def supersede(self, reason: str) -> None:
+        if self.superseded is None:
+            self.superseded = reason
+            self._tell()
+
+    def refuse(self, reason: str) -> None:
+        """The server will never take anything of this attempt again."""
+        if self.refused is None:
+            self.refused = reason
+            self._tell()
+
+    @contextmanager
+    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Call it now and whenever something is asked."""
+        self._listeners.append(listener)
+        try:
+            listener()
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    async def stopping(self) -> None:
+        """Return when nothing new may be started."""
+        asked = asyncio.Event()
+        with self.listening(lambda: asked.set() if self.is_stopping else None):
+            await asked.wait()
+
+    def _tell(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()

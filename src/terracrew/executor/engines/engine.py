@@ -1,0 +1,56 @@
+"""What the steps need to know of an engine, whichever it is."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from terracrew.protocol.events import OutputsRead, PlanSummary
+from terracrew.protocol.spec import Step
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where one attempt runs its engine."""
+
+    folder: Path
+    """The folder with the module's root files, in the attempt's own copy of the source."""
+    scratch: Path
+    """The attempt's directory, for what the engine writes and no module should see."""
+    cache: Path
+    """Shared with other attempts."""
+
+
+class StateAccess(msgspec.Struct, frozen=True):
+    """The loopback backend of this attempt."""
+
+    url: str
+    user: str
+    secret: str
+
+
+class Engine(Protocol):
+    name: str
+    version: str
+
+    def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
+        """Write what the engine reads beside the source; refuse a source that cannot work with our backend."""
+        ...
+
+    def environment(self, base: Mapping[str, str], access: StateAccess | None) -> dict[str, str]: ...
+
+    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
+        """The command of a step, the program first."""
+        ...
+
+    def summarize(self, state: bytes | None) -> PlanSummary:
+        """What the plan that was just made would do."""
+        ...
+
+    def outputs(self, printed: bytes) -> OutputsRead:
+        """The outputs, from what the command of the output step printed."""
+        ...
+
+    def leftover_state(self) -> Path | None:
+        """A state that the engine could not give to its backend."""
+        ...

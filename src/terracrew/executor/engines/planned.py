@@ -1,0 +1,111 @@
+"""Reads a plan's facts: the lines of JSON that OpenTofu writes beside what it prints."""
+
+from pathlib import Path
+
+import msgspec
+
+from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
+
+_MOST_BYTES = MAX_RECORD - (64 << 10)
+_ACTIONS = {"remove": "forget"}  # the engine's word for what it calls forgetting elsewhere
+
+
+class _Resource(msgspec.Struct):
+    addr: str
+
+
+class _Importing(msgspec.Struct):
+    id: str = ""
+
+
+class _Change(msgspec.Struct):
+    resource: _Resource
+    action: str
+    reason: str = ""
+    previous_resource: _Resource | None = None
+    importing: _Importing | None = None
+
+
+class _Counts(msgspec.Struct):
+    add: int = 0
+    change: int = 0
+    remove: int = 0
+
+
+class _OutputChange(msgspec.Struct):
+    action: str = ""
+
+
+class _Message(msgspec.Struct):
+    type: str = ""
+    change: _Change | None = None
+    changes: _Counts | None = None
+    outputs: dict[str, _OutputChange] | None = None
+
+
+class _StateResource(msgspec.Struct):
+    mode: str
+    instances: list[msgspec.Raw] = []
+
+
+class _State(msgspec.Struct):
+    resources: list[_StateResource] = []
+
+
+_message = msgspec.json.Decoder(_Message)
+_state = msgspec.json.Decoder(_State)
+
+
+def summarize(path: Path, state: bytes | None) -> PlanSummary:
+    """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
+    changes: list[_Change] = []
+    counts, outputs = _Counts(), dict[str, str]()
+    for line in path.read_bytes().splitlines():
+        message = _message.decode(line)
+        match message.type:
+            case "planned_change" if message.change and message.change.action != "noop":
+                changes.append(message.change)
+            case "change_summary":
+                counts = message.changes or counts
+            case "outputs":
+                outputs = {name: one.action for name, one in (message.outputs or {}).items() if one.action != "noop"}
+            case _:
+                pass
+    replaced = sum(change.action == "replace" for change in changes)
+    touched = sum(change.action in ("update", "delete", "replace", "remove") for change in changes)
+    return _bounded(
+        PlanSummary(
+            add=max(counts.add - replaced, 0),
+            change=counts.change,
+            destroy=max(counts.remove - replaced, 0),
+            replace=replaced,
+            unchanged=max(_count(state) - touched, 0),
+            resources=[_resource(change) for change in changes],
+            outputs=outputs,
+        )
+    )
+
+
+def _resource(change: _Change) -> ResourceChange:
+    detail = change.reason.replace("_", " ")
+    if change.previous_resource:
+        detail = f"moved from {change.previous_resource.addr}"
+    elif change.importing:
+        detail = f"imported from {change.importing.id}"
+    return msgspec.convert(
+        {"address": change.resource.addr, "action": _ACTIONS.get(change.action, change.action), "detail": detail},
+        ResourceChange,
+    )
+
+
+def _count(state: bytes | None) -> int:
+    """How many managed resources there are now."""
+    resources = _state.decode(state).resources if state else []
+    return sum(len(resource.instances) for resource in resources if resource.mode == "managed")
+
+
+def _bounded(summary: PlanSummary) -> PlanSummary:
+    """The counts are always whole; of an enormous plan, only the first resources fit an event, and the log has the rest."""
+    while summary.resources and len(msgspec.json.encode(summary)) > _MOST_BYTES:
+        summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
+    return summary

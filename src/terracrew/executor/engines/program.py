@@ -1,0 +1,64 @@
+"""Runs a program to its end, hands over each line of its standard error, and gives a sign of life while it is quiet."""
+
+import os
+import selectors
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from terracrew.errors import EngineMissing
+
+_SIGN_OF_LIFE = 1.0
+_LINES_KEPT = 30
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    heard: Callable[[str], bool] = lambda _: False,
+    alive: Callable[[], None] = lambda: None,
+    may_fail: bool = False,
+) -> bytes:
+    """Return the standard output. `heard` says whether it expected a line; those it did not are quoted in a failure."""
+    kept: deque[str] = deque(maxlen=_LINES_KEPT)
+    with tempfile.TemporaryFile() as stdout:  # a file, so that only one pipe has to be read
+        process = subprocess.Popen(
+            arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE
+        )
+        try:
+            for line in _lines(process, alive):
+                if not heard(line):
+                    kept.append(line)
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        stdout.seek(0)
+        said = stdout.read()
+    if code and not may_fail:
+        told = "\n".join(kept) or said.decode(errors="replace")[-2000:]
+        raise EngineMissing(f"`{' '.join(arguments[:3])} …` failed with exit code {code}:\n{told}")
+    return said
+
+
+def _lines(process: subprocess.Popen[bytes], alive: Callable[[], None]) -> Iterator[str]:
+    assert process.stderr is not None
+    rest = b""
+    with process.stderr as pipe, selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if not selector.select(_SIGN_OF_LIFE):
+                alive()
+                continue
+            chunk = os.read(pipe.fileno(), 65536)
+            if not chunk:
+                break
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode(errors="replace") for line in whole)
+    if rest:
+        yield rest.decode(errors="replace")

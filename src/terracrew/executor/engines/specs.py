@@ -1,0 +1,137 @@
+"""What we know of each engine: its default version, where it is released and how its Go module is built."""
+
+import re
+
+from msgspec import Struct
+
+from terracrew.errors import Invalid
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
+
+
+class Release(Struct, frozen=True):
+    """A zip beside a file of SHA-256 sums; names are templates of {version}, {os} and {arch}."""
+
+    base: str
+    folder: str
+    archive: str
+    sums: str
+
+
+class GoProgram(Struct, frozen=True):
+    """One main package of a Go module; texts are templates of {version}, the engine's."""
+
+    module: str
+    package: str
+    binary: str
+    version: str = "{version}"
+    variables: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+class Spec(Struct, frozen=True):
+    """An engine. The first program is the engine itself, the others are what it wants beside it."""
+
+    name: str
+    title: str
+    version: str
+    go: str
+    programs: tuple[GoProgram, ...]
+    ask: tuple[str, ...] = ("version", "-json")
+    release: Release | None = None
+    newest: str | None = None
+    newest_because: str = ""
+
+
+TOFU = Spec(
+    name="tofu",
+    title="OpenTofu",
+    version="1.12.6",
+    go="1.26.6",
+    programs=(
+        GoProgram(
+            module="github.com/opentofu/opentofu",
+            package="./cmd/tofu",
+            binary="tofu",
+            variables=("github.com/opentofu/opentofu/version.dev=no",),
+        ),
+    ),
+    release=Release(
+        base="https://github.com/opentofu/opentofu/releases/download",
+        folder="v{version}",
+        archive="tofu_{version}_{os}_{arch}.zip",
+        sums="tofu_{version}_SHA256SUMS",
+    ),
+)
+TERRAFORM = Spec(
+    name="terraform",
+    title="Terraform",
+    version="1.5.7",
+    go="1.18",
+    programs=(GoProgram(module="github.com/hashicorp/terraform", package=".", binary="terraform"),),
+    release=Release(
+        base="https://releases.hashicorp.com/terraform",
+        folder="{version}",
+        archive="terraform_{version}_{os}_{arch}.zip",
+        sums="terraform_{version}_SHA256SUMS",
+    ),
+    newest="1.5.7",
+    newest_because="1.5.7 is the last release under the MPL; a later one that you installed yourself is found on PATH",
+)
+PULUMI = Spec(
+    name="pulumi",
+    title="Pulumi",
+    version="3.255.0",
+    go="1.25.11",
+    ask=("version",),
+    programs=(
+        GoProgram(
+            module="github.com/pulumi/pulumi/pkg/v3",
+            package="./cmd/pulumi",
+            binary="pulumi",
+            variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",),
+            # Its go.mod points at a sibling directory of the repository, which a module archive does not have.
+            edits=(
+                "-dropreplace=github.com/pulumi/pulumi/sdk/v3",
+                "-require=github.com/pulumi/pulumi/sdk/v3@v{version}",
+            ),
+            flags=("-mod=mod",),
+        ),
+        GoProgram(
+            module="github.com/pulumi/pulumi-yaml",
+            package="./cmd/pulumi-language-yaml",
+            binary="pulumi-language-yaml",
+            version="1.32.0",
+            variables=("github.com/pulumi/pulumi-yaml/pkg/version.Version=v1.32.0",),
+        ),
+    ),
+)
+ENGINES = {spec.name: spec for spec in (TOFU, TERRAFORM, PULUMI)}
+
+
+def get(engine: str) -> Spec:
+    """The engine of this name, or an error that names those there are."""
+    if engine not in ENGINES:
+        raise Invalid(f"{engine!r} is not an engine: there are {', '.join(ENGINES)}")
+    return ENGINES[engine]
+
+
+def order(version: str) -> tuple[int, int, int, bool, str]:
+    """A key that sorts versions, a pre-release before its release; whatever is no version is an error."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise Invalid(f"{version!r} is not a version: expected three numbers, like 1.12.6")
+    major, minor, patch, pre = match.groups()
+    return int(major), int(minor), int(patch), pre is None, pre or ""
+
+
+def wanted(spec: Spec, version: str | None) -> str:
+    """The version to install: the default, or the one asked for if we may install it."""
+    if version is None:
+        return spec.version
+    version = version.removeprefix("v")
+    if spec.newest and order(version) > order(spec.newest):
+        raise Invalid(f"{spec.title} {version} is not installed by Terracrew: {spec.newest_because}")
+    order(version)
+    return version

@@ -1,0 +1,125 @@
+"""OpenTofu: its commands, its environment, and the files that it reads beside the source."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import Conflict, EngineMissing, Invalid
+from terracrew.executor import hcl
+from terracrew.executor.engines import planned
+from terracrew.executor.engines.discovery import Found
+from terracrew.executor.engines.engine import Place, StateAccess
+from terracrew.protocol.events import Output, OutputsRead, PlanSummary
+from terracrew.protocol.spec import Step
+
+OLDEST = (1, 12)
+"""The first with `-json-into`: a terminal's output and machine facts from one run."""
+INPUTS_FILE = "~terracrew.auto.tfvars.json"
+"""Sorts after a module's own files of this kind, so that what was set on the module wins."""
+OVERRIDE_FILE = "terracrew_override.tf"
+_OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
+_CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
+_HOME_CONFIGS = (".tofurc", ".terraformrc")
+
+
+class _PrintedOutput(msgspec.Struct):
+    value: msgspec.Raw
+    type: msgspec.Raw = msgspec.Raw(b"null")
+    sensitive: bool = False
+
+
+class Tofu:
+    def __init__(self, found: Found, place: Place) -> None:
+        self.name, self.version = found.name, found.version
+        self._program, self._place = found.path, place
+        self._plan, self._facts = place.scratch / "plan", place.scratch / "plan.jsonl"
+        self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
+        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST:
+            raise EngineMissing(
+                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST[0]}.{OLDEST[1]} is the oldest that works. "
+                "Install one: terracrew engine install tofu"
+            )
+
+    def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
+        folder = self._place.folder
+        for name in (INPUTS_FILE, OVERRIDE_FILE):
+            if os.path.lexists(folder / name):
+                raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
+        if has_our_backend:
+            if found := hcl.foreign_backend(folder):
+                raise Invalid(
+                    f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
+                    "remove the block, or set the module's backend to `own`"
+                )
+            _write(folder / OVERRIDE_FILE, _OVERRIDE)
+        if inputs:
+            _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
+
+    def environment(self, base: Mapping[str, str], access: StateAccess | None) -> dict[str, str]:
+        env = dict(base)
+        env.pop("TF_DATA_DIR", None)  # two attempts would share it
+        env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
+        plugins = self._place.cache / "plugins"
+        plugins.mkdir(parents=True, exist_ok=True)
+        env.setdefault("TF_PLUGIN_CACHE_DIR", str(plugins))
+        self._choose_configuration(env)
+        if access:
+            # By environment only: as arguments they would be baked into the saved plan.
+            env.pop("TF_WORKSPACE", None)
+            env |= {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
+            env |= {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
+            env |= {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
+        return env
+
+    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
+        match step:
+            case Step.INIT:
+                options = ["init", "-input=false"]
+            case Step.VALIDATE:
+                options = ["validate"]
+            case Step.PLAN:
+                destroy = ["-destroy"] if is_destroying else []
+                options = ["plan", "-input=false", *destroy, f"-out={self._plan}", f"-json-into={self._facts}"]
+            case Step.APPLY | Step.DESTROY:
+                # No `-json-into`: it repeats every line that a provisioner prints, at ten times the size and twice the time.
+                options = ["apply", "-input=false", str(self._plan)]
+            case Step.OUTPUT:
+                options = ["output", "-json"]
+            case _:
+                raise ValueError(f"{step} is no command")
+        return [self._program, *options]
+
+    def summarize(self, state: bytes | None) -> PlanSummary:
+        return planned.summarize(self._facts, state)
+
+    def outputs(self, printed: bytes) -> OutputsRead:
+        decode = msgspec.json.decode
+        found = {
+            name: Output(decode(one.value), decode(one.type), one.sensitive)
+            for name, one in sorted(self._outputs.decode(printed).items())
+        }
+        return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
+
+    def leftover_state(self) -> Path | None:
+        path = self._place.folder / "errored.tfstate"
+        return path if path.is_file() and not path.is_symlink() else None
+
+    def _choose_configuration(self, env: dict[str, str]) -> None:
+        """A configuration that the runner's owner made (mirrors, say) is used; where there is none, an empty one is."""
+        if Path(env.get("TF_CLI_CONFIG_FILE", "/nowhere")).is_file():
+            return
+        env.pop("TF_CLI_CONFIG_FILE", None)
+        if any((Path(env.get("HOME", "/nowhere")) / name).is_file() for name in _HOME_CONFIGS):
+            return
+        path = self._place.scratch / "tofurc"
+        if not path.exists():
+            _write(path, _CONFIG)
+        env["TF_CLI_CONFIG_FILE"] = str(path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)

@@ -1,0 +1,126 @@
+"""Finds a backend or a cloud block in a module's own files, before the engine would act on it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+_SUFFIXES = (".tf", ".tofu")
+_JSON_SUFFIXES = (".tf.json", ".tofu.json")
+_TOKEN = re.compile(
+    r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
+      | <<-?(?P<heredoc>[^\W\d][\w-]*)[^\n]*\n
+      | (?P<quote>")
+      | (?P<word>[^\W\d][\w-]*)
+      | (?P<mark>[{}()\[\]=])""",
+    re.VERBOSE | re.DOTALL,
+)
+_IN_STRING = re.compile(r'\\.|\$\$\{|%%\{|\$\{|%\{|"|\n', re.DOTALL)
+
+
+class Found(NamedTuple):
+    file: str
+    line: int
+    block: str
+    """`backend "s3"` or `cloud`."""
+
+
+def foreign_backend(folder: Path) -> Found | None:
+    """The first block in the root module that says where the state lives."""
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(_SUFFIXES + _JSON_SUFFIXES) and path.is_file():
+            text = path.read_text(errors="replace")
+            # Nearly no file has one of these words, and looking for them is a thousand times faster than reading.
+            if "backend" in text or "cloud" in text:
+                search = _in_json if path.name.endswith(_JSON_SUFFIXES) else _in_native
+                if found := search(text):
+                    line, block = found
+                    return Found(path.name, line, block)
+    return None
+
+
+def _in_native(text: str) -> tuple[int, str] | None:
+    depth = 0
+    in_terraform = False
+    head: list[str] = []  # the words and labels of what may become a block
+    for kind, value, position in _tokens(text):
+        if kind in ("word", "label"):
+            head.append(value)
+        elif value == "{":
+            depth += 1
+            if depth == 1:
+                in_terraform = head[-1:] == ["terraform"]
+            elif depth == 2 and in_terraform:
+                line = text.count("\n", 0, position) + 1
+                if head[-2:-1] == ["backend"]:
+                    return line, f'backend "{head[-1].strip('"')}"'
+                if head[-1:] == ["cloud"]:
+                    return line, "cloud"
+            head = []
+        else:
+            depth -= value == "}"
+            head = []
+    return None
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """Words, quoted labels and brackets; what is in comments, heredocs and longer strings is passed over."""
+    position = 0
+    while match := _TOKEN.search(text, position):
+        position = match.end()
+        if match["heredoc"]:
+            end = re.compile(rf"^[ \t]*{re.escape(match['heredoc'])}[ \t]*\r?$", re.MULTILINE).search(text, position)
+            position = end.end() if end else len(text)
+        elif match["quote"]:
+            end_of_string = _end_of_string(text, position)
+            yield "label", text[position - 1 : end_of_string], match.start()  # with its quotes: a label is no keyword
+            position = end_of_string
+        elif not match["comment"]:
+            yield match.lastgroup or "", match[0], match.start()
+
+
+def _end_of_string(text: str, position: int) -> int:
+    """Just after the closing quote; a template inside may hold strings, and braces, of its own."""
+    while match := _IN_STRING.search(text, position):
+        position = match.end()
+        if match[0] in ('"', "\n"):  # a string does not go over the line: then the file is broken, and the engine says so
+            return position
+        if match[0] in ("${", "%{"):
+            position = _end_of_template(text, position)
+    return len(text)
+
+
+def _end_of_template(text: str, position: int) -> int:
+    depth = 1
+    while depth and (match := _TOKEN.search(text, position)):
+        position = match.end()
+        if match["quote"]:
+            position = _end_of_string(text, position)
+        elif match["mark"]:
+            depth += {"{": 1, "}": -1}.get(match["mark"], 0)
+    return len(text) if depth else position
+
+
+def _in_json(text: str) -> tuple[int, str] | None:
+    try:
+        content = msgspec.json.decode(text)
+    except ValueError:
+        return None  # the engine says what is wrong with it, and where
+    for terraform in _blocks(content, "terraform"):
+        for backend in _blocks(terraform, "backend"):
+            for name in backend:
+                return 1, f'backend "{name}"'
+        for _ in _blocks(terraform, "cloud"):
+            return 1, "cloud"
+    return None
+
+
+def _blocks(value: Any, name: str) -> Iterator[dict[str, Any]]:
+    """In JSON a block may be an object or a list of them, at every level."""
+    for body in value if isinstance(value, list) else [value]:
+        inner = body.get(name) if isinstance(body, dict) else None
+        for one in inner if isinstance(inner, list) else [inner]:
+            if isinstance(one, dict):
+                yield one

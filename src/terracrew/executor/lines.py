@@ -1,0 +1,86 @@
+"""Cuts an engine's output into the texts of log events: whole lines where there are any, masked and valid UTF-8."""
+
+from typing import NamedTuple
+
+from terracrew.executor.redact import Redactor
+from terracrew.protocol.events import MAX_TEXT
+
+_LONGEST_CHARACTER = 4
+
+
+class Piece(NamedTuple):
+    text: bytes
+    size: int
+    """How many bytes of the output it stands for; masking and mending change the length of the text."""
+
+
+class Cutter:
+    """Holds what has been read and does not make a whole line yet."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._pending = b""
+
+    @property
+    def has_open_line(self) -> bool:
+        return bool(self._pending)
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Every whole line there now is, in blocks of up to 64 KiB, and as much of a longer line as is safe."""
+        data = self._pending + data if self._pending else data
+        pieces: list[Piece] = []
+        position = 0
+        while True:
+            end = data.rfind(b"\n", position, position + MAX_TEXT) + 1
+            if not end:
+                if len(data) - position <= MAX_TEXT:
+                    break
+                end = max(self._cut(data, position, position + MAX_TEXT), position + 1)
+            piece = self._piece(data, position, end)
+            pieces.append(piece)
+            position += piece.size
+        self._pending = data[position:]
+        return pieces
+
+    def flush(self, *, is_final: bool = False) -> list[Piece]:
+        """What an open line has so far; at the end also what might have become a secret or a character."""
+        pieces: list[Piece] = []
+        data, position = self._pending, 0
+        end = len(data) if is_final else self._cut(data, 0, len(data))
+        while position < end:
+            piece = self._piece(data, position, end)
+            pieces.append(piece)
+            position += piece.size
+        self._pending = data[position:]
+        return pieces
+
+    def _cut(self, data: bytes, start: int, end: int) -> int:
+        """A place near `end` that is neither inside a character nor inside a secret."""
+        for back in range(1, min(_LONGEST_CHARACTER, end - start) + 1):
+            byte = data[end - back]
+            if byte >= 0xC0:  # the first byte of a character; is all of it before the end?
+                length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+                end -= back if length > back else 0
+                break
+            if byte < 0x80:
+                break
+        return start + self._redactor.safe_end(data[start:end + self._redactor.longest], end - start)
+
+    def _piece(self, data: bytes, start: int, end: int) -> Piece:
+        """Masked and mended. Mending can make a text three times as long, and then less of it is taken."""
+        while True:
+            text = _mend(self._redactor.mask(data[start:end]))
+            if len(text) <= MAX_TEXT:
+                return Piece(text, end - start)
+            middle = (start + end) // 2
+            end = data.rfind(b"\n", start, middle) + 1 or max(self._cut(data, start, middle), start + 1)
+
+
+def _mend(text: bytes) -> bytes:
+    if text.isascii():
+        return text
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return text.decode(errors="replace").encode()
+    return text

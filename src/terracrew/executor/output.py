@@ -1,0 +1,121 @@
+"""Follows the file that the engine prints into, woken by the kernel, and turns what is new into log events."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from inotify_simple import INotify, flags
+
+from terracrew.executor.lines import Cutter, Piece
+from terracrew.executor.record import Recorder
+
+OPEN_LINE_SECONDS = 1.0
+_CHUNK = 1 << 18
+_RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+
+
+class Output:
+    """The engine writes to a file and not to a pipe, so that it outlives its executor."""
+
+    def __init__(self, path: Path, recorder: Recorder) -> None:
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        """What an engine gets as its standard output and standard error."""
+        self._path, self._recorder = path, recorder
+        self._reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._position = recorder.offsets.position
+        self._cutter = Cutter(recorder.redactor)
+        self._waiting: list[Piece] = []  # cut, but the disk was full
+        self._timer: asyncio.TimerHandle | None = None
+        self._poll: asyncio.TimerHandle | None = None
+        self._inotify: INotify | None = None
+        self._is_closed = False
+
+    def follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._inotify = INotify(nonblocking=True)
+        except OSError:  # the kernel gives a user 128 of these by default
+            self._poll = loop.call_later(_POLL_SECONDS, self._look)
+            return
+        self._inotify.add_watch(self._path, flags.MODIFY)
+        loop.add_reader(self._inotify.fileno(), self._wake)
+
+    def drain(self, *, is_final: bool = True) -> bool:
+        """Take in all that is there; False if the disk is full, and it must be tried again."""
+        while self._read():
+            pass
+        if is_final and not self._waiting:
+            self._waiting = self._cutter.flush(is_final=True)
+            self._write()
+        return not self._waiting
+
+    def close(self) -> None:
+        self._is_closed = True
+        for handle in (self._timer, self._poll):
+            if handle:
+                handle.cancel()
+        if self._inotify:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+        os.close(self._reading)
+        os.close(self.descriptor)
+
+    def _wake(self) -> None:
+        assert self._inotify is not None
+        self._inotify.read(timeout=0)
+        self._step()
+
+    def _look(self) -> None:
+        self._step()
+        self._poll = asyncio.get_running_loop().call_later(_POLL_SECONDS, self._look)
+
+    def _step(self) -> None:
+        """One read, then the loop's turn: a chatty engine must not keep acknowledgements waiting."""
+        if self._is_closed:
+            return
+        if self._read():
+            asyncio.get_running_loop().call_soon(self._step)
+        elif self._waiting:
+            self._set_timer(_RETRY_SECONDS, self._step)
+        elif self._cutter.has_open_line:
+            if self._timer is None:  # counts from when the line was opened, not from its last character
+                self._set_timer(OPEN_LINE_SECONDS, self._flush)
+
+    def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, action)
+
+    def _flush(self) -> None:
+        self._timer = None
+        self._waiting += self._cutter.flush()
+        self._write()
+        self._step()
+
+    def _read(self) -> bool:
+        """Take in one chunk; tells whether there may be more."""
+        if not self._write():
+            return False
+        data = os.pread(self._reading, _CHUNK, self._position)
+        self._position += len(data)
+        self._waiting = self._cutter.feed(data) if data else []
+        if self._waiting and self._timer:
+            self._timer.cancel()
+            self._timer = None
+        return self._write() and len(data) == _CHUNK
+
+    def _write(self) -> bool:
+        """A full disk stops the reading and drops nothing."""
+        done = 0
+        try:
+            for piece in self._waiting:
+                self._recorder.output(piece)
+                done += 1
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        del self._waiting[:done]
+        return not self._waiting

@@ -1,0 +1,91 @@
+"""One run of the engine: its own process group, output into a file, waited for by the kernel, stopped by a ladder."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from terracrew.executor.control import StopMode
+
+
+class Ladder(msgspec.Struct, frozen=True):
+    """How long an interrupted engine has before it is interrupted again, and before it is killed."""
+
+    first: float = 60.0
+    second: float = 20.0
+
+
+class EngineProcess:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int,
+        stdout: int | None = None,
+        ladder: Ladder | None = None,
+    ) -> None:
+        """Start it. Standard output and error go to `output`, unless the first is wanted elsewhere."""
+        self._process = subprocess.Popen(
+            arguments,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output if stdout is None else stdout,
+            stderr=output,
+            process_group=0,
+        )
+        self._ladder = ladder or Ladder()
+        self._stopping: asyncio.Task[None] | None = None
+        self.was_killed = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Wait until the engine is gone, end whatever it left behind in its group, and return its exit code."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        descriptor = os.pidfd_open(self.pid)
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            if self._stopping:
+                self._stopping.cancel()
+        # Not reaped yet, so the group's number cannot be another's. What is left would write into a workspace that goes away.
+        self._signal(signal.SIGKILL)
+        return self._process.wait()
+
+    def stop(self, mode: StopMode) -> None:
+        """Ask for its end; `wait` returns when it is gone. Asking again may only make it harsher."""
+        if self._process.returncode is not None:
+            return
+        if mode == "kill":
+            self._kill()
+        elif self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._descend())
+
+    async def _descend(self) -> None:
+        self._signal(signal.SIGINT)
+        await asyncio.sleep(self._ladder.first)
+        self._signal(signal.SIGINT)
+        await asyncio.sleep(self._ladder.second)
+        self._kill()
+
+    def _kill(self) -> None:
+        self.was_killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)

@@ -1,0 +1,89 @@
+"""Writes an attempt's events: what the engine printed, what Terracrew says beside it, facts; each with its step and time."""
+
+import os
+import struct
+import time
+from pathlib import Path
+
+from terracrew.executor.lines import Piece
+from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.redact import Redactor
+from terracrew.protocol import events
+from terracrew.protocol.events import Fact, Kind, OutputsRead, Result, Stream
+from terracrew.protocol.spec import Step
+
+_SLOT = struct.Struct(">QQ")
+_LONGEST_LINE = 8000
+
+
+class Offsets:
+    """How far the output has been turned into events: two slots, written in turn before the event itself.
+
+    After a crash the slot with the highest number that is really in the outbox tells where to read on, so that no line is lost
+    or repeated whichever of the two writes was the last.
+    """
+
+    def __init__(self, path: Path, outbox: Outbox) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        slots = [_SLOT.unpack_from(data) for at in (0, 1) if len(data := os.pread(self._fd, 16, at * 16)) == _SLOT.size]
+        number, self.position = max((slot for slot in slots if slot[0] <= outbox.last), default=(0, 0))
+        if slots:  # a slot of an event that was never written must not come true later
+            os.pwrite(self._fd, _SLOT.pack(number, self.position) * 2, 0)
+        self._turn = 0
+
+    def advance(self, number: int, size: int) -> None:
+        self.position += size
+        os.pwrite(self._fd, _SLOT.pack(number, self.position), self._turn * _SLOT.size)
+        self._turn ^= 1
+
+    def retreat(self, size: int) -> None:
+        """The event could not be written after all; the slot is written again with the next try."""
+        self.position -= size
+        self._turn ^= 1
+
+
+class Recorder:
+    def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets, reserve: Reserve | None = None) -> None:
+        self.outbox, self.redactor, self.offsets = outbox, redactor, offsets
+        self._reserve = reserve
+        self.step = Step.FETCH
+
+    def output(self, piece: Piece) -> None:
+        record = events.pack(Kind.LOG, Stream.OUTPUT, self.step, time.time(), piece.text)
+        self.offsets.advance(self.outbox.last + 1, piece.size)
+        try:
+            self.outbox.append(record)
+        except OSError:
+            self.offsets.retreat(piece.size)
+            raise
+
+    def say(self, text: str) -> None:
+        """A line of Terracrew's own in the log."""
+        line = self.redactor.mask(text[:_LONGEST_LINE].encode()) + b"\n"
+        self._append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
+
+    def fact(self, fact: Fact) -> None:
+        record = events.pack_fact(fact, self.step, time.time())
+        if not isinstance(fact, OutputsRead):  # those are data, and must arrive as they are
+            header, payload = record[: events.HEADER.size], record[events.HEADER.size :]
+            masked = self.redactor.mask(payload)
+            if masked is not payload:
+                _, kind, stream, _, at = events.HEADER.unpack(header)
+                record = events.pack(Kind(kind), stream, self.step, at, masked)
+        self._append(record)
+        if isinstance(fact, Result):
+            self.outbox.sync()
+
+    def state(self, record: bytes) -> int:
+        """A state is on the disk for good when this returns."""
+        number = self._append(record)
+        self.outbox.sync()
+        return number
+
+    def _append(self, record: bytes) -> int:
+        try:
+            return self.outbox.append(record)
+        except OSError as error:
+            if self._reserve is None or not self._reserve.release(error):
+                raise
+            return self.outbox.append(record)

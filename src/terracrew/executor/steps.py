@@ -1,0 +1,230 @@
+"""The steps of a job, one after the other: each with its status, and an end that a person understands."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.executor import environment, problem, statebackend, workspace
+from terracrew.executor.begin import Leave, StateMoved
+from terracrew.executor.control import Control
+from terracrew.executor.engines import discovery
+from terracrew.executor.engines.engine import Engine, Place, StateAccess
+from terracrew.executor.engines.tofu import Tofu
+from terracrew.executor.output import Output
+from terracrew.executor.process import EngineProcess
+from terracrew.executor.record import Recorder
+from terracrew.executor.statebackend import StateBackend
+from terracrew.executor.states import States
+from terracrew.executor.transfer import Transfer
+from terracrew.protocol.events import EngineUsed, Result, StepStatus
+from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
+from terracrew.protocol.start import ExecutorStart
+
+MAX_REPLANS = 3
+_PATIENCE_SECONDS = 1.0
+_DISK_SECONDS = 1.0
+
+
+class _Exit(Exception):
+    """The engine ended a step with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Steps:
+    def __init__(
+        self,
+        start: ExecutorStart,
+        *,
+        recorder: Recorder,
+        output: Output,
+        states: States,
+        backend: StateBackend,
+        leave: Leave,
+        control: Control,
+        transfer: Transfer,
+    ) -> None:
+        self._start, self._spec = start, start.granted.spec
+        self._directory = Path(start.directory)
+        self._recorder, self._output = recorder, output
+        self._states, self._backend = states, backend
+        self._leave, self._control, self._transfer = leave, control, transfer
+        self._state_version = self._spec.state.version
+        self._was_killed = False
+        self._engine: Engine
+        self._folder: Path
+        self._env: dict[str, str]
+
+    async def run(self) -> Result:
+        """Run them all, or to the first that does not succeed; those after it are marked as skipped."""
+        remaining = list(STEPS_OF.get(self._spec.type, ()))
+        result = None if remaining else Result("FAILED", f"an executor does not run jobs of type {self._spec.type}")
+        while remaining and result is None:
+            step = remaining[0]
+            if self._control.is_stopping:
+                result = self._stopped(f"before {step}")
+            elif step not in MUTATING or (result := await self._ask_leave(step)) is None:
+                result = await self._run(remaining.pop(0))
+        for step in remaining:
+            self._recorder.fact(StepStatus(step, "SKIPPED"))
+        return result or Result("SUCCEEDED")
+
+    async def _run(self, step: Step) -> Result | None:
+        """One step; None if it succeeded. Of a mutating one, the engine is started before anything else may happen."""
+        self._recorder.step = step
+        self._recorder.fact(StepStatus(step, "RUNNING"))
+        since = self._recorder.offsets.position
+        try:
+            exit_code = await self._do(step)
+        except _Exit as ended:
+            is_stopped = self._control.stop_mode(is_mutating=step in MUTATING) is not None
+            self._recorder.fact(StepStatus(step, "CANCELED" if is_stopped else "FAILED", ended.code))
+            if is_stopped:
+                return self._stopped(f"during {step}")
+            reason = problem.first_error(self._directory / "output", since)
+            how = f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}"
+            return Result("FAILED", f"{step} failed: {how}" + (f": {reason}" if reason else ""))
+        except (TerracrewError, OSError) as error:
+            self._recorder.fact(StepStatus(step, "FAILED"))
+            self._recorder.say(str(error))
+            return Result("FAILED", f"{step} failed: {error}")
+        self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code))
+        return None
+
+    async def _do(self, step: Step) -> int | None:
+        match step:
+            case Step.FETCH:
+                return await self._fetch()
+            case Step.INPUTS:
+                return self._write_inputs()
+            case Step.PLAN:
+                await self._engine_run(step)
+                self._recorder.fact(self._engine.summarize(self._states.current))
+            case Step.APPLY | Step.DESTROY:
+                try:
+                    await self._engine_run(step)
+                finally:
+                    await self._collect_leftover()
+            case Step.OUTPUT:
+                await self._read_outputs()
+            case Step.INIT | Step.VALIDATE:
+                await self._engine_run(step)
+        return 0
+
+    async def _fetch(self) -> None:
+        found = discovery.require(self._spec.engine, self._start.engine_paths)
+        if found.name != "tofu":
+            raise Invalid(f"this executor does not run {found.name} yet")
+        self._recorder.fact(EngineUsed(found.name, found.version))
+        cache = Path(self._start.cache_directory)
+        self._folder, resolved = await workspace.fetch(
+            self._spec,
+            self._directory / "workspace",
+            cache=cache,
+            roots=self._start.source_roots,
+            transfer=self._transfer,
+        )
+        self._recorder.fact(resolved)
+        self._recorder.say(f"Source: {resolved.description}")
+        self._engine = Tofu(found, Place(self._folder, self._directory, cache))
+        seed = self._spec.state
+        if seed.content is None and seed.size:
+            await self._fetch_state()
+        else:
+            self._states.current = seed.content or None
+
+    async def _fetch_state(self) -> None:
+        answer = await self._transfer.get("state")
+        self._states.current = answer.body or None
+        self._state_version = int(answer.headers["X-State-Version"])
+
+    def _write_inputs(self) -> None:
+        has_our_backend = self._spec.backend == "terracrew"
+        self._engine.prepare(self._spec.inputs, has_our_backend=has_our_backend)
+        secret = statebackend.secret_of(self._start.granted.credentials.hub)
+        access = StateAccess(self._backend.url, statebackend.USER, secret) if has_our_backend else None
+        self._env = self._engine.environment(environment.of_job(self._start), access)
+
+    async def _engine_run(self, step: Step, stdout: int | None = None) -> None:
+        is_mutating = step in MUTATING
+        process = EngineProcess(
+            self._engine.arguments(step, is_destroying=self._spec.type == JobType.DESTROY),
+            cwd=self._folder,
+            env=self._env,
+            output=self._output.descriptor,
+            stdout=stdout,
+        )
+
+        def react() -> None:
+            if mode := self._control.stop_mode(is_mutating=is_mutating):
+                process.stop(mode)
+
+        self._states.is_writable = is_mutating
+        try:
+            with self._control.listening(react):
+                code = await process.wait()
+        finally:
+            self._states.is_writable = False
+            self._backend.release()
+        self._was_killed = self._was_killed or process.was_killed
+        while not self._output.drain():
+            await asyncio.sleep(_DISK_SECONDS)
+        if code:
+            raise _Exit(code)
+
+    async def _collect_leftover(self) -> None:
+        """A state that the engine could not hand over is as real as any."""
+        if path := self._engine.leftover_state():
+            self._states.is_writable = True
+            await self._states.write(path.read_bytes(), "errored")
+            self._states.is_writable = False
+            self._recorder.say("The engine could not save its last state by itself; it was taken from errored.tfstate")
+
+    async def _read_outputs(self) -> None:
+        descriptor = os.memfd_create("outputs")  # sensitive ones are among them, so neither the log nor a disk sees this
+        try:
+            await self._engine_run(Step.OUTPUT, descriptor)
+            printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        finally:
+            os.close(descriptor)
+        outputs = self._engine.outputs(printed)
+        try:
+            self._recorder.fact(outputs)
+        except ValueError as error:
+            raise Invalid(f"the module's outputs are too large to be kept: {error}") from error
+
+    async def _ask_leave(self, step: Step) -> Result | None:
+        """None when the step may start; otherwise what becomes of the job."""
+        for _ in range(1 + MAX_REPLANS):
+            self._recorder.step = step
+            notice = asyncio.get_running_loop().call_later(
+                _PATIENCE_SECONDS, self._recorder.say, f"Waiting for leave to {step}"
+            )
+            try:
+                return await self._leave.obtain(self._state_version)
+            except StateMoved as moved:
+                self._recorder.say(f"{moved.message}: planning again")
+            except Conflict as refusal:
+                if self._control.is_stopping:
+                    return self._stopped(f"before {step}")
+                return Result("FAILED", f"{step} was not started: {refusal.message}")
+            finally:
+                notice.cancel()
+            try:
+                await self._fetch_state()
+            except TerracrewError as error:
+                return Result("FAILED", f"{step} was not started: the current state cannot be had: {error.message}")
+            if result := await self._run(Step.PLAN):
+                return result
+        return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
+
+    def _stopped(self, when: str) -> Result:
+        # With our own backend the lock is the attempt's and goes with it. Another backend's lock may have outlived a kill.
+        is_lock_free = self._spec.backend == "terracrew" or not self._was_killed
+        if self._control.cancel:
+            return Result("CANCELED", f"canceled {when}", is_lock_free)
+        reason = self._control.superseded or self._control.refused or ""
+        return Result("CANCELED", f"stopped {when}: {reason}", is_lock_free)

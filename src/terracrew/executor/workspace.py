@@ -1,0 +1,119 @@
+"""The attempt's own copy of the source: from an archive or from a folder of this machine, never run in place."""
+
+import hashlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from terracrew import archive
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from terracrew.executor.transfer import Transfer
+from terracrew.protocol.events import SourceResolved
+from terracrew.protocol.spec import ArchiveSource, JobSpec, LocalSource
+
+_CHUNK = 1 << 20
+
+
+async def fetch(
+    spec: JobSpec, workspace: Path, *, cache: Path, roots: Sequence[str], transfer: Transfer
+) -> tuple[Path, SourceResolved]:
+    """Fill the workspace; the folder to run the engine in, and what the source was."""
+    workspace.mkdir(mode=0o700)
+    if isinstance(spec.source, ArchiveSource):
+        data = await _archive(spec, spec.source, cache, transfer)
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        archive.extract(io.BytesIO(data), workspace)
+        resolved = SourceResolved(digest, f"archive {spec.source.archive_id}, {len(data):,} bytes")
+    else:
+        source = _allowed(spec.source, roots)
+        resolved = SourceResolved(f"tree:{copy(source, workspace)}", f"folder {source}")
+    if spec.source_digest and spec.source_digest != resolved.digest:
+        raise Conflict(
+            f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
+            "Run a new job to use what is there now"
+        )
+    return _inside(workspace, spec.source.subdirectory), resolved
+
+
+async def _archive(spec: JobSpec, source: ArchiveSource, cache: Path, transfer: Transfer) -> bytes:
+    if spec.archive is not None:
+        return _verified(spec.archive, source)
+    kept = cache / "archives" / source.sha256 if source.sha256.isalnum() else None
+    if kept and kept.is_file():
+        data = kept.read_bytes()
+        if hashlib.sha256(data).hexdigest() == source.sha256:
+            return data
+    data = _verified((await transfer.get("archive")).body, source)
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        fresh = kept.with_name(f".{kept.name}.{os.getpid()}")
+        fresh.write_bytes(data)
+        fresh.replace(kept)
+    return data
+
+
+def _verified(data: bytes, source: ArchiveSource) -> bytes:
+    if source.sha256 and hashlib.sha256(data).hexdigest() != source.sha256:
+        raise Invalid(f"the archive {source.archive_id} did not arrive whole: its SHA-256 is not {source.sha256}")
+    return data
+
+
+def _allowed(source: LocalSource, roots: Sequence[str]) -> Path:
+    path = Path(source.path).expanduser()
+    if not path.is_absolute():
+        raise Invalid(f"the source {source.path!r} is not an absolute path")
+    path = path.resolve()
+    # Said before whether it exists, so that nobody can look around on this machine.
+    if not any(path.is_relative_to(Path(root).expanduser().resolve()) for root in roots):
+        allowed = ", ".join(roots) or "none"
+        raise Forbidden(f"the source {source.path!r} is not under a folder that this runner allows ({allowed})")
+    if not path.is_dir():
+        raise NotFound(f"the source {source.path!r} is not a folder on this runner's machine")
+    return path
+
+
+def _inside(workspace: Path, subdirectory: str) -> Path:
+    folder = workspace / subdirectory
+    if not folder.resolve().is_relative_to(workspace.resolve()):
+        raise Invalid(f"the subdirectory {subdirectory!r} leaves the source")
+    if not folder.is_dir():
+        raise NotFound(f"the source has no folder {subdirectory!r}")
+    return folder
+
+
+def copy(source: Path, target: Path) -> str:
+    """Copy a tree and return the hash of its names, contents, executable bits and links."""
+    digest = hashlib.sha256()
+    entries = size = 0
+    for path, entry in archive.walk(source, archive.Ignore(source)):
+        entries += 1
+        if entry.is_symlink():
+            link = os.readlink(entry.path)
+            if link.startswith("/") or not Path(entry.path).resolve().is_relative_to(source):
+                raise Invalid(f"the source has the link {path!r} to {link!r}, which leads out of it")
+            (target / path).symlink_to(link)
+            digest.update(f"link {path}\0{link}\0".encode(errors="surrogateescape"))
+        elif entry.is_dir():
+            (target / path).mkdir()
+            digest.update(f"folder {path}\0".encode(errors="surrogateescape"))
+        elif entry.is_file():
+            size += entry.stat().st_size
+            is_executable = bool(entry.stat().st_mode & 0o100)
+            content = _copy_file(entry.path, target / path, 0o755 if is_executable else 0o644)
+            digest.update(f"file {path}\0{is_executable:d}\0{content}\0".encode(errors="surrogateescape"))
+        if entries > archive.MAX_ENTRIES or size > archive.MAX_BYTES:
+            raise TooLarge(
+                f"the source {source} has more than {archive.MAX_ENTRIES:,} entries or {archive.MAX_BYTES >> 20:,} MiB"
+            )
+    return digest.hexdigest()
+
+
+def _copy_file(source: str, target: Path, mode: int) -> str:
+    digest = hashlib.sha256()
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(source, "rb", buffering=0) as reading, open(descriptor, "wb", buffering=0) as writing:
+        while chunk := reading.read(_CHUNK):
+            digest.update(chunk)
+            writing.write(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,65 @@
+"""Diagnostics of a long-lived process: one line an entry on standard output, its level chosen by the longest matching category."""
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+OFF = logging.CRITICAL + 10
+TRACE = 5
+LEVELS = {
+    "trace": TRACE,
+    "debug": logging.DEBUG,
+    "information": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "none": OFF,
+}
+DEFAULT = "default"
+# Other people's categories speak of every frame and every cycle at levels that ours use for news.
+QUIET = {DEFAULT: "information", "asyncio": "warning", "websockets": "warning"}
+
+
+class Categories(logging.Filter):
+    """Lets an entry through when the longest category that its logger's name starts with allows its level."""
+
+    def __init__(self, levels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._chosen = {name.lower(): LEVELS[level.lower()] for name, level in (QUIET | dict(levels)).items()}
+        self._known: dict[str, int] = {}
+
+    @property
+    def lowest(self) -> int:
+        return min(self._chosen.values())
+
+    def level_of(self, name: str) -> int:
+        """The least level that entries of this logger need."""
+        if name not in self._known:
+            fitting = [category for category in self._chosen if name.lower().startswith(category)]
+            self._known[name] = self._chosen[max(fitting, key=len, default=DEFAULT)]
+        return self._known[name]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= self.level_of(record.name)
+
+
+class _Lines(logging.Formatter):
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
+def configure(levels: Mapping[str, str], stream: TextIO = sys.stdout) -> None:
+    """Send every logger's entries to the stream; called again, it replaces the levels and the stream."""
+    logging.addLevelName(TRACE, "TRACE")
+    categories = Categories(levels)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)-8s %(name)s: %(message)s"))
+    handler.addFilter(categories)
+    root = logging.getLogger()
+    for old in [each for each in root.handlers if any(isinstance(one, Categories) for one in each.filters)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(categories.lowest)

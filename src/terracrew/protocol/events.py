@@ -1,0 +1,153 @@
+"""Events of an attempt: numbered records, laid out the same in the executor's outbox, on the wire and in the log store.
+
+A record is a header of sixteen bytes (payload size, kind, stream, step, time) and its payload. Its number is not written: the first number
+of a batch is, and the rest follow. Log records hold text; facts hold the JSON of one `Fact`; a state holds the JSON of its
+`StateFact`, a newline and the ciphertext, unless that was too large and went by HTTP.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from terracrew.protocol.spec import STEPS, Step
+
+HEADER = struct.Struct(">IBBHd")
+MAX_TEXT = 64 << 10
+MAX_RECORD = 4 << 20
+MAX_BATCH_BYTES = 512 << 10
+"""A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
+INLINE_STATE = 2 << 20
+
+
+class Kind(IntEnum):
+    LOG = 1
+    FACT = 2
+    STATE = 3
+
+
+class Stream(IntEnum):
+    OUTPUT = 1
+    """What the engine printed; standard output and standard error in the order in which they came."""
+    SYSTEM = 2
+    """What Terracrew itself has to say in the log."""
+
+
+class Record(NamedTuple):
+    kind: int
+    stream: int
+    step: int
+    time: float
+    payload: bytes
+
+    @property
+    def step_name(self) -> Step:
+        return STEPS[self.step]
+
+
+class StepStatus(msgspec.Struct, frozen=True, tag="step"):
+    step: Step
+    status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
+    exit_code: int | None = None
+
+
+class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
+    digest: str
+    description: str
+
+
+class ResourceChange(msgspec.Struct, frozen=True):
+    address: str
+    action: Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
+    detail: str = ""
+
+
+class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
+    add: int = 0
+    change: int = 0
+    destroy: int = 0
+    replace: int = 0
+    unchanged: int | None = None
+    resources: list[ResourceChange] = []
+    outputs: dict[str, str] = {}
+    """Output name → create, update or delete."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    value: Any
+    type: Any = None
+    is_sensitive: bool = False
+
+
+class OutputsRead(msgspec.Struct, frozen=True, tag="outputs"):
+    outputs: dict[str, Output]
+    sha256: str
+
+
+class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
+    name: str
+    version: str
+
+
+class Result(msgspec.Struct, frozen=True, tag="result"):
+    """The last event of an attempt that ended by itself."""
+
+    status: Literal["SUCCEEDED", "FAILED", "CANCELED"]
+    message: str = ""
+    is_lock_free: bool = True
+
+
+Fact = StepStatus | SourceResolved | PlanSummary | OutputsRead | EngineUsed | Result
+
+
+class StateFact(msgspec.Struct, frozen=True):
+    """A state that the engine wrote. `sha256` is that of the plain text; `is_inline` tells whether the ciphertext follows."""
+
+    sha256: str
+    size: int
+    serial: int
+    lineage: str
+    is_inline: bool
+    origin: Literal["engine", "errored"] = "engine"
+
+
+_fact = msgspec.json.Decoder(Fact)
+_state = msgspec.json.Decoder(StateFact)
+_encode = msgspec.json.Encoder().encode
+
+
+def pack(kind: Kind, stream: int, step: Step, time: float, payload: bytes) -> bytes:
+    return HEADER.pack(len(payload), kind, stream, STEPS.index(step), time) + payload
+
+
+def pack_fact(fact: Fact, step: Step, time: float) -> bytes:
+    return pack(Kind.FACT, Stream.SYSTEM, step, time, _encode(fact))
+
+
+def pack_state(fact: StateFact, ciphertext: bytes, step: Step, time: float) -> bytes:
+    return pack(Kind.STATE, Stream.SYSTEM, step, time, _encode(fact) + b"\n" + (ciphertext if fact.is_inline else b""))
+
+
+def unpack(body: bytes | memoryview) -> Iterator[Record]:
+    """Walk the records of a batch; a malformed one is a ValueError."""
+    view, offset, end = memoryview(body), 0, len(body)
+    while offset < end:
+        if end - offset < HEADER.size:
+            raise ValueError("a record's header is cut off")
+        size, kind, stream, step, time = HEADER.unpack_from(view, offset)
+        offset += HEADER.size
+        if size > MAX_RECORD or offset + size > end or step >= len(STEPS) or kind not in (1, 2, 3):
+            raise ValueError("a record is malformed")
+        yield Record(kind, stream, step, time, bytes(view[offset : offset + size]))
+        offset += size
+
+
+def fact_of(record: Record) -> Fact:
+    return _fact.decode(record.payload)
+
+
+def state_of(record: Record) -> tuple[StateFact, bytes]:
+    head, _, ciphertext = record.payload.partition(b"\n")
+    return _state.decode(head), ciphertext

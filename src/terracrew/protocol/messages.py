@@ -1,0 +1,223 @@
+"""The messages of the runner hub: one tagged union for each direction of each kind of client.
+
+Text frames are JSON of these. The one binary frame, a batch of events, is in `frames`. Unknown types and unknown fields of a
+known type are refused from clients; a newer server may add fields, which older clients ignore.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from terracrew.protocol.spec import Credentials, JobSpec
+
+CancelMode = Literal["after_step", "interrupt", "kill"]
+
+
+class AttemptRef(msgspec.Struct, frozen=True, order=True):
+    job_id: str
+    attempt: int
+
+
+class _FromClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+    pass
+
+
+class _FromServer(msgspec.Struct, frozen=True, tag_field="type"):
+    pass
+
+
+# ---- runner → server
+
+
+class RunnerHello(_FromClient, tag="hello"):
+    runner_id: str
+    instance: str
+    instance_key: str
+    """A secret of this instance's working directory: with it a returning process takes its old place at once."""
+    version: str
+    oldest_protocol: int
+    newest_protocol: int
+    capacity: int
+    engines: dict[str, str]
+    attempts: list[AttemptRef]
+    is_draining: bool = False
+
+
+class Heartbeat(_FromClient, tag="heartbeat"):
+    version: str
+    is_draining: bool
+    attempts: list[AttemptRef]
+
+
+class Claim(_FromClient, tag="claim"):
+    job_id: str
+    attempt: int
+
+
+class HandBack(_FromClient, tag="hand_back"):
+    """The runner could not start what it was granted: no process of it ever existed."""
+
+    job_id: str
+    attempt: int
+    reason: str
+
+
+class Gone(_FromClient, tag="journal"):
+    """Every process of the attempt is gone and all that it had spooled is delivered."""
+
+    job_id: str
+    attempt: int
+    saw_process: bool
+    """Whether this runner ever saw the executor's process: without it, this is a hand-back."""
+    reason: str
+
+
+class Renew(_FromClient, tag="renew"):
+    token: str
+
+
+FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew
+
+
+# ---- server → runner
+
+
+class RunnerWelcome(_FromServer, tag="welcome"):
+    instance_id: str
+    epoch: int
+    protocol: int
+    heartbeat_seconds: float
+    unknown: list[AttemptRef]
+    """Of the attempts in the hello, those that this server does not know as the runner's current ones."""
+    is_draining: bool = False
+
+
+class Offer(_FromServer, tag="offer"):
+    job_id: str
+    attempt: int
+
+
+class Granted(_FromServer, tag="granted"):
+    spec: JobSpec
+    credentials: Credentials
+
+
+class Missed(_FromServer, tag="missed"):
+    job_id: str
+    attempt: int
+    reason: str
+
+
+class CancelAttempt(_FromServer, tag="cancel"):
+    """To a runner: only where the executor cannot be reached. To an executor: stop, in this way."""
+
+    job_id: str
+    attempt: int
+    mode: CancelMode
+
+
+class ConfigureRunner(_FromServer, tag="configure"):
+    heartbeat_seconds: float | None = None
+    log_level: dict[str, str] | None = None
+
+
+class Drain(_FromServer, tag="drain"):
+    on: bool
+
+
+class Settled(_FromServer, tag="ack"):
+    """A hand-back or a journal entry has been taken in; its directory may go."""
+
+    job_id: str
+    attempt: int
+
+
+class Refused(_FromServer, tag="refused"):
+    """What was asked is not done. `code` is that of `errors`; the connection is closed after it where `is_final`."""
+
+    code: str
+    message: str
+    is_final: bool = False
+
+
+FromServerToRunner = (
+    RunnerWelcome | Offer | Granted | Missed | CancelAttempt | ConfigureRunner | Drain | Settled | Refused
+)
+
+
+# ---- executor → server (beside the binary frame of events)
+
+
+class ExecutorHello(_FromClient, tag="hello"):
+    job_id: str
+    attempt: int
+    version: str
+    oldest_protocol: int
+    newest_protocol: int
+
+
+class Begin(_FromClient, tag="begin"):
+    """Ask for leave to mutate, naming the state version that the plan was made from."""
+
+    state_version: int
+
+
+FromExecutor = ExecutorHello | Begin
+
+
+# ---- server → executor
+
+
+class LogCadence(msgspec.Struct, frozen=True):
+    """None leaves the executor's own batching settings in force."""
+
+    is_watched: bool = False
+    batch_size_limit: int | None = None
+    period_seconds: float | None = None
+
+
+class ExecutorWelcome(_FromServer, tag="welcome"):
+    mark: int
+    """The number of the last event that is stored; the executor resumes after it."""
+    protocol: int
+    is_superseded: bool = False
+    """The attempt is no longer current: deliver what there is, start nothing more."""
+    cadence: LogCadence = LogCadence()
+
+
+class Ack(_FromServer, tag="ack"):
+    mark: int
+
+
+class Begun(_FromServer, tag="begun"):
+    state_version: int
+
+
+class BeginRefused(_FromServer, tag="begin_refused"):
+    code: Literal["state_moved", "quarantine", "superseded", "canceled", "in_doubt", "wait"]
+    message: str
+
+
+class ConfigureExecutor(_FromServer, tag="configure"):
+    cadence: LogCadence
+
+
+class Superseded(_FromServer, tag="superseded"):
+    reason: str
+
+
+FromServerToExecutor = (
+    ExecutorWelcome | Ack | Begun | BeginRefused | ConfigureExecutor | CancelAttempt | Superseded | Refused
+)
+
+MAX_TEXT_FRAME = 1 << 20
+"""What a server takes from a client in one text frame."""
+MAX_GRANT_FRAME = 8 << 20
+"""What a client takes from a server: a grant may carry a state and an archive."""
+INLINE_ARCHIVE = 1 << 20
+
+encode = msgspec.json.Encoder().encode
+decode_from_runner = msgspec.json.Decoder(FromRunner).decode
+decode_from_executor = msgspec.json.Decoder(FromExecutor).decode
+decode_to_runner = msgspec.json.Decoder(FromServerToRunner).decode
+decode_to_executor = msgspec.json.Decoder(FromServerToExecutor).decode

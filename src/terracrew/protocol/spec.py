@@ -1,0 +1,100 @@
+"""The job specification: everything an executor needs to run one attempt, as it travels in a grant."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class JobType(StrEnum):
+    PLAN = "PLAN"
+    APPLY = "APPLY"
+    DESTROY = "DESTROY"
+    DEPLOY_WORKER = "DEPLOY_WORKER"
+    UPDATE_WORKER = "UPDATE_WORKER"
+    DESTROY_WORKER = "DESTROY_WORKER"
+    CONNECTION_TEST = "CONNECTION_TEST"
+
+
+class Step(StrEnum):
+    """The steps of a job in their order; the position is the step's number on the wire."""
+
+    FETCH = "fetch"
+    INPUTS = "inputs"
+    INIT = "init"
+    VALIDATE = "validate"
+    PLAN = "plan"
+    APPLY = "apply"
+    DESTROY = "destroy"
+    OUTPUT = "output"
+
+
+STEPS: tuple[Step, ...] = tuple(Step)
+
+_PREPARE = (Step.FETCH, Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN)
+STEPS_OF: dict[JobType, tuple[Step, ...]] = {
+    JobType.PLAN: _PREPARE,
+    JobType.APPLY: (*_PREPARE, Step.APPLY, Step.OUTPUT),
+    JobType.DESTROY: (*_PREPARE, Step.DESTROY),
+}
+MUTATING = frozenset({Step.APPLY, Step.DESTROY})
+
+
+class LocalSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="local", tag_field="kind"):
+    """A folder on the runner's machine, under one of the roots that its settings allow."""
+
+    path: str
+    subdirectory: str = ""
+
+
+class ArchiveSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="archive", tag_field="kind"):
+    """An archive (tar.gz) that was uploaded to the server."""
+
+    archive_id: str
+    subdirectory: str = ""
+    sha256: str = ""
+    size: int = 0
+
+
+Source = LocalSource | ArchiveSource
+
+
+class StateSeed(msgspec.Struct, frozen=True):
+    """The state that the attempt starts from. `content` is None where it is too large for a frame and is fetched."""
+
+    version: int
+    sha256: str = ""
+    size: int = 0
+    content: bytes | None = None
+
+
+class JobSpec(msgspec.Struct, frozen=True):
+    job_id: str
+    attempt: int
+    number: int
+    type: JobType
+    organization_id: str
+    module_id: str
+    module_path: str
+    group_path: str
+    engine: str
+    source: Source
+    inputs: dict[str, Any]
+    environment: dict[str, str]
+    backend: Literal["terracrew", "own"]
+    state: StateSeed
+    source_digest: str = ""
+    """What an earlier attempt of this job resolved its source to; a later one must find the same."""
+    archive: bytes | None = None
+    """The uploaded archive itself, where it is small."""
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """The attempt's own: `hub` is the executor's, `api` is what the engine may see, `state_key` encrypts states on disk."""
+
+    hub: str
+    api: str
+    state_key: bytes
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"

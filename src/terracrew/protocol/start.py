@@ -1,0 +1,45 @@
+"""What a dispatcher hands to an executor it starts, and what a runner keeps on disk of an attempt it was granted."""
+
+import msgspec
+
+from terracrew.protocol.messages import Granted
+
+
+class LogStreamSettings(msgspec.Struct, frozen=True):
+    batch_size_limit: int = 50
+    period_seconds: float = 5.0
+    eagerly_emit_first_event: bool = True
+
+
+class ExecutorStart(msgspec.Struct, frozen=True):
+    """Travels by a pipe or a file, never by an argument list or the environment."""
+
+    server_url: str
+    directory: str
+    """The attempt's own directory; it exists, mode 0700."""
+    cache_directory: str
+    """Shared by all attempts of this runner: archives by hash, provider plug-ins."""
+    environment: dict[str, str]
+    """The engine's base environment, already less everything that is Terracrew's own."""
+    granted: Granted | None = None
+    engine_paths: list[str] = []
+    source_roots: list[str] = []
+    log_stream: LogStreamSettings = LogStreamSettings()
+    is_salvage: bool = False
+    """The executor of this attempt is dead: deliver what its directory still holds, run nothing. `granted` is then None."""
+
+
+class AttemptRecord(msgspec.Struct, frozen=True):
+    """`attempt.json` (0600) in the attempt's directory, synced to disk before anything is started."""
+
+    job_id: str
+    attempt: int
+    server_url: str
+    hub: str
+    """The attempt's hub credential: with it whatever is left can be delivered, even by a runner that was removed."""
+    secrets: list[str]
+    """What must be masked in what the engine still prints."""
+    module_path: str = ""
+
+    def __repr__(self) -> str:
+        return f"AttemptRecord({self.job_id!r}, {self.attempt})"

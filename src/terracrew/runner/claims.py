@@ -1,0 +1,74 @@
+"""Which offers this instance may claim: free slots, claims on their way, and offers that came a moment too early."""
+
+from collections import OrderedDict
+
+from terracrew.protocol.messages import AttemptRef, Claim
+
+ANSWER_SECONDS = 30.0
+"""A claim that nobody answered for so long no longer holds a slot."""
+OFFER_SECONDS = 5.0
+"""How long an offer is worth a claim; the server answers `missed` where it was not."""
+_OFFERS_KEPT = 256
+
+
+class Claims:
+    """Pure bookkeeping; time is a parameter (monotonic seconds)."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.is_open = True
+        """False while draining: by an operator's word or because this process is about to end."""
+        self._running: set[AttemptRef] = set()
+        self._pending: dict[AttemptRef, float] = {}
+        self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
+        self._paused_until = 0.0
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def free(self, now: float) -> int:
+        self._pending = {ref: until for ref, until in self._pending.items() if until > now}
+        return max(0, self.capacity - len(self._running) - len(self._pending))
+
+    def offered(self, ref: AttemptRef, now: float) -> None:
+        """Keep an offer. The server knows of a finished job before we know that its process is gone, so an offer
+        that finds every slot taken is often claimed a few milliseconds later."""
+        if ref not in self._pending and ref not in self._running:
+            self._offers[ref] = now + OFFER_SECONDS
+            while len(self._offers) > _OFFERS_KEPT:
+                self._offers.popitem(last=False)
+
+    def next(self, now: float) -> Claim | None:
+        """The claim to send now, if any."""
+        while self._offers and self.is_open and now >= self._paused_until and self.free(now):
+            ref, until = self._offers.popitem(last=False)
+            if until > now:
+                self._pending[ref] = now + ANSWER_SECONDS
+                return Claim(ref.job_id, ref.attempt)
+        return None
+
+    def granted(self, ref: AttemptRef, now: float) -> bool:
+        """Whether the grant can be taken: its claim holds a slot, or one is free."""
+        if self._pending.pop(ref, None) is None and not self.free(now):
+            return False
+        self._running.add(ref)
+        return True
+
+    def adopted(self, ref: AttemptRef) -> None:
+        self._running.add(ref)
+
+    def missed(self, ref: AttemptRef) -> None:
+        self._pending.pop(ref, None)
+
+    def freed(self, ref: AttemptRef) -> None:
+        self._running.discard(ref)
+
+    def disconnected(self) -> None:
+        """What was offered or claimed on a connection ends with it."""
+        self._pending.clear()
+        self._offers.clear()
+
+    def pause(self, until: float) -> None:
+        """Claim nothing for a while: this machine has just failed to start an executor."""
+        self._paused_until = until

@@ -1,0 +1,27 @@
+"""What a runner process is told before it starts: settings that were checked, in a form that costs no memory."""
+
+import msgspec
+
+from terracrew.protocol.start import LogStreamSettings
+
+
+class RunnerConfig(msgspec.Struct, frozen=True):
+    server_url: str
+    runner_id: str
+    instance: str
+    client_id: str
+    """As the token endpoint wants it: `<organization>:<client>` or `<organization>:<worker>`."""
+    client_secret: str
+    working_directory: str
+    temp_directory: str
+    capacity: int = 4
+    engine_paths: list[str] = []
+    source_roots: list[str] = []
+    log_stream: LogStreamSettings = LogStreamSettings()
+    log_level: dict[str, str] = {}
+    is_built_in: bool = False
+    """Lives in the server's process, so its engines get an allow-list of the environment."""
+    executor_entry: str = "terracrew.executor.main:run"
+
+    def __repr__(self) -> str:
+        return f"RunnerConfig({self.runner_id!r}, instance={self.instance!r})"

@@ -1,0 +1,219 @@
+"""The runner's one outbound connection: opened again for ever, and everything that is said on it."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from terracrew import __version__
+from terracrew.client import hub
+from terracrew.errors import Conflict, Incompatible, TerracrewError, Unauthenticated, Unavailable, Unreachable, tree
+from terracrew.protocol import messages, version
+from terracrew.protocol.messages import AttemptRef
+from terracrew.runner import engines
+from terracrew.runner.claims import Claims
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.crew import Crew
+from terracrew.runner.heartbeat import Heart
+from terracrew.runner.reports import Reports
+from terracrew.runner.stop import Stop
+from terracrew.runner.token import Tokens
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE_SECONDS = 15.0
+
+
+class Connection:
+    def __init__(
+        self,
+        config: RunnerConfig,
+        instance_key: str,
+        crew: Crew,
+        claims: Claims,
+        reports: Reports,
+        stop: Stop,
+        set_levels: Callable[[dict[str, str]], None],
+    ) -> None:
+        self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
+        self._crew, self._claims, self._reports, self._stop = crew, claims, reports, stop
+        self._tokens = Tokens(config.server_url, config.client_id, config.client_secret)
+        self._queue: asyncio.Queue[messages.FromRunner] = asyncio.Queue()
+        self._delays = hub.Backoff()
+        self._heart: Heart | None = None
+        self._was_welcome = False
+        self._is_drained = False
+        reports.send = self._send
+        crew.changed = self._claim
+
+    async def run(self) -> TerracrewError:
+        """Stay connected for ever. What is returned is why that makes no sense any more."""
+        while True:
+            try:
+                await self.step()
+            except TerracrewError as error:
+                if self._is_final(error):
+                    return error
+                if isinstance(error, Unauthenticated):
+                    self._tokens.drop()
+                delay = self._delays.next()
+                log.warning("not connected to %s: %s; next try in %.1f s", self._config.server_url, error, delay)
+            except Exception:
+                delay = self._delays.next()
+                log.exception("the connection to %s failed; next try in %.1f s", self._config.server_url, delay)
+            await asyncio.sleep(delay)
+
+    async def step(self) -> None:
+        """One connection, from its opening to its end; always ends with an error that says why."""
+        token = await self._tokens.current()
+        found = await engines.announced(self._config.engine_paths)
+        connection = await hub.connect(self._config.server_url, token)
+        try:
+            welcome = await self._greet(connection, found)
+            await self._converse(connection, welcome)
+        finally:
+            self._claims.disconnected()
+            await connection.close()
+
+    def drained(self) -> None:
+        """This process is to stop: claim nothing more, and say so now."""
+        self._decide_open()
+        if self._heart:
+            self._heart.wake()
+
+    def _is_final(self, error: TerracrewError) -> bool:
+        """A stranger in our place at the start is for the operator to sort out; later it is an old connection of ours."""
+        return isinstance(error, Incompatible) or (isinstance(error, Conflict) and not self._was_welcome)
+
+    async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
+        hello = messages.RunnerHello(
+            runner_id=self._config.runner_id,
+            instance=self._config.instance,
+            instance_key=self._instance_key,
+            version=__version__,
+            oldest_protocol=version.OLDEST,
+            newest_protocol=version.NEWEST,
+            capacity=self._config.capacity,
+            engines=found,
+            attempts=self._crew.refs,
+            is_draining=self._stop.drain.is_set(),
+        )
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                await connection.send(messages.encode(hello), text=True)
+                answer = _decode(await connection.recv())
+        except (TimeoutError, ConnectionClosed) as error:
+            raise Unreachable(f"the server did not answer the hello: {error!r}") from error
+        match answer:
+            case messages.RunnerWelcome():
+                if not version.OLDEST <= answer.protocol <= version.NEWEST:
+                    mine = f"{version.OLDEST} to {version.NEWEST}"
+                    raise Incompatible(f"the server speaks protocol {answer.protocol}, this runner {mine}")
+                return answer
+            case messages.Refused(code, message):
+                raise tree().get(code, Unavailable)(message)
+            case _:
+                raise Unavailable(f"the server answered the hello with {type(answer).__name__}")
+
+    async def _converse(self, connection: ClientConnection, welcome: messages.RunnerWelcome) -> None:
+        log.info("connected to %s as instance %s", self._config.server_url, self._config.instance)
+        for ref in welcome.unknown:
+            log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
+        self._was_welcome = True
+        self._delays.reset()
+        self._queue = asyncio.Queue()
+        self._heart = Heart(self._crew, self._stop, self._send, welcome.heartbeat_seconds)
+        self._is_drained = welcome.is_draining
+        self._decide_open()
+        self._reports.repeat()
+        async with asyncio.TaskGroup() as tasks:
+            others = [tasks.create_task(task) for task in (self._ship(connection), self._heart.run(), self._renew())]
+            try:
+                end = await self._receive(connection)
+            finally:
+                for task in others:
+                    task.cancel()
+        raise end
+
+    async def _receive(self, connection: ClientConnection) -> TerracrewError:
+        while True:
+            try:
+                message = _decode(await connection.recv())
+            except ConnectionClosed as error:
+                return Unreachable(f"the connection was closed: {error}")
+            except Unavailable as error:
+                return error
+            if isinstance(message, messages.Refused) and message.is_final:
+                return tree().get(message.code, Unavailable)(message.message)
+            self._heed(message)
+
+    def _heed(self, message: messages.FromServerToRunner) -> None:
+        now = time.monotonic()
+        match message:
+            case messages.Offer(job_id, attempt):
+                self._claims.offered(AttemptRef(job_id, attempt), now)
+                self._claim()
+            case messages.Granted(spec):
+                if self._claims.granted(AttemptRef(spec.job_id, spec.attempt), now):
+                    self._crew.take(message)
+                else:
+                    self._send(messages.HandBack(spec.job_id, spec.attempt, "every slot of this runner is taken"))
+            case messages.Missed(job_id, attempt):
+                self._claims.missed(AttemptRef(job_id, attempt))
+                self._claim()
+            case messages.CancelAttempt(job_id, attempt, mode):
+                self._crew.cancel(AttemptRef(job_id, attempt), mode)
+            case messages.Settled(job_id, attempt):
+                self._reports.settled(AttemptRef(job_id, attempt))
+            case messages.Drain(on):
+                log.info("the server says: %s", "take no new jobs" if on else "take jobs again")
+                self._is_drained = on
+                self._decide_open()
+            case messages.ConfigureRunner(heartbeat_seconds, log_level):
+                if heartbeat_seconds and self._heart:
+                    self._heart.interval = heartbeat_seconds
+                    self._heart.wake()
+                if log_level is not None:
+                    self._set_levels(log_level)
+            case messages.Refused(code, text):
+                log.warning("the server refused something: %s (%s)", text, code)
+            case messages.RunnerWelcome():
+                log.warning("the server said welcome twice")
+
+    def _decide_open(self) -> None:
+        self._claims.is_open = not (self._is_drained or self._stop.drain.is_set())
+        self._claim()
+
+    def _claim(self) -> None:
+        while (claim := self._claims.next(time.monotonic())) is not None:
+            self._send(claim)
+
+    def _send(self, message: messages.FromRunner) -> None:
+        self._queue.put_nowait(message)
+
+    async def _ship(self, connection: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):  # whoever receives hears of it, too
+            while True:
+                await connection.send(messages.encode(await self._queue.get()), text=True)
+
+    async def _renew(self) -> None:
+        delays = hub.Backoff(1.0, 30.0)
+        while True:
+            await asyncio.sleep(self._tokens.seconds_left)
+            try:
+                self._send(messages.Renew(await self._tokens.renew()))
+            except TerracrewError as error:
+                log.warning("the token was not renewed: %s", error)
+                await asyncio.sleep(delays.next())
+
+
+def _decode(frame: str | bytes) -> messages.FromServerToRunner:
+    try:
+        return messages.decode_to_runner(frame)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"the server said something that this runner does not understand: {error}") from error

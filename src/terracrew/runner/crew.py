@@ -1,0 +1,190 @@
+"""The attempts that this runner has: from the grant to the directory's removal, in whatever process that began."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew.client.hub import Backoff
+from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
+from terracrew.protocol.start import AttemptRecord, ExecutorStart
+from terracrew.runner import attempts
+from terracrew.runner.claims import Claims
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
+from terracrew.runner.instance import Instance
+from terracrew.runner.reports import Reports
+from terracrew.runner.scratch import Scratch
+
+log = logging.getLogger(__name__)
+
+DELIVERED, UNKNOWN_TO_SERVER = 0, 3
+"""Exit codes of a salvage after which there is nothing left to deliver."""
+_PAUSE_SECONDS = 5.0
+
+
+class Crew:
+    def __init__(
+        self,
+        config: RunnerConfig,
+        instance: Instance,
+        dispatcher: Dispatcher[Any],
+        claims: Claims,
+        reports: Reports,
+        environment: Mapping[str, str],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._config, self._instance, self._dispatcher = config, instance, dispatcher
+        self._claims, self._reports, self._environment = claims, reports, dict(environment)
+        self._scratch = Scratch(config.temp_directory)
+        self._tasks = tasks
+        self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
+        self._handles: dict[AttemptRef, Any] = {}
+        self._endings: set[asyncio.Task[None]] = set()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a slot is free again, and when an attempt is settled."""
+
+    @property
+    def refs(self) -> list[AttemptRef]:
+        """Every attempt that is not settled; the server keeps those that it hears named."""
+        return sorted(self._lives)
+
+    def recover(self) -> None:
+        """Take over what a predecessor left in the working directory."""
+        found = attempts.scan(self._instance.attempts)
+        self._scratch.sweep(found)
+        for ref in found:
+            log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
+            self._claims.adopted(ref)
+            self._begin(ref, None)
+
+    def take(self, granted: Granted) -> None:
+        """Journal a grant, then start its executor."""
+        ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
+        if ref in self._lives:
+            log.error("attempt %d of %s was granted twice; the second grant is ignored", ref.attempt, ref.job_id)
+            return
+        if not attempts.is_job_id(ref.job_id):  # it is to become a path, so the server's word is not enough
+            log.error("%r was granted, which is not the id of a job", ref.job_id)
+            self._free(ref)
+            return
+        self._begin(ref, granted)
+
+    def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
+        if (handle := self._handles.get(ref)) is not None:
+            log.info("ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode)
+            ending = self._tasks.create_task(self._dispatcher.stop(handle, mode))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+
+    def leave(self) -> None:
+        """Stop watching; the executors go on, and the next runner process finds them."""
+        for task in (*self._lives.values(), *self._endings):
+            task.cancel()
+
+    def _begin(self, ref: AttemptRef, granted: Granted | None) -> None:
+        self._lives[ref] = self._tasks.create_task(self._live(ref, granted))
+
+    async def _live(self, ref: AttemptRef, granted: Granted | None) -> None:
+        delays = Backoff(1.0, 60.0)
+        while True:
+            try:
+                await self._follow(ref, granted)
+                break
+            except Exception:
+                log.exception("attempt %d of %s could not be followed; trying again", ref.attempt, ref.job_id)
+            granted = None  # from here on its directory says what became of it
+            await asyncio.sleep(delays.next())
+        del self._lives[ref]
+        self._free(ref)
+
+    async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
+        directory = attempts.directory_of(self._instance.attempts, ref)
+        try:
+            handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
+        except NotStarted as error:
+            if granted:  # whatever hindered this one would hinder the next
+                self._claims.pause(time.monotonic() + _PAUSE_SECONDS)
+            return await self._hand_back(ref, directory, error.message)
+        self._handles[ref] = handle
+        try:
+            code = await self._dispatcher.watch(handle)
+        finally:
+            del self._handles[ref]
+        self._free(ref)
+        process = attempts.process_of(directory)
+        if process is None:
+            return await self._hand_back(ref, directory, "the executor ended before it had begun")
+        if process.is_salvage or not attempts.is_done(directory):
+            await self._bury(ref, directory, _ending(code))
+        return await self._remove(ref, directory)
+
+    async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
+        try:
+            directory = await asyncio.to_thread(
+                attempts.write, self._instance.attempts, granted, self._config.server_url
+            )
+            scratch = self._scratch.make(ref)
+        except OSError as error:
+            raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
+        return await self._dispatcher.start(self._specification(directory, self._config.server_url, granted, scratch))
+
+    async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
+        self._free(ref)
+        if not attempts.is_done(directory):
+            log.warning("handing back attempt %d of %s: %s", ref.attempt, ref.job_id, reason)
+            await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
+        await self._remove(ref, directory)
+
+    async def _bury(self, ref: AttemptRef, directory: Path, reason: str) -> None:
+        """Everything of it is gone: deliver what it left, then say so."""
+        if not attempts.is_done(directory):
+            log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
+            await self._salvage(directory)
+        await self._reports.deliver(Gone(ref.job_id, ref.attempt, saw_process=True, reason=reason))
+
+    async def _salvage(self, directory: Path) -> None:
+        record = msgspec.json.decode((directory / attempts.RECORD).read_bytes(), type=AttemptRecord)
+        delays = Backoff(1.0, 60.0)
+        while True:
+            handle = await self._dispatcher.start(self._specification(directory, record.server_url, None, {}))
+            code = await self._dispatcher.watch(handle)
+            if code in (DELIVERED, UNKNOWN_TO_SERVER):
+                return
+            log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
+            await asyncio.sleep(delays.next())
+
+    async def _remove(self, ref: AttemptRef, directory: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):  # a grant that could not be written has none
+            await asyncio.to_thread(attempts.remove, directory)
+        await asyncio.to_thread(self._scratch.remove, ref)
+
+    def _free(self, ref: AttemptRef) -> None:
+        self._claims.freed(ref)
+        self.changed()
+
+    def _specification(
+        self, directory: Path, server_url: str, granted: Granted | None, scratch: Mapping[str, str]
+    ) -> ExecutorStart:
+        return ExecutorStart(
+            server_url=server_url,
+            directory=str(directory),
+            cache_directory=str(self._instance.cache),
+            environment={**self._environment, **scratch},
+            granted=granted,
+            engine_paths=self._config.engine_paths,
+            source_roots=self._config.source_roots,
+            log_stream=self._config.log_stream,
+            is_salvage=granted is None,
+        )
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "the executor ended while no runner watched it"
+    return f"the executor was ended by signal {-code}" if code < 0 else f"the executor ended with exit code {code}"

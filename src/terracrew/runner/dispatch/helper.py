@@ -1,0 +1,155 @@
+"""The runner's end of the helper process: starts it, starts it again when it dies, and asks it for forks."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.dispatch import zygote
+from terracrew.runner.processes import ProcessRecord
+
+log = logging.getLogger(__name__)
+
+_ANSWER_SECONDS = 30.0
+_STABLE_SECONDS = 5.0  # one that dies sooner is not started again before it is needed
+
+
+class HelperError(Exception):
+    """It is not known whether a process was started."""
+
+
+class Forked(msgspec.Struct):
+    process: ProcessRecord
+    pidfd: int
+    exit_code: asyncio.Future[int | None]
+    """None where the helper died before its child."""
+
+
+class Helper:
+    def __init__(self, entry: str, environment: Mapping[str, str]) -> None:
+        self._entry, self._environment = entry, dict(environment)
+        self._numbers = itertools.count(1)
+        self._starting: dict[int, asyncio.Future[Forked]] = {}
+        self._exits: dict[int, asyncio.Future[int | None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._spawned_at = 0.0
+        self._spawn()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    async def fork(self, start: ExecutorStart) -> Forked:
+        """Start an executor. Nothing of the specification ever lies in the helper's own memory."""
+        if self._socket is None:
+            self._spawn()
+        number = next(self._numbers)
+        answer = self._starting[number] = self._loop.create_future()
+        specification = os.memfd_create("executor-start", os.MFD_CLOEXEC)
+        try:
+            with open(os.dup(specification), "wb") as file:
+                file.write(msgspec.json.encode(start))
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await self._send(number, specification)
+                return await answer
+        except (OSError, TimeoutError) as error:
+            raise HelperError(f"the process that starts executors does not answer: {error!r}") from error
+        finally:
+            self._starting.pop(number, None)
+            os.close(specification)
+
+    async def close(self) -> None:
+        """The helper ends when our end closes; what it started goes on."""
+        self._drop()
+
+    async def _send(self, number: int, descriptor: int) -> None:
+        while self._socket is not None:
+            try:
+                socket.send_fds(self._socket, [number.to_bytes(zygote.START)], [descriptor])
+            except BlockingIOError:
+                await asyncio.sleep(0.01)  # it is busy with the starts before this one; fork() bounds the wait
+            else:
+                return
+        raise HelperError("the process that starts executors has died")
+
+    def _spawn(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            module = "terracrew.runner.dispatch.zygote"
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, "--entry", self._entry, "--socket", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # a Ctrl-C at the runner's terminal is not for it
+            )
+        ours.setblocking(False)
+        self._socket, self._spawned_at = ours, time.monotonic()
+        self._loop.add_reader(ours, self._receive)
+
+    def _receive(self) -> None:
+        while self._socket is not None:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._socket, zygote.ANSWER_LIMIT, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                return self._died()
+            self._take(data, descriptors)
+        return None
+
+    def _take(self, data: bytes, descriptors: list[int]) -> None:
+        match zygote.decode(data):
+            case zygote.Started(number, process):
+                answer = self._starting.get(number)
+                if answer is None or answer.done():
+                    os.close(descriptors[0])  # nobody waits for it any more; it is found again by its directory
+                    return
+                self._exits[number] = self._loop.create_future()
+                answer.set_result(Forked(process, descriptors[0], self._exits[number]))
+            case zygote.Failed(number, reason):
+                answer = self._starting.get(number)
+                if answer is not None and not answer.done():
+                    answer.set_exception(HelperError(reason))
+            case zygote.Exited(number, code):
+                if (known := self._exits.pop(number, None)) is not None and not known.done():
+                    known.set_result(code)
+
+    def _died(self) -> None:
+        lived = time.monotonic() - self._spawned_at
+        log.warning("the process that starts executors has died after %.0f s; running executors go on", lived)
+        self._drop()
+        if lived > _STABLE_SECONDS:
+            self._spawn()
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+        for answer in self._starting.values():
+            if not answer.done():
+                answer.set_exception(HelperError("the process that starts executors has died"))
+        for code in self._exits.values():
+            if not code.done():
+                code.set_result(None)
+        self._exits.clear()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)  # its socket is closed, so it ends at once
+            self._process = None

@@ -1,0 +1,159 @@
+"""The helper process that executors are forked from: it has imported everything, has one thread and holds no secret.
+
+It is handed one descriptor a start, from which only the child reads; so later children inherit nothing of earlier ones.
+It ends when the runner's end of the socket closes, and its children go on.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner import attempts, processes
+
+Entry = Callable[[ExecutorStart], int]
+START = 8
+"""A start is the number of the start, in so many bytes, and a descriptor."""
+IN_USE = 75
+"""Exit code of a child that found its attempt in other hands."""
+CRASHED = 70
+ANSWER_LIMIT = 4096
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """Comes with a pidfd, before the process is waited for."""
+
+    number: int
+    process: processes.ProcessRecord
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    number: int
+    reason: str
+
+
+class Exited(msgspec.Struct, frozen=True, tag="exited"):
+    number: int
+    code: int
+    """Negative: the signal that ended it."""
+
+
+_encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Started | Failed | Exited).decode
+
+
+def serve(runner: socket.socket, entry: Entry) -> None:
+    """Fork on request until the runner is gone."""
+    children: dict[int, int] = {}  # pidfd → number of the start
+    poll = select.poll()
+    poll.register(runner, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready != runner.fileno():
+                poll.unregister(ready)
+                code = _reap(ready)
+                runner.send(_encode(Exited(children.pop(ready), code)))
+                continue
+            request, handed, _, _ = socket.recv_fds(runner, START, 1)
+            if not request:
+                return
+            number = int.from_bytes(request)
+            if (pidfd := _start(runner, number, handed[0], entry)) is not None:
+                children[pidfd] = number
+                poll.register(pidfd, select.POLLIN)
+
+
+def _start(runner: socket.socket, number: int, specification: int, entry: Entry) -> int | None:
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(specification)
+        runner.send(_encode(Failed(number, f"no process could be started: {error.strerror}")))
+        return None
+    if pid == 0:
+        _child(specification, entry)
+    os.close(specification)
+    pidfd = os.pidfd_open(pid)
+    socket.send_fds(runner, [_encode(Started(number, processes.of(pid)))], [pidfd])
+    return pidfd
+
+
+def _reap(pidfd: int) -> int:
+    ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+    os.close(pidfd)
+    assert ended is not None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
+def _child(specification: int, entry: Entry) -> None:
+    """Become the executor; never returns to the helper's own loop."""
+    code = CRASHED
+    try:
+        os.setsid()
+        os.closerange(3, specification)
+        os.closerange(specification + 1, os.sysconf("SC_OPEN_MAX"))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        gc.enable()
+        with open(specification, "rb") as file:
+            file.seek(0)
+            start = msgspec.json.decode(file.read(), type=ExecutorStart)
+        code = _execute(start, entry)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _execute(start: ExecutorStart, entry: Entry) -> int:
+    directory = Path(start.directory)
+    # Held until this process ends: of two salvages of one attempt, only one touches its files.
+    lock = os.open(directory / attempts.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return IN_USE
+    if not attempts.sign(directory, processes.of(os.getpid(), is_salvage=start.is_salvage)):
+        return IN_USE
+    os.chdir(directory)
+    log = os.open("executor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    return entry(start)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entry", required=True, help="module:function that runs one attempt")
+    parser.add_argument("--socket", type=int, required=True, help="descriptor of the socket to the runner")
+    arguments = parser.parse_args()
+    module, _, function = arguments.entry.partition(":")
+    entry: Entry = getattr(importlib.import_module(module), function)
+    runner = socket.socket(fileno=arguments.socket)
+    os.set_inheritable(runner.fileno(), False)
+    gc.collect()
+    gc.disable()
+    gc.freeze()  # so that the collector of a child does not copy every page that it could share
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        serve(runner, entry)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""Which engines this runner announces: of each name, the version that a job would use."""
+
+import asyncio
+from collections.abc import Sequence
+
+from terracrew.executor.engines import discovery
+
+
+async def announced(extra_paths: Sequence[str]) -> dict[str, str]:
+    found = await asyncio.to_thread(discovery.find_all, extra_paths)
+    return {engine.name: engine.version for engine in reversed(found)}

@@ -1,0 +1,61 @@
+"""The working directory of one runner instance: its lock, its key and its folders."""
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from terracrew.errors import Conflict, Invalid
+
+_KEY_BYTES = 32
+
+
+class Instance:
+    """Holds the lock of a working directory until `release`; the kernel frees it for a killed process."""
+
+    def __init__(self, working_directory: str) -> None:
+        self.root = Path(working_directory)
+        self.attempts = self.root / "attempts"
+        self.cache = self.root / "cache"
+        try:
+            for folder in (self.root, self.attempts, self.cache):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _lock(self.root / "lock")
+            self.key = _key(self.root / "instance.key")
+        except OSError as error:
+            raise Invalid(f"the working directory {self.root} cannot be used: {error}") from error
+
+    def release(self) -> None:
+        os.close(self._lock)
+
+
+def _lock(path: Path) -> int:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(handle, 20, 0).decode(errors="replace").strip() or "unknown"
+        os.close(handle)
+        raise Conflict(
+            f"another runner (process {holder}) uses {path.parent}: "
+            "stop it, or give this one its own working_directory.working_directory"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return handle
+
+
+def _key(path: Path) -> str:
+    """With this secret a returning process takes its old place; a directory without one is a new instance."""
+    if path.exists() and (known := path.read_text().strip()):
+        return known
+    key = secrets.token_hex(_KEY_BYTES)
+    draft = path.with_suffix(".new")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, key.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    draft.replace(path)
+    return key

@@ -1,0 +1,63 @@
+"""The runner: puts its parts together and ends them, in a process of its own or inside the server's."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+
+from terracrew.runner import environment
+from terracrew.runner.claims import Claims
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.connection import Connection
+from terracrew.runner.crew import Crew
+from terracrew.runner.dispatch.local import Local
+from terracrew.runner.instance import Instance
+from terracrew.runner.reports import Reports
+from terracrew.runner.stop import Stop
+
+log = logging.getLogger(__name__)
+
+
+async def run(
+    config: RunnerConfig, stop: Stop, *, set_levels: Callable[[dict[str, str]], None] = lambda _: None
+) -> None:
+    """Run until told to stop; raises what makes it senseless to go on (Conflict, Incompatible, Invalid)."""
+    is_built_in = config.is_built_in
+    # Before anything of ours is open: what it is forked from can then inherit nothing.
+    dispatcher = Local(config.executor_entry, environment.of_helper(os.environ, is_built_in=is_built_in))
+    instance = None
+    try:
+        instance = Instance(config.working_directory)
+        claims, reports = Claims(config.capacity), Reports()
+        base = environment.of_engines(os.environ, is_built_in=is_built_in)
+        async with asyncio.TaskGroup() as tasks:
+            crew = Crew(config, instance, dispatcher, claims, reports, base, tasks)
+            connection = Connection(config, instance.key, crew, claims, reports, stop, set_levels)
+            crew.recover()
+            link = tasks.create_task(connection.run())
+            leaving = tasks.create_task(_told_to_leave(stop, connection, crew, claims))
+            try:
+                await asyncio.wait({link, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                crew.leave()
+                leaving.cancel()
+                link.cancel()
+        if not link.cancelled():
+            raise link.result()
+    finally:
+        await dispatcher.close()
+        if instance is not None:
+            instance.release()
+
+
+async def _told_to_leave(stop: Stop, connection: Connection, crew: Crew, claims: Claims) -> None:
+    await stop.drain.wait()
+    connection.drained()
+    if crew.refs:
+        log.info("stopping when %d attempts have ended; told again, they go on alone", len(crew.refs))
+    while not stop.leave.is_set() and (crew.refs or claims.pending):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.25):
+                await stop.leave.wait()
+    log.info("leaving%s", f"; {len(crew.refs)} attempts go on" if crew.refs else "")

@@ -1,0 +1,74 @@
+"""The runner's short-lived token: asked for with its client id and secret, and again before it expires."""
+
+import asyncio
+import time
+from urllib.parse import urlencode
+
+import msgspec
+from urllib3 import PoolManager
+from urllib3.exceptions import HTTPError
+
+from terracrew.client import address
+from terracrew.client.problems import from_response
+from terracrew.errors import Unreachable
+
+PATH = "/connect/token"
+_REQUEST_SECONDS = 15.0
+_RENEW_AFTER = 0.7  # of its life; what is left is for a server that is away just then
+
+
+class _Answer(msgspec.Struct):
+    access_token: str
+    expires_in: float
+
+
+class Tokens:
+    def __init__(self, server_url: str, client_id: str, client_secret: str) -> None:
+        self._url = server_url.rstrip("/") + PATH
+        self._form = urlencode(
+            {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+        )
+        self._pool: PoolManager = address.pool(server_url)
+        self._token = ""
+        self._renew_at = 0.0
+
+    async def current(self) -> str:
+        """A token that has most of its life before it."""
+        if time.monotonic() >= self._renew_at:
+            await self.renew()
+        return self._token
+
+    async def renew(self) -> str:
+        asked_at = time.monotonic()
+        answer = await asyncio.to_thread(self._ask)
+        self._token = answer.access_token
+        self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER
+        return self._token
+
+    def drop(self) -> None:
+        """The server does not accept it (any more)."""
+        self._renew_at = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """Until it is to be renewed."""
+        return max(0.0, self._renew_at - time.monotonic())
+
+    def _ask(self) -> _Answer:
+        try:
+            response = self._pool.request(
+                "POST",
+                self._url,
+                body=self._form,
+                headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
+                timeout=_REQUEST_SECONDS,
+                retries=False,  # also: no redirects, so that the secret goes nowhere else
+            )
+        except (HTTPError, OSError) as error:
+            raise Unreachable(f"{self._url} cannot be reached: {error}") from error
+        if response.status != 200:
+            raise from_response(response.status, response.headers, response.data)
+        try:
+            return msgspec.json.decode(response.data, type=_Answer)
+        except msgspec.MsgspecError as error:
+            raise Unreachable(f"what answers at {self._url} is not a Terracrew server: {error}") from error

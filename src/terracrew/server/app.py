@@ -1,0 +1,112 @@
+"""The composition root: builds everything that a server is made of, and the application that serves it."""
+
+import shutil
+
+from litestar import Router
+from litestar.datastructures import State
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.types import ControllerRouterHandler, Message, Scope
+
+from terracrew import __version__, ids
+from terracrew.server import operations, problem
+from terracrew.server.context import Server
+from terracrew.server.db import open_database
+from terracrew.server.groups import api as groups
+from terracrew.server.groups.service import ensure_organization
+from terracrew.server.hub.endpoint import runnerhub
+from terracrew.server.hub.grants import Archives
+from terracrew.server.hub.heartbeats import Heartbeats
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.context import open_identity
+from terracrew.server.identity.keys import open_keyring
+from terracrew.server.identity.middleware import AuthenticationMiddleware
+from terracrew.server.jobs import api as jobs
+from terracrew.server.jobs.claims import claims
+from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs.scheduler import Scheduler
+from terracrew.server.jobs.service import creator
+from terracrew.server.logs.follow import Watchers
+from terracrew.server.modules import api as modules
+from terracrew.server.objects import open_objects
+from terracrew.server.request import App, Call
+from terracrew.server.runners import api as runners
+from terracrew.server.settings import ServerSettings
+from terracrew.server.supervise import Tasks
+
+LARGEST_BODY = 1024 * 1024
+"""Of a request, where its handler does not say otherwise."""
+
+ROUTERS: list[ControllerRouterHandler] = [
+    *operations.handlers,
+    groups.router,
+    modules.router,
+    runners.router,
+    jobs.router,
+    runnerhub,
+]
+
+_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+async def build(settings: ServerSettings) -> Server:
+    """Open what a server needs. What stands in the way of that is told before anything is served."""
+    settings.check()
+    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.rmtree(settings.uploads, ignore_errors=True)  # what an earlier process did not finish
+    settings.uploads.mkdir(mode=0o700, parents=True)
+    objects = open_objects(settings.objects)
+    db = await open_database(settings.database)
+    try:
+        keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
+        organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
+        identity = await open_identity(db, keys, settings.url)
+    except BaseException:
+        await db.close()
+        raise
+    return Server(
+        id=ids.new("srv"), settings=settings, organization_id=organization.id, db=db, objects=objects, keys=keys,
+        identity=identity,
+    )  # fmt: skip
+
+
+async def close(server: Server) -> None:
+    """Let go of everything, once nothing is being served any more."""
+    server.closing.set()
+    await server.db.close()
+
+
+def make_app(server: Server) -> App:
+    return App(
+        ROUTERS,
+        state=State({"server": server}),
+        request_class=Call,
+        middleware=[AuthenticationMiddleware()],
+        exception_handlers=problem.HANDLERS,
+        before_send=[_harden, server.counts.count],
+        request_max_body_size=LARGEST_BODY,
+        logging_config=None,
+        openapi_config=OpenAPIConfig(
+            title="Terracrew",
+            version=__version__,
+            path="/schema",
+            render_plugins=[JsonRenderPlugin(path=["/openapi.json", "/"])],
+            openapi_router=Router("/schema", route_handlers=[], opt={"public": True}),
+            use_handler_docstrings=True,
+        ),
+    )
+
+
+async def _harden(message: Message, _: Scope) -> None:
+    """The same headers on every answer, errors included; no answer is kept by a cache unless it says so itself."""
+    if message["type"] == "http.response.start":
+        headers = list(message["headers"])
+        if not any(name.lower() == b"cache-control" for name, _ in headers):
+            headers.append((b"cache-control", b"no-store"))
+        message["headers"] = headers + _HEADERS

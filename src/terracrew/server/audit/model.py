@@ -1,0 +1,18 @@
+"""One line of the audit log: who did what to what, and when."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True):
+    id: str
+    created_at: datetime
+    actor_kind: str
+    actor_id: str
+    actor_name: str
+    action: str
+    target_kind: str
+    target_id: str
+    details: dict[str, Any]

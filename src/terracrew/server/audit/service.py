@@ -1,0 +1,36 @@
+"""Every change leaves a line, in the transaction that makes it: both are there, or neither."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from terracrew import ids
+from terracrew.server.audit import store
+from terracrew.server.audit.model import Entry
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.credentials import ANYWHERE
+from terracrew.server.identity.model import Principal
+from terracrew.server.paging import Page, page, start
+
+
+async def record(
+    tx: Tx, who: Principal, action: str, target_kind: str, target_id: str,
+    details: Mapping[str, object] | None = None, *, organization_id: str | None = None,
+) -> None:  # fmt: skip
+    """Write down a change. The organization is the actor's own unless another one is named."""
+    # Nobody means to put a secret here; should one slip in, it stays readable by nobody.
+    text = ANYWHERE.sub("(secret)", msgspec.json.encode(details or {}).decode())
+    entry = Entry(
+        ids.new("aud"), datetime.fromtimestamp(tx.now, UTC), who.kind, who.id, who.name, action, target_kind, target_id,
+        msgspec.json.decode(text, type=dict[str, object]),
+    )  # fmt: skip
+    await store.insert(tx, organization_id or who.organization_id, entry)
+
+
+async def listing(tx: Tx, who: Principal, target: str | None, after: str | None, limit: int) -> Page[Entry]:
+    await authorize.require(tx, who, Verb.AUDIT_READ, authorize.organization(who.organization_id))
+    every = None if who.is_system_admin else who.organization_id
+    return page(await store.entries(tx, every, target, start(after), limit + 1), limit)

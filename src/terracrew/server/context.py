@@ -1,0 +1,46 @@
+"""Everything that the rooms of a running server share, made once by `app.build` and passed down."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from terracrew.server.db.seam import Database
+from terracrew.server.objects import Objects
+from terracrew.server.operations import Counts
+from terracrew.server.settings import ServerSettings
+
+if TYPE_CHECKING:  # their rooms import this one
+    from terracrew.server.hub.grants import Archives
+    from terracrew.server.hub.heartbeats import Heartbeats
+    from terracrew.server.hub.registry import Registry
+    from terracrew.server.identity.context import Identity
+    from terracrew.server.identity.keys import Keyring
+    from terracrew.server.jobs.claims import Claims
+    from terracrew.server.jobs.ingest import Ingest
+    from terracrew.server.jobs.scheduler import Scheduler
+    from terracrew.server.jobs.service import Create
+    from terracrew.server.logs.follow import Watchers
+    from terracrew.server.supervise import Tasks
+
+
+@dataclass(frozen=True)
+class Server:
+    id: str
+    settings: ServerSettings
+    organization_id: str
+    db: Database
+    objects: Objects
+    keys: "Keyring"
+    identity: "Identity"
+    registry: "Registry"
+    scheduler: "Scheduler"
+    claims: "Claims"
+    ingest: "Ingest"
+    create_job: "Create"
+    heartbeats: "Heartbeats"
+    archives: "Archives"
+    watchers: "Watchers"
+    tasks: "Tasks"
+    counts: Counts = field(default_factory=Counts)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""

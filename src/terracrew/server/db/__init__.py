@@ -1,0 +1,6 @@
+"""The storage seam: one set of queries and migrations, SQLite and PostgreSQL."""
+
+from terracrew.server.db.open import open_database
+from terracrew.server.db.seam import Columns, Database, Param, Row, Tx, Wakeups, Work
+
+__all__ = ["Columns", "Database", "Param", "Row", "Tx", "Wakeups", "Work", "open_database"]

@@ -1,0 +1,72 @@
+"""Group commit for statements of one shape: while one group is being committed, the next one gathers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.seam import Item, Result, Tx, Work
+
+LIMIT = 1_000  # a group that grew without end would hold its row locks for as long
+
+
+class Grouped(Generic[Item, Result]):
+    """Call it with an item; it returns that item's result once the group has been committed."""
+
+    def __init__(
+        self,
+        write: Callable[[Work[Sequence[Result | Exception]]], Awaitable[Sequence[Result | Exception]]],
+        work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]],
+    ) -> None:
+        self._write = write
+        self._work = work
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._committing: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: Item) -> Result:
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._committing is None:
+            # A task of its own: a caller that is cancelled takes nobody else's item with it.
+            self._committing = asyncio.create_task(self._commit_all())
+        return await future
+
+    async def _commit_all(self) -> None:
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting[:LIMIT], self._waiting[LIMIT:]
+                await self._commit([(item, future) for item, future in group if not future.done()])
+        finally:
+            self._committing = None
+            for _, future in self._waiting:  # only when this task itself was cancelled: the loop is being closed
+                future.cancel()
+
+    async def _commit(self, group: list[tuple[Item, "asyncio.Future[Result]"]]) -> None:
+        if not group:
+            return
+        items = [item for item, _ in group]
+        try:
+            results = await self._write(lambda tx: self._whole(tx, items))
+        except Exception as error:
+            # Nobody knows whether a lost connection has committed, so that is for the callers to find out.
+            if len(group) > 1 and not isinstance(error, Unavailable):
+                await asyncio.gather(*(self._commit([one]) for one in group))
+                return
+            results = [error] * len(group)
+        except BaseException:
+            for _, future in group:
+                future.cancel()
+            raise
+        for (_, future), result in zip(group, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+    async def _whole(self, tx: Tx, items: list[Item]) -> Sequence[Result | Exception]:
+        results = await self._work(tx, items)
+        if len(results) != len(items):
+            raise RuntimeError(f"{len(items)} items came back as {len(results)} results")
+        return results

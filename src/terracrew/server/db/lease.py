@@ -1,0 +1,28 @@
+"""Leadership as a row that expires: it saves work, and two leaders do no harm, since every step is compare-and-set."""
+
+from terracrew.server.db.seam import Database, Tx
+
+
+async def acquire(db: Database, name: str, holder: str, ttl: float) -> bool:
+    """Take the lease, or renew one's own; false while it is somebody else's. Compared by the database's time."""
+
+    async def work(tx: Tx) -> bool:
+        row = await tx.one(
+            """INSERT INTO leases (name, holder, expires_at) VALUES (:name, :holder, :until)
+               ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+               WHERE leases.holder = excluded.holder OR leases.expires_at <= :now
+               RETURNING holder""",
+            name=name, holder=holder, until=tx.now + ttl, now=tx.now,
+        )  # fmt: skip
+        return row is not None
+
+    return await db.write(work)
+
+
+async def release(db: Database, name: str, holder: str) -> bool:
+    """Give it up, so that another need not wait for its end; false if it was not ours any more."""
+
+    async def work(tx: Tx) -> bool:
+        return await tx.run("DELETE FROM leases WHERE name = :name AND holder = :holder", name=name, holder=holder) > 0
+
+    return await db.write(work)

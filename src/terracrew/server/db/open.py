@@ -1,0 +1,36 @@
+"""Which database an address means."""
+
+from pathlib import Path
+
+from terracrew.errors import Invalid
+from terracrew.server.db.seam import Database
+
+
+async def open_database(url: str) -> Database:
+    """Open `sqlite:///path`, a plain path, or `postgresql://…`, and bring its tables up to date."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return await _sqlite(Path(url))
+    if scheme == "sqlite":
+        if not rest.startswith("/"):
+            raise Invalid(f"{url}: write sqlite:///relative/path or sqlite:////absolute/path")
+        return await _sqlite(Path(rest[1:]))
+    if scheme in ("postgresql", "postgres"):
+        return await _postgres(url)
+    raise Invalid(f"{scheme}:// is no database that we know: use sqlite:///path or postgresql://…")
+
+
+async def _sqlite(path: Path) -> Database:
+    from terracrew.server.db.sqlite import open_sqlite
+
+    return await open_sqlite(path)
+
+
+async def _postgres(url: str) -> Database:
+    try:
+        from terracrew.server.db.postgres import open_postgres
+    except ModuleNotFoundError as missing:
+        if missing.name != "asyncpg":
+            raise
+        raise Invalid("PostgreSQL needs its driver: pip install 'terracrew[postgres]'") from missing
+    return await open_postgres(url)

@@ -1,0 +1,169 @@
+"""PostgreSQL behind the seam: pooled connections, and a notifier for the other servers."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Any, Protocol, cast
+
+import asyncpg
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.group import Grouped
+from terracrew.server.db.migrate import migrate
+from terracrew.server.db.notify import Notifier
+from terracrew.server.db.postgres_tx import Clock, Connection, PostgresTx, translated
+from terracrew.server.db.seam import Item, Result, T, Tx, Work
+from terracrew.server.db.wakeups import Hub, Listener
+
+WRITERS, READERS = 10, 5
+PATIENCE = 30.0  # seconds for a whole unit of work, the wait for a connection included
+RETRIES = 3  # of a unit of work that lost a deadlock
+_MIGRATING = 7_236_002_411  # any number that no other program on this database takes
+_SETTINGS = {
+    "application_name": "terracrew",
+    "jit": "off",  # compiling takes longer than any of our statements
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "10s",  # a server that was suspended must not keep its row locks
+}
+
+
+class _AsyncpgPool(Protocol):
+    async def acquire(self) -> Connection: ...
+    async def release(self, connection: Connection, *, timeout: float) -> None: ...
+    async def close(self) -> None: ...
+
+
+class _Pool:
+    """asyncpg's pool, first come first served: left alone, it lets whoever has just released one go first again."""
+
+    def __init__(self, pool: _AsyncpgPool, size: int) -> None:
+        self._pool = pool
+        self._turns = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        with translated():
+            async with asyncio.timeout(PATIENCE), self._turns:
+                connection = await self._pool.acquire()
+                try:
+                    yield connection
+                finally:
+                    await self._pool.release(connection, timeout=5)
+
+    async def close(self) -> None:
+        """Wait for what is under way, but not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE / 3):
+                await self._pool.close()
+
+
+class PostgresDatabase:
+    """Use `open_database()`."""
+
+    kind = "postgres"
+
+    def __init__(self, url: str, writers: _Pool, readers: _Pool) -> None:
+        self._writers = writers
+        self._readers = readers
+        self._clock = Clock()
+        self._hub = Hub()
+        self._notifier = Notifier(lambda: _connect(url), self._hub)
+
+    async def start(self) -> None:
+        await self._notifier.start()
+
+    async def read(self, work: Work[T]) -> T:
+        """Each statement sees what is committed when it starts: the readers' connections can only read."""
+        async with self._readers.connection() as connection:
+            return await work(PostgresTx(connection, await self._clock.read(connection)))
+
+    async def write(self, work: Work[T]) -> T:
+        """A unit that lost a deadlock is run again, so it must not leave traces outside its transaction."""
+        for retry in range(RETRIES):
+            try:
+                return await self._write_once(work)
+            except Unavailable as error:
+                if not error.details.get("rolled_back"):
+                    raise
+                await asyncio.sleep(random.uniform(0, 0.02 * 2**retry))  # noqa: S311 - jitter is no secret
+        return await self._write_once(work)
+
+    def grouped(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Grouped[Item, Result]:
+        return Grouped(self.write, work)
+
+    def listen(self, *topics: str) -> AbstractContextManager[Listener]:
+        return self._hub.listen(*topics)
+
+    async def close(self) -> None:
+        self._hub.close()
+        await self._notifier.stop()
+        await asyncio.gather(self._writers.close(), self._readers.close())
+
+    async def _write_once(self, work: Work[T]) -> T:
+        async with self._writers.connection() as connection:
+            tx = PostgresTx(connection, await self._clock.read(connection))
+            result = await _transact(connection, tx, work)
+        if tx.wakes:
+            wakes = dict.fromkeys(tx.wakes)
+            self._hub.publish(wakes)
+            self._notifier.send(wakes)
+        return result
+
+
+async def open_postgres(url: str) -> PostgresDatabase:
+    """Bring the tables up to date, then connect for good."""
+    with translated():
+        await _migrate(url)
+        writers = await _pool(url, WRITERS)
+        readers = await _pool(url, READERS, default_transaction_read_only="on")
+    database = PostgresDatabase(url, writers, readers)
+    await database.start()
+    return database
+
+
+async def _migrate(url: str) -> None:
+    connection = await _connect(url, statement_timeout="0", idle_in_transaction_session_timeout="0")
+
+    async def write(work: Work[T]) -> T:
+        return await _transact(connection, PostgresTx(connection, await Clock().read(connection)), work)
+
+    async def lock(tx: Tx) -> None:
+        await tx.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
+
+    try:
+        await migrate(write, lock=lock)
+    finally:
+        await connection.close()
+
+
+async def _transact(connection: Connection, tx: PostgresTx, work: Work[T]) -> T:
+    async with connection.transaction():
+        result = await work(tx)
+        if tx.failure is not None:  # swallowed by the unit, but PostgreSQL would answer the commit with a rollback
+            raise tx.failure
+    return result
+
+
+async def _connect(url: str, **settings: str) -> Connection:
+    connect = cast("Any", asyncpg.connect)
+    return await connect(url, timeout=10, statement_cache_size=512, server_settings=_SETTINGS | settings)
+
+
+async def _pool(url: str, size: int, **settings: str) -> _Pool:
+    async def keep(_: object) -> None:
+        """No reset: nothing of ours outlives its transaction, and it would cost a round trip each time."""
+
+    create = cast("Any", asyncpg.create_pool)
+    pool: _AsyncpgPool = await create(
+        url,
+        min_size=1,
+        max_size=size,
+        reset=keep,
+        timeout=10,
+        statement_cache_size=512,
+        server_settings=_SETTINGS | settings,
+    )
+    return _Pool(pool, size)

@@ -1,0 +1,137 @@
+"""A transaction on PostgreSQL, and what its driver's errors mean to us."""
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString, Protocol
+
+import asyncpg
+
+from terracrew.errors import Invalid, TerracrewError, Unavailable
+from terracrew.server.db import sql as texts
+from terracrew.server.db import violations
+from terracrew.server.db.seam import Columns, Param, Row
+from terracrew.server.db.wakeups import Wake
+
+# SQLSTATE: connection, log-in, no database, transaction rollback, resources, operator; no lock in time, idle too long
+_PASSING = ("08", "28", "3D", "40", "53", "57", "55P03", "25P03")
+_ROLLED_BACK = ("40001", "40P01")  # serialization failure, deadlock: certainly not committed, so worth another try
+
+
+class Connection(Protocol):
+    """What we use of asyncpg's, which has no types of its own."""
+
+    async def fetch(self, query: str, /, *args: object) -> list[Any]: ...
+    async def fetchrow(self, query: str, /, *args: object) -> Any: ...
+    async def fetchval(self, query: str, /, *args: object) -> Any: ...
+    async def execute(self, query: str, /, *args: object) -> str: ...
+    async def close(self) -> None: ...
+    async def add_listener(self, channel: str, callback: Any) -> None: ...
+    def add_termination_listener(self, callback: Any) -> None: ...
+    def transaction(self) -> Any: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+
+
+class _Asked(Protocol):
+    async def fetchval(self, query: str, /, *args: object) -> Any: ...
+
+
+class PostgresTx:
+    """What a unit of work sees of the transaction."""
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self._connection = connection
+        self._now = now
+        self.wakes: list[Wake] = []
+        self.failure: Exception | None = None
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
+        text, names = texts.numbered(sql)
+        with self._failing():
+            return [dict(row) for row in await self._connection.fetch(text, *texts.values(names, params))]
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
+        text, names = texts.numbered(sql)
+        with self._failing():
+            row = await self._connection.fetchrow(text, *texts.values(names, params))
+        return None if row is None else dict(row)
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        text, names = texts.numbered(sql)
+        with self._failing():
+            tag = await self._connection.execute(text, *texts.values(names, params))
+        count = tag.rpartition(" ")[2]
+        return int(count) if count.isdecimal() else 0
+
+    async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
+        text = texts.batch_from_arrays(sql, tuple(columns.items()))
+        if not rows:
+            return []
+        with self._failing():
+            return [dict(row) for row in await self._connection.fetch(text, *map(list, zip(*rows, strict=True)))]
+
+    def wake(self, topic: str, key: str = "") -> None:
+        self.wakes.append((topic, key))
+
+    @contextmanager
+    def _failing(self) -> Generator[None]:
+        try:
+            with translated():
+                yield
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+
+
+class Clock:
+    """The database's time without a question in every transaction.
+
+    A local steady clock (one that counts suspend) is set by the database's, and set anew by the first transaction after
+    five seconds. So a reading is off by at most half of that question's round trip, and never by the local wall clock.
+    """
+
+    FRESH = 5.0
+    _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+    def __init__(self) -> None:
+        self._offset = 0.0
+        self._set_at = float("-inf")
+
+    async def read(self, connection: "_Asked") -> float:
+        asked = time.clock_gettime(self._STEADY)
+        if asked - self._set_at > self.FRESH:
+            told: float = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::double precision")
+            answered = time.clock_gettime(self._STEADY)
+            self._offset, self._set_at = told - (asked + answered) / 2, answered
+        return time.clock_gettime(self._STEADY) + self._offset
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Raise our errors for the driver's."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise _meaning(error) or error from error
+    except asyncpg.InterfaceError as error:
+        if "clos" not in str(error):  # "connection is closed", "pool is closing"; the rest are our own mistakes
+            raise
+        raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
+    except (OSError, TimeoutError) as error:
+        raise Unavailable(f"PostgreSQL does not answer: {str(error) or 'the time is up'}") from error
+
+
+def _meaning(error: Any) -> TerracrewError | None:
+    state: str = error.sqlstate or ""
+    if state.startswith("22"):
+        return Invalid(f"a value cannot be stored: {error}")
+    if isinstance(error, asyncpg.InvalidCachedStatementError):  # the tables were changed under a prepared statement
+        return Unavailable(f"try again: {error}", rolled_back=True)
+    if state.startswith(_PASSING):
+        return Unavailable(f"PostgreSQL cannot do this now: {error}", rolled_back=state in _ROLLED_BACK)
+    return violations.from_sqlstate(state, error.constraint_name or "", error.table_name or "", error.column_name or "")

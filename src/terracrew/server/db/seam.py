@@ -1,0 +1,104 @@
+"""What the rest of the server may ask of a database, whichever of the two it is.
+
+A unit of work is an `async def` that awaits nothing but its own transaction's statements. PostgreSQL runs it on a
+pooled connection. SQLite drives it to its end on the one writer thread, several units to a commit, each in a savepoint
+of its own. So the same code serves both, and a unit of work that awaits anything else is refused.
+
+What a unit of work must know of the two:
+- the first statement that fails ends it: catch the error to raise another, never to go on;
+- PostgreSQL may run it again after a lost deadlock, so it leaves no traces outside its transaction;
+- a cancelled caller does not know whether it was committed, as after any lost connection;
+- `INSERT … SELECT … FROM batch` needs a `WHERE true` before `ON CONFLICT`; the table that is changed has no alias, and
+  RETURNING names its columns only (`jobs.id`), never those of `batch`: SQLite knows no better;
+- every name of a parameter has one type, and an optional filter says so: `CAST(:x AS text) IS NULL OR …`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, LiteralString, Protocol, TypeAlias, TypeVar
+
+Row: TypeAlias = Mapping[str, Any]
+Param: TypeAlias = str | int | float | bool | bytes | None
+Columns: TypeAlias = Mapping[str, LiteralString]
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Tx(Protocol):
+    """One transaction. SQL takes `:named` parameters and stays within the portable subset."""
+
+    @property
+    def now(self) -> float:
+        """The database's time, in seconds since 1970; the same throughout the transaction."""
+        ...
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]: ...
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None: ...
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        """Execute and return how many rows it touched."""
+        ...
+
+    async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
+        """Run one statement for many rows, which it reads from a relation named `batch`.
+
+        `columns` maps each of its columns to a type (text, bigint, double precision, boolean, bytea). PostgreSQL gets
+        the rows by `unnest`, SQLite one after the other. No two rows may depend on each other's effect; hand them in
+        in the order of their ids, to stay clear of deadlocks.
+        """
+        ...
+
+    def wake(self, topic: str, key: str = "") -> None:
+        """Wake whoever listens to `topic`, once this has been committed; nobody if it has not."""
+        ...
+
+
+Work: TypeAlias = Callable[[Tx], Awaitable[T]]
+
+
+class Database(Protocol):
+    @property
+    def kind(self) -> str:
+        """`sqlite` or `postgres`."""
+        ...
+
+    async def read(self, work: "Work[T]") -> T:
+        """Run a unit of work that only reads, beside the writers."""
+        ...
+
+    async def write(self, work: "Work[T]") -> T:
+        """Run a unit of work that is committed, whole, when this returns."""
+        ...
+
+    def grouped(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Callable[[Item], Awaitable[Result]]:
+        """Give one unit of work to all who wait for it: while one group is being committed, the next one gathers.
+
+        A result that is an exception is raised to its own caller, though the group is committed; an exception of the
+        whole group makes each item run alone (unless the database is away, which is told to all of them).
+        """
+        ...
+
+    def listen(self, *topics: str) -> AbstractContextManager["Wakeups"]:
+        """Subscribe first, then read: every wake-up after this call is seen."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Wakeups(Protocol):
+    """What woke a listener. Repeated wake-ups of one key that nobody has read yet are one.
+
+    The key "" says that anything of the topic may have changed: a server that could not hear the others sends it.
+    """
+
+    def __aiter__(self) -> AsyncIterator[tuple[str, str]]:
+        """One (topic, key) after the other, until the database is closed."""
+        ...
+
+    async def get(self, timeout: float | None = None) -> set[tuple[str, str]]:
+        """All (topic, key) that have come since the last call; waits for one; empty when the time is up."""
+        ...

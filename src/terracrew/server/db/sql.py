@@ -1,0 +1,79 @@
+"""One SQL text for two databases: `:named` parameters and row locks, turned into what each of them takes."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import LiteralString, NamedTuple, cast
+
+_OPAQUE = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::"""
+_NAMED = re.compile(rf"{_OPAQUE}|(?P<name>:[A-Za-z_]\w*)", re.DOTALL)
+_LOCK = re.compile(
+    rf"{_OPAQUE}|(?P<lock>\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?)",
+    re.DOTALL | re.IGNORECASE,
+)
+_WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+class Numbered(NamedTuple):
+    text: LiteralString
+    names: tuple[str, ...]
+
+
+@cache
+def numbered(sql: LiteralString) -> Numbered:
+    """For PostgreSQL: `$1 … $n`, and whose values they are."""
+    places: dict[str, int] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        return match[0] if name is None else f"${places.setdefault(name[1:], len(places) + 1)}"
+
+    return Numbered(_literal(_NAMED.sub(replace, sql)), tuple(places))
+
+
+@cache
+def lockless(sql: LiteralString) -> LiteralString:
+    """For SQLite: one writer needs no row locks and has no words for them."""
+    return _literal(_LOCK.sub(lambda match: "" if match["lock"] else match[0], sql))
+
+
+@cache
+def batch_from_arrays(sql: LiteralString, columns: tuple[tuple[str, LiteralString], ...]) -> LiteralString:
+    """For PostgreSQL: the relation `batch` made of one array a column."""
+    names = ", ".join(_plain(name) for name, _ in columns)
+    arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(columns, start=1))
+    return _prepend(f"batch AS (SELECT * FROM unnest({arrays}) AS t({names}))", sql)
+
+
+@cache
+def batch_from_row(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
+    """For SQLite: the relation `batch` made of one row."""
+    row = ", ".join("?" * len(names))
+    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (VALUES ({row}))", lockless(sql))
+
+
+def values(names: tuple[str, ...], params: Mapping[str, object]) -> list[object]:
+    """Put the values where their names are."""
+    try:
+        return [params[name] for name in names]
+    except KeyError as missing:
+        raise TypeError(f"the statement takes :{missing.args[0]}, which was not given") from None
+
+
+def _prepend(relation: str, sql: str) -> LiteralString:
+    begins_with = _WITH.match(sql)
+    if begins_with is None:
+        return _literal(f"WITH {relation} {sql}")
+    return _literal(f"WITH {begins_with[1] or ''}{relation}, {sql[begins_with.end() :]}")
+
+
+def _plain(name: str) -> str:
+    if not _PLAIN_NAME.match(name):
+        raise ValueError(f"{name!r} cannot name a column of a batch")
+    return name
+
+
+def _literal(text: str) -> LiteralString:
+    # Made of literals only: the texts come from our sources and the names pass _plain().
+    return cast("LiteralString", text)

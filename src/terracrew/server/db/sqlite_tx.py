@@ -1,0 +1,120 @@
+"""A transaction on SQLite: its statements run at once, on the thread of their connection, and never suspend."""
+
+import sqlite3
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, LiteralString, TypeVar
+
+from terracrew.errors import Invalid, Unavailable
+from terracrew.server.db import sql as texts
+from terracrew.server.db import violations
+from terracrew.server.db.seam import Columns, Param, Row, Work
+from terracrew.server.db.wakeups import Wake
+
+T = TypeVar("T")
+_NEVER_ITS_FAULT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a connection for one thread, durable at every commit."""
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=512, timeout=5.0)
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+class SqliteTx:
+    """What a unit of work sees of the transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._now = time.time()  # one process on one machine: its clock is the database's
+        self.wakes: list[Wake] = []
+        self.failure: Exception | None = None
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
+        with self._failing():
+            return _rows(self._connection.execute(texts.lockless(sql), params))
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
+        with self._failing():
+            cursor = self._connection.execute(texts.lockless(sql), params)
+            row = cursor.fetchone()
+            names = cursor.description
+            cursor.close()  # an unfinished statement would hold up the commit
+        return None if row is None else {name[0]: value for name, value in zip(names, row, strict=True)}
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        with self._failing():
+            cursor = self._connection.execute(texts.lockless(sql), params)
+            return len(cursor.fetchall()) if cursor.description else max(cursor.rowcount, 0)
+
+    async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
+        text = texts.batch_from_row(sql, tuple(columns))
+        with self._failing():
+            if not rows:
+                return []
+            cursor = self._connection.execute(text, rows[0])
+            if cursor.description is None:
+                self._connection.executemany(text, rows[1:])
+                return []
+            return _rows(cursor) + [row for values in rows[1:] for row in _rows(self._connection.execute(text, values))]
+
+    def wake(self, topic: str, key: str = "") -> None:
+        self.wakes.append((topic, key))
+
+    @contextmanager
+    def _failing(self) -> Generator[None]:
+        """After an error the transaction takes nothing more, as on PostgreSQL."""
+        if self.failure is not None:
+            raise RuntimeError(
+                "a statement of this transaction has failed; let its error end the unit of work"
+            ) from self.failure
+        try:
+            with self._translated():
+                yield
+        except Exception as error:
+            self.failure = error
+            raise
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            raise violations.from_sqlite(error, self._connection) or error from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise Invalid(f"a value cannot be stored: {error}") from error
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in _NEVER_ITS_FAULT:
+                raise Unavailable(f"the database cannot do this now: {error}") from error
+            raise
+
+
+def drive(work: Work[T], tx: SqliteTx) -> T:
+    """Run a unit of work to its end on this thread, which no event loop runs on."""
+    steps = work(tx).__await__()
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        if tx.failure is not None:  # swallowed by the unit, whose work is not whole
+            raise tx.failure from None
+        return end.value
+    steps.close()
+    raise RuntimeError("a unit of work awaited something else than its own transaction; do that before or after it")
+
+
+def _rows(cursor: sqlite3.Cursor) -> list[Row]:
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    if not rows:
+        return []
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in rows]

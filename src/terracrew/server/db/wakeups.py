@@ -1,0 +1,89 @@
+"""The notifier seam: who listens to what inside this process, and how a burst of wake-ups becomes one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from terracrew.errors import Unavailable
+
+Wake: TypeAlias = tuple[str, str]
+
+
+class Listener:
+    """A subscription. Wake-ups wait in it, each once, until they are read."""
+
+    def __init__(self, topics: frozenset[str]) -> None:
+        self.topics = topics
+        self._pending: set[Wake] = set()
+        self._came = asyncio.Event()
+        self._closed = False
+
+    def add(self, wake: Wake) -> None:
+        self._pending.add(wake)
+        self._came.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._came.set()
+
+    async def get(self, timeout: float | None = None) -> set[Wake]:
+        """All (topic, key) that have come since the last call; waits for one; empty when the time is up."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._pending:
+                    if self._closed:
+                        raise Unavailable("the database is closed")
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            return set()
+        pending, self._pending = self._pending, set()
+        return pending
+
+    async def __aiter__(self) -> AsyncIterator[Wake]:
+        while self._pending or not self._closed:
+            try:
+                for wake in await self.get():
+                    yield wake
+            except Unavailable:
+                return
+
+
+class Hub:
+    """Every listener of this process. It lives on the event loop's thread and needs no lock."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, set[Listener]] = {}
+        self._closed = False
+
+    @contextmanager
+    def listen(self, *topics: str) -> Generator[Listener]:
+        listener = Listener(frozenset(topics))
+        if self._closed:
+            listener.close()
+        for topic in listener.topics:
+            self._listeners.setdefault(topic, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            for topic in listener.topics:
+                self._listeners[topic].discard(listener)
+                if not self._listeners[topic]:
+                    del self._listeners[topic]
+
+    def publish(self, wakes: Iterable[Wake]) -> None:
+        for wake in wakes:
+            for listener in self._listeners.get(wake[0], ()):
+                listener.add(wake)
+
+    def wake_all(self) -> None:
+        """Let everybody look again, after wake-ups may have been lost."""
+        self.publish([(topic, "") for topic in self._listeners])
+
+    def close(self) -> None:
+        """End every listener: an iteration stops, a `get()` raises."""
+        self._closed = True
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.close()

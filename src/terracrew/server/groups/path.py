@@ -1,0 +1,57 @@
+"""Paths of the tree: `a/b/c`, the empty one being the organization itself."""
+
+import re
+
+from terracrew.errors import Invalid
+
+DEEPEST = 20
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+
+
+def parse(text: str) -> str:
+    """Let a path pass, or say what is wrong with it."""
+    if text == "":
+        return text
+    if len(text) > DEEPEST * 64:
+        raise Invalid(f"a path of {len(text)} characters is too long: at most {DEEPEST} names of 63 characters")
+    names = text.split("/")
+    if len(names) > DEEPEST:
+        raise Invalid(f"{text!r} is {len(names)} levels deep: at most {DEEPEST} are possible")
+    for name in names:
+        if not _NAME.match(name):
+            raise Invalid(f"{text!r} is no path: {_reason(name)}", path=text)
+    return text
+
+
+def name(text: str) -> str:
+    """The same for a single name."""
+    if not _NAME.match(text):
+        raise Invalid(f"{text!r} is no name: {_reason(text)}", name=text)
+    return text
+
+
+def join(parent: str, name: str) -> str:
+    return f"{parent}/{name}" if parent else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """The path of the group that it is in, and its own name."""
+    parent, _, name = path.rpartition("/")
+    return parent, name
+
+
+def is_within(path: str, place: str) -> bool:
+    """Whether it is that place, or somewhere below it."""
+    return place in ("", path) or path.startswith(place + "/")
+
+
+def _reason(name: str) -> str:
+    if name == "":
+        return "a name between its slashes is missing"
+    if name in (".", ".."):
+        return f"{name!r} has no meaning here, paths start at the organization"
+    if len(name) > 63:
+        return f"a name of {len(name)} characters is too long, 63 are possible"
+    if name != name.lower():
+        return f"{name!r} has upper case letters, only lower case is possible"
+    return f"{name!r} should be letters a to z, digits and hyphens, and not start with a hyphen"

@@ -1,0 +1,116 @@
+"""What may become of the tree of groups."""
+
+from terracrew import ids
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import path as paths
+from terracrew.server.groups import store
+from terracrew.server.groups.model import Group, NewGroup, Organization
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.paging import Page, gather
+from terracrew.server.runners import assignments
+
+
+async def ensure_organization(tx: Tx, name: str) -> Organization:
+    """Find the organization of that name, or make it, with the group that is its root."""
+    organization = await store.organization_named(tx, name)
+    if organization is None:
+        organization = await store.insert_organization(tx, name)
+        await store.insert(tx, organization.id, None, "", "", "")
+    return organization
+
+
+async def find(tx: Tx, who: Principal, reference: str) -> Group:
+    """Find a group by its id, or by its path in one's own organization."""
+    if ids.is_id("grp", reference):
+        group = await store.get(tx, ids.parse("grp", reference))
+    else:
+        group = await store.at(tx, who.organization_id or "", paths.parse(reference))
+    if group is None:
+        raise NotFound(f"there is no group `{reference}` here, or you may not see it")
+    return group
+
+
+async def show(tx: Tx, who: Principal, reference: str) -> Group:
+    group = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_READ, authorize.group(group.organization_id, group.path))
+    return group
+
+
+async def hold(tx: Tx, group: Group, name: str) -> str:
+    """Reserve a name in a group until the transaction ends: groups and modules share one set of paths."""
+    await store.hold(tx, group.id)
+    path = paths.parse(paths.join(group.path, paths.name(name)))
+    if await store.at(tx, group.organization_id, path):
+        raise Conflict(f"there is a group `{path}` already", path=path)
+    if await store.is_module(tx, group.organization_id, path):
+        raise Conflict(f"there is a module `{path}` already", path=path)
+    return path
+
+
+async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> Group:
+    path = paths.parse(new.path)
+    if not path:
+        raise Invalid("the path is empty: that is the organization itself, which exists")
+    organization_id = who.organization_id or ""
+    parent_path, name = paths.split(path)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, parent_path))
+    parent = await store.at(tx, organization_id, parent_path)
+    if parent is None:
+        if not make_parents:
+            raise NotFound(f"there is no group `{parent_path}` to put it in: create it first, or ask for parents=true")
+        parent = await create(tx, who, NewGroup(parent_path), make_parents)
+    await hold(tx, parent, name)
+    group = await store.insert(tx, organization_id, parent, name, path, new.description)
+    await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
+    tx.wake("tree", group.id)
+    return group
+
+
+async def delete(tx: Tx, who: Principal, reference: str) -> None:
+    group = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(group.organization_id, group.path))
+    if group.parent_id is None:
+        raise Conflict("this is the organization itself: it stays")
+    await store.hold(tx, group.id)
+    left = {kind: count for kind, count in (await store.contents(tx, group.id)).items() if count}
+    if left:
+        words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in left.items())
+        raise Conflict(f"group `{group.path}` is not empty: it has {words}", **left)
+    await assignments.forget(tx, group.id)
+    await store.delete(tx, group.id)
+    details, organization_id = {"path": group.path}, group.organization_id
+    await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)
+    tx.wake("tree", group.id)
+
+
+async def listing(tx: Tx, who: Principal, parent: str | None, after: str | None, limit: int) -> Page[Group]:
+    """Those that the reader may see, and those on the way to them."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    organization_id = who.organization_id or ""
+    parent_id: str | None = None
+    if parent is not None:
+        group = await on_the_way(tx, who, parent, seen)
+        organization_id, parent_id = group.organization_id, group.id
+
+    async def fetch(after: str, count: int) -> list[Group]:
+        return await store.within(tx, organization_id, parent_id, after, count)
+
+    return await gather(fetch, lambda group: _is_seen(seen, group), after, limit)
+
+
+async def on_the_way(tx: Tx, who: Principal, reference: str, seen: authorize.Visible) -> Group:
+    """Find a group that the reader may see, or that leads to something that they may."""
+    group = await find(tx, who, reference)
+    if not _is_seen(seen, group):
+        raise NotFound(f"there is no group `{reference}` here, or you may not see it")
+    return group
+
+
+def _is_seen(seen: authorize.Visible, group: Group) -> bool:
+    if seen.covers(authorize.group(group.organization_id, group.path)):
+        return True
+    return group.organization_id == seen.organization_id and seen.leads_to(group.path)

@@ -1,0 +1,87 @@
+"""The rows of organizations and groups."""
+
+from terracrew import ids
+from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups.model import Group, Organization
+
+
+async def insert_organization(tx: Tx, name: str) -> Organization:
+    row = await tx.one(
+        "INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) RETURNING *",
+        id=ids.new("org"), name=name, now=tx.now,
+    )  # fmt: skip
+    assert row is not None
+    return row_to(Organization, row)
+
+
+async def organization_named(tx: Tx, name: str) -> Organization | None:
+    row = await tx.one("SELECT * FROM organizations WHERE name = :name", name=name)
+    return None if row is None else row_to(Organization, row)
+
+
+async def insert(tx: Tx, organization_id: str, parent: Group | None, name: str, path: str, description: str) -> Group:
+    row = await tx.one(
+        """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, created_at)
+           VALUES (:id, :organization_id, :parent_id, :name, :path, :depth, :description, :now) RETURNING *""",
+        id=ids.new("grp"), organization_id=organization_id, parent_id=parent and parent.id, name=name, path=path,
+        depth=parent.depth + 1 if parent else 0, description=description, now=tx.now,
+    )  # fmt: skip
+    assert row is not None
+    return row_to(Group, row)
+
+
+async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002
+    row = await tx.one("SELECT * FROM groups WHERE id = :id", id=id)
+    return None if row is None else row_to(Group, row)
+
+
+async def at(tx: Tx, organization_id: str, path: str) -> Group | None:
+    row = await tx.one(
+        "SELECT * FROM groups WHERE organization_id = :organization_id AND path = :path",
+        organization_id=organization_id, path=path,
+    )  # fmt: skip
+    return None if row is None else row_to(Group, row)
+
+
+async def hold(tx: Tx, id: str) -> None:  # noqa: A002
+    """Keep what is directly in a group as it is until the transaction ends."""
+    await tx.one("SELECT id FROM groups WHERE id = :id FOR UPDATE", id=id)
+
+
+async def within(tx: Tx, organization_id: str, parent: str | None, after: str, limit: int) -> list[Group]:
+    """Those directly in a group, or every one below the root if no group is named, by id."""
+    return rows_to(
+        Group,
+        await tx.all(
+            """SELECT groups.* FROM groups
+               WHERE organization_id = :organization_id AND id > :after AND path <> ''
+                 AND (CAST(:parent AS text) IS NULL OR parent_id = CAST(:parent AS text))
+               ORDER BY id LIMIT :limit""",
+            organization_id=organization_id, parent=parent, after=after, limit=limit,
+        ),
+    )  # fmt: skip
+
+
+async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002
+    """How many things of each kind are directly in a group."""
+    row = await tx.one(
+        """SELECT (SELECT count(*) FROM groups WHERE parent_id = :id) AS groups,
+                  (SELECT count(*) FROM modules WHERE group_id = :id) AS modules,
+                  (SELECT count(*) FROM runners WHERE group_id = :id) AS runners,
+                  (SELECT count(*) FROM service_accounts WHERE group_id = :id) AS service_accounts""",
+        id=id,
+    )
+    return dict(row or {})
+
+
+async def is_module(tx: Tx, organization_id: str, path: str) -> bool:
+    row = await tx.one(
+        "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path",
+        organization_id=organization_id, path=path,
+    )  # fmt: skip
+    return row is not None
+
+
+async def delete(tx: Tx, id: str) -> None:  # noqa: A002
+    await tx.run("DELETE FROM groups WHERE id = :id", id=id)

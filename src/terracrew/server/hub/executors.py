@@ -1,0 +1,171 @@
+"""A connected executor: it delivers its attempt's events and asks for leave to mutate."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from terracrew.errors import Conflict, Forbidden, Invalid, Superseded, Unavailable
+from terracrew.protocol import frames, messages, version
+from terracrew.protocol.events import MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, state_of, unpack
+from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub import transfer
+from terracrew.server.hub.registry import ExecutorSession
+from terracrew.server.hub.socket import HubSocket
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import claims, decide, store
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.ingest import Delivery
+from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.logs import chunks
+from terracrew.server.state.model import Received
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+MAX_FRAME = MAX_RECORD + MAX_BATCH_BYTES
+THREAD_ABOVE = 64 << 10
+"""Compressing more than this is not done on the event loop."""
+log = structlog.get_logger("terracrew.hub")
+
+
+async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:
+    frame = await socket.receive()
+    if frame is None:
+        return
+    hello = messages.decode_from_executor(frame)
+    if not isinstance(hello, messages.ExecutorHello):
+        raise Invalid("an executor's first message is its hello")
+    connection = await _welcome(server, socket, principal, hello)
+    try:
+        while (frame := await socket.receive()) is not None:
+            if isinstance(frame, bytes):
+                connection.deliver(frame)
+            else:
+                await connection.take(messages.decode_from_executor(frame))
+            if connection.failure is not None:
+                raise connection.failure
+    finally:
+        server.registry.remove_executor(connection.session)
+        await connection.stop()
+
+
+async def _welcome(
+    server: "Server", socket: HubSocket, principal: Principal, hello: messages.ExecutorHello
+) -> "_Connection":
+    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"executor {hello.version}")
+    ref = AttemptRef(hello.job_id, hello.attempt)
+
+    async def work(tx: Tx) -> tuple[Job, Attempt, bytes]:
+        job = await store.get(tx, ref.job_id)
+        attempt = await store.get_attempt(tx, ref.job_id, ref.attempt)
+        if attempt is None:
+            raise Forbidden("this credential is for another attempt")
+        place = await jobs.place_of(tx, job)
+        own = authorize.module(place.organization_id or "", place.path, job.id, ref.attempt)
+        await authorize.require(tx, principal, Verb.ATTEMPT_REPORT, own)
+        row = await tx.one(
+            "SELECT state_key FROM attempts WHERE job_id = :id AND number = :n", id=job.id, n=ref.attempt
+        )
+        assert row is not None
+        return job, attempt, bytes(row["state_key"])
+
+    job, attempt, sealed = await server.db.read(work)
+    session = ExecutorSession(socket, ref)
+    server.registry.add_executor(session)
+    is_current = decide.is_current(job, attempt)
+    cadence = LogCadence(is_watched=server.watchers.is_watched(job.id))
+    socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=cadence))
+    if is_current and job.cancel_mode is not None:
+        session.cancel(job.cancel_mode)
+    state_key = server.keys.decrypt(sealed, claims.state_key_context(ref.job_id, ref.attempt))
+    return _Connection(server, session, job.module_id, state_key)
+
+
+class _Connection:
+    """Frames are taken in as they come; while one group is being stored, the next gathers, and all of it is one delivery."""
+
+    def __init__(self, server: "Server", session: ExecutorSession, module_id: str, state_key: bytes) -> None:
+        self._server = server
+        self.session = session
+        self._module_id = module_id
+        self._state_key = state_key
+        self._frames: list[bytes] = []
+        self._storing: asyncio.Task[None] | None = None
+        self.failure: Exception | None = None
+
+    def deliver(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        if self._storing is None:
+            self._storing = asyncio.create_task(self._store_all())
+
+    async def take(self, message: messages.FromExecutor) -> None:
+        if not isinstance(message, messages.Begin):
+            raise Invalid("one hello a connection")
+        if self._storing is not None:  # what came before it is stored before it is answered
+            await asyncio.wait([self._storing])
+        self.session.socket.post(await jobs.begin(self._server.db, self.session.ref, message.state_version))
+
+    async def stop(self) -> None:
+        """What has arrived is stored, even if its sender is gone."""
+        if self._storing is not None:
+            await asyncio.wait([self._storing])
+
+    async def _store_all(self) -> None:
+        try:
+            while self._frames:
+                taken, self._frames = self._frames, []
+                mark = await self._store(taken)
+                self.session.socket.post(messages.Ack(mark))
+        except (Conflict, ValueError, Unavailable) as error:
+            # The sender comes again from the mark; meanwhile nothing of what follows may be taken.
+            self.failure = error
+            self._frames.clear()
+            self.session.socket.post(messages.Refused(getattr(error, "code", Invalid.code), str(error)))
+            self.session.socket.drop()
+        finally:
+            self._storing = None
+
+    async def _store(self, taken: list[bytes]) -> int:
+        first, records = _joined(taken)
+        received: dict[int, Received] = {}
+        for number, record in enumerate(records, first):
+            if record.kind == Kind.STATE:
+                fact, ciphertext = state_of(record)
+                found = await transfer.prepare(
+                    self._server, self.session.ref, self._module_id, self._state_key, number, fact, ciphertext
+                )
+                if found is not None:
+                    received[number] = found
+        numbered = list(enumerate(records, first))
+        size = sum(len(frame) for frame in taken)
+        chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
+        delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk)
+        for _ in range(5):
+            try:
+                return await self._server.ingest(delivery)
+            except Superseded:
+                continue  # the job moved while this was being written: look at it again
+        return await self._server.ingest(delivery)
+
+
+def _joined(taken: list[bytes]) -> tuple[int, list[Record]]:
+    """The records of consecutive frames as one run; a frame that repeats what the run has is cut."""
+    records: list[Record] = []
+    first = None
+    for frame in taken:
+        header, body = frames.unpack(frame)
+        found = list(unpack(body))
+        if len(found) != header.count or header.first < 1:
+            raise ValueError("a batch's header and its records disagree")
+        if first is None:
+            first = header.first
+        overlap = first + len(records) - header.first
+        if overlap < 0:
+            raise ValueError(f"event {first + len(records)} is missing between two batches")
+        records += found[overlap:]
+    assert first is not None
+    return first, records

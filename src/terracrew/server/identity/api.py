@@ -1,0 +1,198 @@
+"""People, tokens, service accounts and roles over HTTP."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Router, delete, get, patch, post
+from litestar.handlers import HTTPRouteHandler
+
+from terracrew import ids
+from terracrew.server.identity import access, access_store, connect, service
+from terracrew.server.identity.model import (
+    ApiToken,
+    ClientSecret,
+    PrincipalKind,
+    Role,
+    RoleBinding,
+    ServiceAccount,
+    User,
+)
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.request import Call
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Days = Annotated[int, msgspec.Meta(ge=1, le=3650)]
+
+
+class Me(msgspec.Struct, frozen=True):
+    kind: PrincipalKind
+    id: str
+    name: str
+    organization_id: str | None
+    is_system_admin: bool
+    roles: list[RoleBinding]
+
+
+class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    expires_in_days: Days | None = None
+
+
+class CreatedToken(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    expires_at: datetime | None
+    token: str
+    """Shown this once."""
+
+
+class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    is_system_admin: bool = False
+
+
+class CreatedUser(msgspec.Struct, frozen=True):
+    user: User
+    link: str
+    """Where the new user logs in, once, and sets a password. Shown this once."""
+
+
+class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    is_disabled: bool
+
+
+class NewServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    group: str = ""
+
+
+class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    expires_in_days: Days | None = None
+
+
+class CreatedSecret(msgspec.Struct, frozen=True):
+    id: str
+    client_id: str
+    expires_at: datetime | None
+    client_secret: str
+    """Shown this once."""
+
+
+class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    principal: Name
+    """Name or id of a user, or id of a service account."""
+    role: Role
+    path: str = ""
+    kind: Literal["group", "module"] = "group"
+
+
+@get("/me", summary="Show who you are")
+async def me(request: Call) -> Me:
+    who = request.user
+    roles = await request.server.db.read(lambda tx: access_store.roles_of(tx, who.id))
+    return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
+
+
+@get("/tokens", summary="List your API tokens")
+async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+    who = request.user
+    return await request.server.db.read(lambda tx: service.tokens(tx, who, after, limit))
+
+
+@post("/tokens", summary="Create an API token")
+async def create_token(request: Call, data: NewToken) -> CreatedToken:
+    token, secret = await service.create_token(request.server.db, request.user, data.name, data.expires_in_days)
+    return CreatedToken(token.id, token.name, token.expires_at, secret.text)
+
+
+@delete("/tokens/{token_id:str}", summary="Revoke an API token")
+async def revoke_token(request: Call, token_id: str) -> None:
+    who, it = request.user, ids.parse("tok", token_id)
+    await request.server.db.write(lambda tx: service.revoke_token(tx, who, it))
+
+
+@get("/users", summary="List users")
+async def list_users(request: Call, after: After = None, limit: Limit = 50) -> Page[User]:
+    who = request.user
+    return await request.server.db.read(lambda tx: service.users(tx, who, after, limit))
+
+
+@post("/users", summary="Create a user")
+async def create_user(request: Call, data: NewUser) -> CreatedUser:
+    user, link = await service.create_user(request.server.db, request.user, data.name, data.is_system_admin)
+    return CreatedUser(user, service.link_url(request.server.settings.url, link))
+
+
+@patch("/users/{user_id:str}", summary="Disable or enable a user")
+async def change_user(request: Call, user_id: str, data: UserChange) -> User:
+    who, it = request.user, ids.parse("usr", user_id)
+    return await request.server.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
+
+
+@get("/service-accounts", summary="List service accounts")
+async def list_accounts(request: Call, group: str = "", after: After = None, limit: Limit = 50) -> Page[ServiceAccount]:
+    """Those of a group and below it."""
+    who = request.user
+    return await request.server.db.read(lambda tx: access.accounts(tx, who, group, after, limit))
+
+
+@post("/service-accounts", summary="Create a service account")
+async def create_account(request: Call, data: NewServiceAccount) -> ServiceAccount:
+    return await access.create_account(request.server.db, request.user, data.name, data.group)
+
+
+@delete("/service-accounts/{account_id:str}", summary="Delete a service account")
+async def delete_account(request: Call, account_id: str) -> None:
+    who, it = request.user, ids.parse("sac", account_id)
+    await request.server.db.write(lambda tx: access.delete_account(tx, who, it))
+
+
+@get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
+async def list_secrets(request: Call, account_id: str) -> Page[ClientSecret]:
+    who, it = request.user, ids.parse("sac", account_id)
+    return Page(await request.server.db.read(lambda tx: access.secrets(tx, who, it)))
+
+
+@post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
+async def create_secret(request: Call, account_id: str, data: NewSecret | None = None) -> CreatedSecret:
+    wanted = data or NewSecret()
+    account, stored, secret = await access.create_secret(
+        request.server.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
+    )
+    return CreatedSecret(stored.id, f"{account.organization_id}:{account.id}", stored.expires_at, secret.text)
+
+
+@delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
+async def revoke_secret(request: Call, account_id: str, secret_id: str) -> None:
+    """The tokens and connections that came of it end within seconds."""
+    who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
+    await request.server.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
+
+
+@get("/roles", summary="List roles")
+async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
+    who = request.user
+    return await request.server.db.read(lambda tx: access.roles(tx, who, after, limit))
+
+
+@post("/roles", summary="Give a role at a place of the tree")
+async def bind_role(request: Call, data: NewRole) -> RoleBinding:
+    who = request.user
+    return await request.server.db.write(
+        lambda tx: access.bind_role(tx, who, data.principal, data.role, data.path, data.kind)
+    )
+
+
+@delete("/roles/{role_id:str}", summary="Take a role away")
+async def unbind_role(request: Call, role_id: str) -> None:
+    who, it = request.user, ids.parse("rol", role_id)
+    await request.server.db.write(lambda tx: access.unbind_role(tx, who, it))
+
+
+_handlers: list[Any] = [
+    me, list_tokens, create_token, revoke_token, list_users, create_user, change_user, list_accounts, create_account,
+    delete_account, list_secrets, create_secret, revoke_secret, list_roles, bind_role, unbind_role,
+]  # fmt: skip
+router = Router(path="/api/v1", route_handlers=_handlers, tags=["access"])
+routers: list[Router | HTTPRouteHandler] = [router, connect.token, connect.jwks]

@@ -1,0 +1,63 @@
+"""From a bearer token to the principal behind it: every kind of them, and one answer to all that are not valid."""
+
+from terracrew.errors import Unauthenticated
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity import access_store, credentials, store
+from terracrew.server.identity.context import Identity
+from terracrew.server.identity.model import AttemptRef, Principal, User
+from terracrew.server.identity.sessions import person
+from terracrew.server.identity.signing import GENERIC
+from terracrew.server.identity.tokens import COARSE
+
+
+async def principal_from_bearer(identity: Identity, token: str) -> Principal:
+    """Who holds this token.
+
+    The hub credential of an attempt is found even after the attempt has ended: what it may still deliver is for the hub
+    to say. Its API credential ends with the attempt.
+    """
+    kind, separator, _ = token.partition("_")
+    principal: Principal | None = None
+    if "." in token:
+        return await identity.tokens.principal(token)
+    if separator and kind == "tcu":
+        principal = await _user(identity.db, credentials.digest(token))
+    elif separator and kind in ("tch", "tcj"):
+        principal = await _attempt(identity.db, kind, credentials.digest(token))
+    if principal is None:
+        raise Unauthenticated(GENERIC)
+    return principal
+
+
+async def _user(db: Database, sha256: str) -> Principal | None:
+    async def find(tx: Tx) -> tuple[Principal, bool] | None:
+        row = await store.token_user(tx, sha256)
+        if row is None:
+            return None
+        used = row["last_used_at"]
+        return person(row_to(User, row), row["credential_id"]), used is None or used < tx.now - COARSE
+
+    found = await db.read(find)
+    if found is None:
+        return None
+    who, is_stale = found
+    if is_stale:
+        await db.write(lambda tx: store.note_token_use(tx, who.credential_id or ""))
+    return who
+
+
+async def _attempt(db: Database, kind: str, sha256: str) -> Principal | None:
+    async def find(tx: Tx) -> AttemptRef | None:
+        if kind == "tch":
+            return await access_store.attempt_by_hub_credential(tx, sha256)
+        return await access_store.live_attempt_by_api_credential(tx, sha256)
+
+    found = await db.read(find)
+    if found is None:
+        return None
+    role = "executor" if kind == "tch" else "engine"
+    return Principal(
+        role, f"{found.job_id}.{found.attempt}", f"attempt {found.attempt} of {found.job_id}", found.organization_id,
+        attempt=found,
+    )  # fmt: skip

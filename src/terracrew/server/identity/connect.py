@@ -1,0 +1,86 @@
+"""`POST /connect/token` (OAuth 2 client credentials, RFC 6749) and the keys by which anybody can verify its tokens."""
+
+import base64
+import binascii
+from typing import Any
+from urllib.parse import unquote_plus
+
+from litestar import Response, get, post
+from litestar.enums import RequestEncodingType
+
+from terracrew.errors import Invalid, RateLimited, Unauthenticated
+from terracrew.server.identity.context import address_of, identity_of
+from terracrew.server.identity.tokens import AccessToken
+from terracrew.server.request import Call
+
+_NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+_FIELDS = ("grant_type", "client_id", "client_secret")
+
+
+@post("/connect/token", public=True, status_code=200, request_max_body_size=16_384, tags=["access"])
+async def token(request: Call) -> Response[Any]:
+    """Trade a client id and secret, in the form or by HTTP Basic, for an access token of fifteen minutes.
+
+    The client id is `<organization>:<client>`: a service account's id with one of its secrets, or a worker id with its
+    worker token.
+    """
+    try:
+        grant_type, client_id, client_secret = await _credentials(request)
+    except Invalid as error:
+        return _refused(400, "invalid_request", error.message)
+    if grant_type != "client_credentials":
+        return _refused(400, "unsupported_grant_type", "grant_type is client_credentials here")
+    try:
+        granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request))
+    except Unauthenticated as error:
+        return _refused(401, "invalid_client", error.message, {"WWW-Authenticate": 'Basic realm="terracrew"'})
+    except RateLimited as error:
+        wait = str(error.details["retry_after"])
+        return _refused(429, "temporarily_unavailable", error.message, {"Retry-After": wait})
+    return Response[AccessToken | dict[str, str]](granted, headers=_NEVER_KEPT)
+
+
+@get("/.well-known/jwks.json", public=True, tags=["access"])
+async def jwks(request: Call) -> Response[dict[str, Any]]:
+    """The public keys that sign access tokens."""
+    return Response(identity_of(request).tokens.signing.jwks(), headers={"Cache-Control": "public, max-age=300"})
+
+
+async def _credentials(request: Call) -> tuple[str, str, str]:
+    if request.content_type[0] != RequestEncodingType.URL_ENCODED:
+        raise Invalid("send application/x-www-form-urlencoded")
+    form = await request.form()
+    fields: dict[str, str] = {}
+    for name in _FIELDS:
+        values = form.getall(name, [])
+        if len(values) > 1 or not all(isinstance(value, str) for value in values):
+            raise Invalid(f"{name} is given more than once")
+        if values and values[0]:
+            fields[name] = values[0]
+    authorization = request.headers.get("Authorization")
+    if authorization is not None:
+        if "client_secret" in fields:
+            raise Invalid("credentials are given twice, in the form and in the header")
+        fields["client_id"], fields["client_secret"] = _basic(authorization)
+    missing = [name for name in _FIELDS if name not in fields]
+    if missing:
+        raise Invalid(f"{', '.join(missing)} is missing")
+    return fields["grant_type"], fields["client_id"], fields["client_secret"]
+
+
+def _basic(authorization: str) -> tuple[str, str]:
+    scheme, _, encoded = authorization.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+    except (ValueError, binascii.Error):
+        raise Invalid("the Authorization header is not HTTP Basic") from None
+    # The client id has a colon of its own, which many clients do not escape; a secret of ours has none.
+    client_id, _, secret = decoded.rpartition(":")
+    return unquote_plus(client_id), unquote_plus(secret)
+
+
+def _refused(status: int, error: str, description: str, headers: dict[str, str] | None = None) -> Response[Any]:
+    body = {"error": error, "error_description": description}
+    return Response(body, status_code=status, headers={**_NEVER_KEPT, **(headers or {})})

@@ -1,0 +1,37 @@
+"""What the parts of identity share in a running server, made once when it starts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from litestar.connection import ASGIConnection
+
+from terracrew.server.db.seam import Database
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.limits import Limits
+from terracrew.server.identity.signing import SigningKeys
+from terracrew.server.identity.tokens import AccessTokens
+
+
+@dataclass(frozen=True)
+class Identity:
+    db: Database
+    url: str
+    """How browsers and machines reach this server; also who its tokens are from."""
+    tokens: AccessTokens
+    limits: Limits
+
+
+async def open_identity(db: Database, keys: Keyring, url: str) -> Identity:
+    """Load the signing keys (the first server makes them) and start with a clean slate of failures."""
+    signing, limits = SigningKeys(db, keys), Limits()
+    await signing.load()
+    return Identity(db, url.rstrip("/"), AccessTokens(db, signing, limits, url.rstrip("/")), limits)
+
+
+def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
+    return connection.app.state.server.identity
+
+
+def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Whom a failure is counted against. Behind a proxy it is for uvicorn to put the real client here."""
+    return connection.client.host if connection.client is not None else "unknown"

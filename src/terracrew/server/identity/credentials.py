@@ -1,0 +1,36 @@
+"""Long random secrets: what they look like, and the only thing that is kept of them.
+
+256 random bits need no slow hash, and looking up their SHA-256 in an index tells an attacker's clock nothing.
+"""
+
+import hashlib
+import re
+import secrets
+from typing import Literal
+
+import msgspec
+
+Prefix = Literal["tcu", "tcs", "tcw", "tch", "tcj", "tcl", "tcd"]
+"""API token of a user, secret of a service account, worker token, an attempt's hub and API credentials, one-time link,
+dashboard session."""
+ANYWHERE = re.compile(r"\btc[uswhjld]_[A-Za-z0-9_-]{43}")
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A new secret: `text` is shown once, `sha256` is stored."""
+
+    text: str
+    sha256: str
+
+    def __repr__(self) -> str:
+        return f"Secret({self.text[:4]}…)"
+
+
+def new(prefix: Prefix) -> Secret:
+    text = f"{prefix}_{secrets.token_urlsafe(32)}"
+    return Secret(text, digest(text))
+
+
+def digest(text: str) -> str:
+    # A header may hold anything; what is no UTF-8 just matches nothing.
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

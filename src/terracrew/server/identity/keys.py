@@ -1,0 +1,132 @@
+"""The master key: what is secret at rest is AES-GCM under it, and every ciphertext names the key that it needs.
+
+A ciphertext is the format's version, eight bytes that name the key, the nonce, and what AES-GCM made. Several keys may
+be given, one a line: the first encrypts, all decrypt, so a key can be replaced while old ciphertexts are still about.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.errors import Invalid, TerracrewError
+from terracrew.server.db.seam import Database, Tx
+
+FILE_NAME = "master.key"
+_FORMAT = b"\x01"
+_ID_LENGTH, _NONCE_LENGTH = 8, 12
+_CHECK = "master_key_check"
+
+
+class Keyring:
+    """Encrypts and decrypts; synchronous, so that a unit of work may use it."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys or any(len(key) != 32 for key in keys):
+            raise Invalid("a master key has 32 bytes: make one with `openssl rand -base64 32`")
+        self._ciphers = {_id_of(key): AESGCM(key) for key in keys}
+        self._primary = _id_of(keys[0])
+
+    def __repr__(self) -> str:
+        return f"Keyring({', '.join(key.hex() for key in self._ciphers)})"
+
+    def encrypt(self, plain: bytes, context: str) -> bytes:
+        """Encrypt for one purpose and place: it decrypts only with the same context."""
+        nonce = secrets.token_bytes(_NONCE_LENGTH)
+        sealed = self._ciphers[self._primary].encrypt(nonce, plain, context.encode())
+        return _FORMAT + self._primary + nonce + sealed
+
+    def decrypt(self, sealed: bytes, context: str) -> bytes:
+        key, rest = sealed[1 : 1 + _ID_LENGTH], sealed[1 + _ID_LENGTH :]
+        if sealed[:1] != _FORMAT or len(rest) < _NONCE_LENGTH:
+            raise TerracrewError(f"{context}: this is no ciphertext of ours")
+        cipher = self._ciphers.get(key)
+        if cipher is None:
+            raise TerracrewError(f"{context} was encrypted under master key {key.hex()}, which was not given")
+        try:
+            return cipher.decrypt(rest[:_NONCE_LENGTH], rest[_NONCE_LENGTH:], context.encode())
+        except InvalidTag:
+            raise TerracrewError(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
+
+
+async def open_keyring(
+    db: Database, given: str | None = None, file: Path | None = None, generate_in: Path | None = None
+) -> Keyring:
+    """Load the master key, as text or from a file, and refuse one that is not this database's.
+
+    `generate_in` is the folder of an embedded SQLite: only there is a key made where none was given, beside the data.
+    Other databases are shared and outlive a server's disk, so their key must be given.
+    """
+    sealed = await db.read(_check_value)
+    if not given and file is None and db.kind == "sqlite" and generate_in is not None:
+        file = generate_in / FILE_NAME
+        if sealed is None and not file.exists():
+            _generate(file)
+    keyring = Keyring(parse(given or _read(file)))
+
+    async def check(tx: Tx) -> None:
+        await tx.run(
+            "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
+            name=_CHECK, value=keyring.encrypt(b"terracrew", _CHECK),
+        )  # fmt: skip
+        stored = await _check_value(tx)
+        try:
+            keyring.decrypt(stored or b"", _CHECK)
+        except TerracrewError as error:
+            raise Invalid(f"this is not the master key of this database: {error.message}") from None
+
+    await db.write(check)
+    return keyring
+
+
+def parse(text: str) -> list[bytes]:
+    """The keys of a text, one a line, each 32 bytes in base64 or hexadecimal."""
+    return [_decoded(line.strip()) for line in text.splitlines() if line.strip()]
+
+
+async def _check_value(tx: Tx) -> bytes | None:
+    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=_CHECK)
+    return None if row is None else bytes(row["value"])
+
+
+def _read(file: Path | None) -> str:
+    if file is None:
+        raise Invalid("the master key is missing: give it as text or by a file (`openssl rand -base64 32` makes one)")
+    try:
+        return file.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text"
+        raise Invalid(f"the master key {file} cannot be read ({reason}); without it this database stays shut") from None
+
+
+def _decoded(line: str) -> bytes:
+    try:
+        if len(line) == 64:
+            return bytes.fromhex(line)
+        return base64.b64decode(line.replace("-", "+").replace("_", "/") + "=" * (-len(line) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        # The text stays out of the message: it may be most of a key.
+        raise Invalid("the master key is neither base64 nor hexadecimal") from None
+
+
+def _generate(file: Path) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(base64.b64encode(secrets.token_bytes(32)) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _id_of(key: bytes) -> bytes:
+    return hashlib.sha256(b"terracrew master key" + key).digest()[:_ID_LENGTH]

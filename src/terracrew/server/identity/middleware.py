@@ -1,0 +1,67 @@
+"""The one door for HTTP: it finds out who is asking before any handler runs.
+
+A handler that anybody may call says so itself, by `public=True` in its decorator (`public="loopback"`: anybody on this
+machine). Its `request.user` is None where nobody is logged in, and in every change, so it acts for no session.
+WebSockets are not let in by a cookie at all: the hub asks `principal_from_bearer` for itself.
+"""
+
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from terracrew.errors import Unauthenticated
+from terracrew.server.identity import sessions
+from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.identity.context import Identity, address_of, identity_of
+from terracrew.server.identity.model import Principal
+from terracrew.server.settings import is_loopback
+
+
+class Authentication(msgspec.Struct, frozen=True):
+    """How the request authenticated itself; `request.auth`."""
+
+    csrf_token: str | None = None
+    """What this session's forms and htmx requests must send along; only a browser's session has one."""
+
+
+class AuthenticationMiddleware(ASGIMiddleware):
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        request: Request[Any, Any, Any] = Request(scope, receive, send)
+        is_public = _is_public(request)
+        user, auth = await authenticate(identity_of(request), request, is_public=is_public)
+        if user is None and not is_public:
+            raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
+        scope["user"], scope["auth"] = user, auth
+        await next_app(scope, receive, send)
+
+
+async def authenticate(
+    identity: Identity, request: Request[Any, Any, Any], *, is_public: bool
+) -> tuple[Principal | None, Authentication]:
+    authorization = request.headers.get("Authorization", "")
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return await principal_from_bearer(identity, token.strip()), Authentication()
+    is_change = request.method not in sessions.SAFE_METHODS
+    if is_change:
+        sessions.check_origin(request, identity.url)  # a login too: no other site logs anybody in as somebody else
+        if is_public:
+            return None, Authentication()
+    cookie = request.cookies.get(sessions.COOKIE)
+    principal = await sessions.principal(identity.db, cookie) if cookie else None
+    if cookie is None or principal is None:
+        return None, Authentication()
+    if is_change:
+        await sessions.check_csrf(request, cookie)
+    return principal, Authentication(sessions.csrf_token(cookie))
+
+
+def _is_public(request: Request[Any, Any, Any]) -> bool:
+    public = request.route_handler.opt.get("public", False)
+    return public is True or (public == "loopback" and is_loopback(address_of(request)))

@@ -1,0 +1,105 @@
+"""Who there is: people, service accounts, sessions, tokens, roles, and the principal that a request acts as."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system"]
+
+
+class AttemptRef(msgspec.Struct, frozen=True):
+    """The one attempt that a job's credential belongs to."""
+
+    job_id: str
+    attempt: int
+    organization_id: str
+    module_id: str
+    module_path: str
+    runner_id: str
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who a request or a connection acts as."""
+
+    kind: PrincipalKind
+    id: str
+    name: str
+    organization_id: str | None
+    is_system_admin: bool = False
+    attempt: AttemptRef | None = None
+    credential_id: str | None = None
+    """Which token, session or secret it came by; what is revoked is found by it."""
+
+
+SYSTEM = Principal("system", "system", "Terracrew", None)
+"""The server itself, in its own loops."""
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    APPROVER = "approver"
+    OWNER = "owner"
+
+
+class User(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    name: str
+    is_system_admin: bool
+    is_disabled: bool
+    created_at: datetime
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A login in a browser. `token` goes into the cookie and nowhere else."""
+
+    id: str
+    user_id: str
+    token: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        return f"Session({self.id})"
+
+
+class ApiToken(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class ServiceAccount(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    group_id: str
+    group: str
+    """Path of its group; empty for the organization itself."""
+    name: str
+    created_by: str
+    created_at: datetime
+
+
+class ClientSecret(msgspec.Struct, frozen=True):
+    id: str
+    service_account_id: str
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class RoleBinding(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    principal_kind: Literal["user", "service_account"]
+    principal_id: str
+    role: Role
+    place_kind: Literal["group", "module"]
+    path: str
+    created_by: str
+    created_at: datetime

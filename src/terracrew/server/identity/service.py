@@ -1,0 +1,230 @@
+"""People: how the first one gets in, how they log in and out, and the tokens that they make for their scripts."""
+
+import re
+
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.identity import access_store, authorize, credentials, passwords, sessions, store
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.context import Identity
+from terracrew.server.identity.model import SYSTEM, ApiToken, Principal, Session, User
+from terracrew.server.paging import Page, page, start
+
+ADMINISTRATOR = "admin"
+LINK_LIFETIME = 24 * 3600.0
+WRONG_LOGIN = "the name or the password is wrong"
+WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
+_NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
+
+
+# The first start, and the way back in
+
+
+async def first_start(db: Database, organization: str = "default") -> str | None:
+    """Make the first organization and its administrator where there is nobody yet; the token of a one-time link."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> str | None:
+        if await store.has_users(tx):
+            return None
+        made = await groups.ensure_organization(tx, organization)
+        admin = await store.insert_user(tx, made.id, ADMINISTRATOR, is_system_admin=True)
+        await access_store.bind_role(tx, made.id, "user", admin.id, "owner", "group", "", SYSTEM.id)
+        await audit.record(tx, SYSTEM, "user.create", "user", admin.id, {"name": admin.name}, organization_id=made.id)
+        await _link(tx, admin, link, SYSTEM)
+        return link.text
+
+    try:
+        return await db.write(work)
+    except Conflict:  # another server was first
+        return None
+
+
+async def make_link(db: Database, user: str = ADMINISTRATOR) -> str:
+    """The token of a new link for a user, by name or id; for whoever can run commands on the server's machine."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> None:
+        await _link(tx, await store.user(tx, user), link, SYSTEM)
+
+    await db.write(work)
+    return link.text
+
+
+async def _link(tx: Tx, user: User, link: credentials.Secret, who: Principal) -> None:
+    if user.is_disabled:
+        raise Conflict(f"{user.name} is disabled")
+    await store.insert_link(tx, user.id, link.sha256, tx.now + LINK_LIFETIME)
+    await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
+
+
+def link_url(url: str, token: str) -> str:
+    return f"{url.rstrip('/')}/login/link/{token}"
+
+
+async def link_owner(identity: Identity, token: str, address: str) -> User:
+    """Whom a link would log in, without using it up: programs that preview links do no harm."""
+    sha256 = credentials.digest(token)
+    user = await identity.db.read(lambda tx: store.link_owner(tx, sha256))
+    if user is None:
+        identity.limits.check(f"link:{address}")
+        identity.limits.failed(f"link:{address}")
+        raise Unauthenticated(WRONG_LINK)
+    return user
+
+
+async def redeem_link(identity: Identity, token: str, address: str, password: str | None = None) -> Session:
+    """Use a link up: log its owner in, and set the password if one is given."""
+    await link_owner(identity, token, address)
+    password_hash = None if password is None else await passwords.hashed(password)
+    sha256 = credentials.digest(token)
+
+    async def work(tx: Tx) -> Session:
+        user = await store.link_owner(tx, sha256)
+        if user is None or not await store.take_link(tx, sha256):
+            raise Unauthenticated(WRONG_LINK)
+        if password_hash is not None:
+            await _set_password(tx, user, password_hash)
+        return await _log_in(tx, user, "link")
+
+    return await identity.db.write(work)
+
+
+# Logging in and out
+
+
+async def login(identity: Identity, name: str, password: str, address: str) -> Session:
+    keys = f"login:{address}", f"user:{name[:200].lower()}"
+    identity.limits.check(*keys)
+    found = await identity.db.read(lambda tx: store.password_of(tx, name.strip().lower()))
+    if not await passwords.matches(password, found[1] if found else None):
+        identity.limits.failed(*keys)
+        raise Unauthenticated(WRONG_LOGIN)
+
+    async def work(tx: Tx) -> Session:
+        user = await store.password_of(tx, name.strip().lower())
+        if user is None or user != found:  # disabled, or another password, since
+            raise Unauthenticated(WRONG_LOGIN)
+        return await _log_in(tx, user[0], "password")
+
+    return await identity.db.write(work)
+
+
+async def logout(db: Database, session_token: str) -> None:
+    await db.write(lambda tx: store.delete_session(tx, credentials.digest(session_token)))
+
+
+async def _log_in(tx: Tx, user: User, by: str) -> Session:
+    session = await sessions.start(tx, user)
+    await audit.record(tx, sessions.person(user, session.id), "session.start", "session", session.id, {"by": by})
+    return session
+
+
+async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> None:
+    """Change one's own password; all sessions end. Whoever has none yet needs no current one."""
+    authorize.require_person(who)
+    key = f"user:{who.name}"
+    identity.limits.check(key)
+    found = await identity.db.read(lambda tx: store.password_of(tx, who.id))
+    if found is None:
+        raise Unauthenticated(WRONG_LOGIN)
+    if found[1] is not None and not await passwords.matches(current or "", found[1]):
+        identity.limits.failed(key)
+        raise Forbidden("the current password is wrong")
+    password_hash = await passwords.hashed(password)
+    await identity.db.write(lambda tx: _set_password(tx, found[0], password_hash))
+
+
+async def _set_password(tx: Tx, user: User, password_hash: str) -> None:
+    await store.set_password(tx, user.id, password_hash)
+    await store.delete_sessions_of(tx, user.id)
+    await audit.record(tx, sessions.person(user, None), "user.password", "user", user.id)
+    tx.wake("access", user.id)
+
+
+# Users
+
+
+async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
+    """Make a user of one's own organization, without a role, and the token of a link to get in."""
+    if not _NAME.match(name):
+        raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> User:
+        await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
+        if is_system_admin:
+            await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
+        details = {"name": name, "is_system_admin": is_system_admin}
+        await audit.record(tx, who, "user.create", "user", user.id, details)
+        await _link(tx, user, link, who)
+        return user
+
+    try:
+        return await db.write(work), link.text
+    except Conflict as error:
+        if error.details.get("constraint") != "users_name":
+            raise
+        raise Conflict(f"there is a user {name!r} already") from None
+
+
+async def users(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[User]:
+    await authorize.require(tx, who, Verb.ACCESS_READ, authorize.organization(who.organization_id))
+    return page(await store.users(tx, who.organization_id or "", start(after), limit + 1), limit)
+
+
+async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) -> User:
+    """Shut a user out, or let them in again. Their sessions are gone; their tokens sleep."""
+    user = await store.user(tx, user_id)
+    if user.organization_id != who.organization_id and not who.is_system_admin:
+        raise NotFound(f"there is no user {user_id!r}")
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(user.organization_id))
+    if user.is_system_admin:
+        await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+    if user.id == who.id:
+        raise Conflict("you would shut yourself out: ask another administrator")
+    await store.delete_sessions_of(tx, user.id)
+    tx.wake("access", user.id)
+    await audit.record(
+        tx, who, "user.disable" if is_disabled else "user.enable", "user", user.id, organization_id=user.organization_id
+    )
+    return await store.set_disabled(tx, user.id, is_disabled)
+
+
+# API tokens
+
+
+async def create_token(
+    db: Database, who: Principal, name: str, expires_in_days: int | None
+) -> tuple[ApiToken, credentials.Secret]:
+    """Make a token that acts as its owner; its text is never seen again."""
+    authorize.require_person(who)
+    secret = credentials.new("tcu")
+
+    async def work(tx: Tx) -> ApiToken:
+        expires_at = None if expires_in_days is None else tx.now + expires_in_days * 86400
+        token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
+        await audit.record(tx, who, "token.create", "token", token.id, {"name": name})
+        return token
+
+    try:
+        return await db.write(work), secret
+    except Conflict as error:
+        if error.details.get("constraint") != "api_tokens_name":
+            raise
+        raise Conflict(f"you have a token named {name!r} already") from None
+
+
+async def tokens(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[ApiToken]:
+    authorize.require_person(who)
+    return page(await store.tokens(tx, who.id, start(after), limit + 1), limit)
+
+
+async def revoke_token(tx: Tx, who: Principal, token_id: str) -> None:
+    authorize.require_person(who)
+    name = await store.delete_token(tx, who.id, token_id)
+    await audit.record(tx, who, "token.revoke", "token", token_id, {"name": name})
+    tx.wake("access", who.id)

@@ -1,0 +1,94 @@
+"""Logins in a browser: the cookie, how long it lasts, and what keeps other sites from using it."""
+
+import hashlib
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar import Request
+from litestar.datastructures import Cookie
+from litestar.enums import RequestEncodingType
+
+from terracrew.errors import Forbidden
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity import credentials, store
+from terracrew.server.identity.model import Principal, Session, User
+
+COOKIE = "terracrew_session"
+CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
+IDLE = 24 * 3600.0
+LIFETIME = 14 * 24 * 3600.0
+COARSE = 60.0
+"""How exactly the last use is kept."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+async def start(tx: Tx, user: User) -> Session:
+    secret = credentials.new("tcd")
+    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + LIFETIME)
+    return row_to(Session, {**row, "token": secret.text})
+
+
+async def principal(db: Database, token: str) -> Principal | None:
+    """Who this cookie belongs to, if it is still good."""
+    sha256 = credentials.digest(token)
+
+    async def find(tx: Tx) -> tuple[Principal, bool] | None:
+        row = await store.session_user(tx, sha256, tx.now - IDLE)
+        return (
+            None if row is None else (person(row_to(User, row), row["credential_id"]), row["seen_at"] < tx.now - COARSE)
+        )
+
+    found = await db.read(find)
+    if found is None:
+        return None
+    who, is_stale = found
+    if is_stale:
+        await db.write(lambda tx: store.note_session(tx, who.credential_id or ""))
+    return who
+
+
+def person(user: User, credential_id: str | None) -> Principal:
+    return Principal(
+        "user", user.id, user.name, user.organization_id, user.is_system_admin, credential_id=credential_id
+    )
+
+
+def cookie(session: Session, url: str) -> Cookie:
+    """For the answer to a login."""
+    return Cookie(
+        key=COOKIE, value=session.token, path="/", httponly=True, samesite="lax", secure=url.startswith("https:"),
+        max_age=int(LIFETIME),
+    )  # fmt: skip
+
+
+def csrf_token(session_token: str) -> str:
+    """For forms and htmx: only pages of this session can know it, and it does not give the session away."""
+    return hmac.new(session_token.encode(errors="replace"), b"csrf", hashlib.sha256).hexdigest()
+
+
+async def check_csrf(request: Request[Any, Any, Any], session_token: str) -> None:
+    """Refuse a change that carries the cookie but not the token that only our own pages have."""
+    given = request.headers.get(CSRF_HEADER)
+    if given is None and request.content_type[0] == RequestEncodingType.URL_ENCODED:
+        given = (await request.form()).get(CSRF_FIELD)
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), csrf_token(session_token).encode()):
+        raise Forbidden("this form is from another session or another site: reload the page and try again")
+
+
+def check_origin(request: Request[Any, Any, Any], url: str) -> None:
+    """Refuse a change that a browser says another site asked for."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        is_foreign = site != "same-origin"
+    else:
+        origin = request.headers.get("Origin")
+        is_foreign = origin is not None and not _is_own(origin, url, request.headers.get("Host", ""))
+    if is_foreign:
+        raise Forbidden("this request comes from another site")
+
+
+def _is_own(origin: str, url: str, host: str) -> bool:
+    own = urlsplit(url)
+    return origin in (f"{own.scheme}://{own.netloc}", f"{own.scheme}://{host}")

@@ -1,0 +1,166 @@
+"""Access tokens of machines: `client_credentials` in, a signed token of fifteen minutes out, good while its secret is.
+
+A client id is `<organization>:<client>`. The client is a service account's id, or a runner's id with its worker token;
+a shared runner belongs to no organization and has no prefix.
+"""
+
+import time
+from typing import Any, Literal
+
+import msgspec
+from joserfc.errors import JoseError
+from joserfc.jwt import JWTClaimsRegistry
+
+from terracrew.errors import Unauthenticated
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.identity import access_store, credentials, store
+from terracrew.server.identity.limits import Limits
+from terracrew.server.identity.model import Principal
+from terracrew.server.identity.signing import GENERIC, SigningKeys
+
+LIFETIME = 900
+AUDIENCE = "terracrew"
+KIND = "at+jwt"  # RFC 9068
+COARSE = 600.0
+"""`last_used_at` is exact to ten minutes, so that being used costs no write."""
+CACHED = 5.0
+"""A revocation is told by a wake-up; one that got lost is noticed after this."""
+_MOST_CACHED = 10_000
+
+
+class AccessToken(msgspec.Struct, frozen=True):
+    """The answer of RFC 6749."""
+
+    access_token: str
+    expires_in: int = LIFETIME
+    token_type: str = "Bearer"  # noqa: S105 (a word of the standard)
+
+    def __repr__(self) -> str:
+        return "AccessToken(…)"
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    sub: str
+    aud: Literal["terracrew"]
+    org: str | None
+    kind: Literal["service_account", "runner"]
+    sid: str
+
+
+class AccessTokens:
+    def __init__(self, db: Database, signing: SigningKeys, limits: Limits, issuer: str) -> None:
+        self._db = db
+        self.signing = signing
+        self._limits = limits
+        self._issuer = issuer
+        self._live: dict[tuple[str, str], tuple[Principal, float]] = {}
+        self._generation = 0
+
+    async def exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
+        """Trade a secret for a token. Whoever knows the secret gets through, however often others failed."""
+
+        sha256 = credentials.digest(client_secret)
+        client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
+        if client is None:
+            keys = f"token:{address}", f"client:{client_id[:200]}"
+            self._limits.check(*keys)
+            self._limits.failed(*keys)
+            raise Unauthenticated(GENERIC)
+        if client.kind == "service_account":
+            await self._note_use(client.credential_id or "")
+        now = int(time.time())
+        claims: dict[str, Any] = {
+            "iss": self._issuer, "sub": client.id, "aud": AUDIENCE, "iat": now, "exp": now + LIFETIME,
+            "org": client.organization_id, "kind": client.kind, "sid": client.credential_id,
+        }  # fmt: skip
+        return AccessToken(await self.signing.sign(claims, KIND))
+
+    async def principal(self, token: str) -> Principal:
+        """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
+        claims = await self._checked(token)
+        key = claims.sub, claims.sid
+        cached = self._live.get(key)
+        if cached is not None and time.monotonic() < cached[1]:
+            return cached[0]
+        generation = self._generation
+        principal = await self._db.read(lambda tx: _live(tx, claims))
+        if principal is None:
+            self._live.pop(key, None)
+            raise Unauthenticated(GENERIC)
+        if generation == self._generation:  # else something was revoked while we read
+            if len(self._live) >= _MOST_CACHED:
+                self._live.clear()
+            self._live[key] = principal, time.monotonic() + CACHED
+        return principal
+
+    def forget(self, principal_id: str) -> None:
+        """Read anew what this service account or runner may still do."""
+        self._generation += 1
+        for key in [key for key in self._live if key[0] == principal_id]:
+            del self._live[key]
+
+    async def forget_revoked(self) -> None:
+        """The loop that listens for revocations, here and on other servers; runs as long as the server."""
+        with self._db.listen("access") as wakeups:
+            async for _, principal_id in wakeups:
+                self.forget(principal_id)
+
+    async def _checked(self, token: str) -> _Claims:
+        claims = await self.signing.verify(token, KIND)
+        needed = JWTClaimsRegistry(
+            leeway=5,  # clocks of several servers
+            iss={"essential": True, "value": self._issuer},
+            aud={"essential": True, "value": AUDIENCE},
+            exp={"essential": True},
+            iat={"essential": True},
+        )
+        try:
+            needed.validate(claims)
+            return msgspec.convert(claims, _Claims)
+        except (JoseError, msgspec.ValidationError):
+            raise Unauthenticated(GENERIC) from None
+
+    async def _note_use(self, secret_id: str) -> None:
+        if await self._db.read(lambda tx: access_store.is_use_noted(tx, secret_id, tx.now - COARSE)):
+            return
+        await self._db.write(lambda tx: access_store.note_use(tx, secret_id))
+
+
+async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
+    prefix, _, client = client_id.rpartition(":")
+    organization_id = await store.organization_id(tx, prefix) if prefix else None
+    if prefix and organization_id is None:
+        return None
+    found = await _by_secret(tx, secret_sha256)
+    if found is None or (found.id, found.organization_id) != (client, organization_id):
+        return None
+    return found
+
+
+async def _by_secret(tx: Tx, sha256: str) -> Principal | None:
+    account = await access_store.account_by_secret(tx, sha256)
+    if account is not None:
+        return _principal("service_account", account, account["secret_id"])
+    runner = await access_store.runner_by_worker_token(tx, sha256)
+    return None if runner is None else _principal("runner", runner, _worker_sid(runner))
+
+
+async def _live(tx: Tx, claims: _Claims) -> Principal | None:
+    if claims.kind == "service_account":
+        row = await access_store.account_of_secret(tx, claims.sub, claims.sid)
+    else:
+        row = await access_store.runner_with_worker_token(tx, claims.sub)
+        if row is not None and _worker_sid(row) != claims.sid:
+            return None
+    if row is None or row["organization_id"] != claims.org:
+        return None
+    return _principal(claims.kind, row, claims.sid)
+
+
+def _principal(kind: Literal["service_account", "runner"], row: Row, credential_id: str) -> Principal:
+    return Principal(kind, row["id"], row["name"], row["organization_id"], credential_id=credential_id)
+
+
+def _worker_sid(runner: Row) -> str:
+    # A new worker token ends what the old one was traded for; the stored hash itself stays here.
+    return credentials.digest(f"sid:{runner['worker_token_sha256']}")[:24]

@@ -1,0 +1,110 @@
+"""Jobs over HTTP: run, list, look, cancel, run again."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import Parameter
+
+from terracrew.errors import Invalid
+from terracrew.protocol.messages import CancelMode
+from terracrew.server import paging
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import reasons, service, store
+from terracrew.server.jobs.model import Job, JobStatus, JobView, Reason
+from terracrew.server.paging import Page
+from terracrew.server.request import Call, tree_path
+
+
+class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mode: CancelMode = "interrupt"
+
+
+class JobListed(msgspec.Struct, frozen=True):
+    job: Job
+    module_path: str
+    reason: Reason | None = None
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+
+@post("/modules/{module:str}/jobs")
+async def run_job(
+    request: Call,
+    module: str,
+    data: service.NewJob,
+    key: Annotated[str | None, Parameter(header="Idempotency-Key")] = None,
+) -> Response[Job]:
+    """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
+    if key is not None and not 0 < len(key) <= 200:
+        raise Invalid("an Idempotency-Key has 1 to 200 characters")
+    wanted = service.Wanted(request.user, tree_path(module), data, key)
+    created = await request.server.create_job(wanted)
+    return Response(created.job, status_code=201 if created.is_new else 200)
+
+
+@get("/jobs")
+async def list_jobs(
+    request: Call,
+    limit: paging.Limit = 50,
+    after: paging.After = None,
+    status: JobStatus | None = None,
+    module: str | None = None,
+    active: bool = False,
+) -> Page[JobListed]:
+    """Newest first."""
+
+    async def read(tx: Tx) -> Page[JobListed]:
+        async def fetch(last: str, count: int) -> list[JobListed]:
+            rows = await tx.all(
+                "SELECT " + store.JOB + """, modules.path AS module_path
+                FROM jobs JOIN modules ON modules.id = jobs.module_id
+                WHERE jobs.organization_id = :organization_id AND (:last = '' OR jobs.id < :last)
+                  AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
+                  AND (CAST(:module AS text) IS NULL OR modules.path = :module OR modules.id = :module)
+                  AND (NOT CAST(:active AS boolean) OR jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED'))
+                ORDER BY jobs.id DESC LIMIT :count""",
+                organization_id=request.user.organization_id, last=last, status=status and status.value, module=module,
+                active=active, count=count,
+            )  # fmt: skip
+            return [JobListed(job := row_to(Job, row), row["module_path"], await reasons.why(tx, job)) for row in rows]
+
+        seen = await authorize.visible(tx, request.user, Verb.JOB_READ)
+        return await paging.gather(
+            fetch,
+            lambda found: seen.covers(authorize.module(found.job.organization_id, found.module_path)),
+            after,
+            limit,
+        )
+
+    return await request.server.db.read(read)
+
+
+@get("/jobs/{job:str}")
+async def get_job(request: Call, job: str) -> JobView:
+    async def read(tx: Tx) -> JobView:
+        return await service.view(tx, await service.find(tx, request.user, job, Verb.JOB_READ))
+
+    return await request.server.db.read(read)
+
+
+@post("/jobs/{job:str}/cancel", status_code=202)
+async def cancel_job(request: Call, job: str, data: CancelRequest) -> Job:
+    """Ask it to stop: after the current step, by interrupt, or by kill."""
+    return await service.cancel(request.server.db, request.user, job, data.mode)
+
+
+@post("/jobs/{job:str}/rerun")
+async def rerun_job(request: Call, job: str) -> Job:
+    """Queue a new job like this one."""
+    like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))
+    return (await request.server.create_job(wanted)).job
+
+
+router = Router("/api/v1", route_handlers=[run_job, list_jobs, get_job, cancel_job, rerun_job], tags=["jobs"])

@@ -1,0 +1,174 @@
+"""The claim: one statement that checks everything and makes at most one owner (rule 1), and what the owner is then given."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import msgspec
+
+from terracrew.protocol.messages import INLINE_ARCHIVE, Granted
+from terracrew.protocol.spec import Credentials, JobSpec, JobType, Source, StateSeed
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.identity import credentials
+from terracrew.server.identity.keys import Keyring
+
+
+class Claimant(msgspec.Struct, frozen=True):
+    job_id: str
+    attempt: int
+    runner_id: str
+    instance_id: str
+    epoch: int
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """A claim with the credentials that its attempt gets if it wins."""
+
+    claimant: Claimant
+    credentials: Credentials
+
+
+class Won(msgspec.Struct, frozen=True):
+    granted: Granted
+    archive_object: str | None
+    """Where the source archive is, if the grant still has to be given it."""
+    module_id: str
+
+
+CLAIM = """
+UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
+FROM batch
+WHERE jobs.id = batch.job_id AND jobs.status = 'QUEUED' AND jobs.attempt = batch.attempt
+  AND NOT EXISTS (
+    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
+  AND EXISTS (
+    SELECT 1 FROM instances
+    JOIN runners ON runners.id = instances.runner_id
+    JOIN modules ON modules.id = jobs.module_id
+    WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
+      AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
+      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN ('CLAIMED', 'PROCESSING'))
+        < CASE WHEN runners.max_jobs < instances.capacity THEN runners.max_jobs ELSE instances.capacity END
+      AND (modules.runner_id IS NULL OR modules.runner_id = runners.id)
+      AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)
+      AND (runners.organization_id IS NULL OR EXISTS (
+        SELECT 1 FROM assignments
+        WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
+          AND (assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
+            OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/')))))
+RETURNING id"""
+
+OWN = """
+INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)
+SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, now FROM batch WHERE true
+RETURNING job_id"""
+
+GRANT = """
+SELECT jobs.id, jobs.attempt, jobs.number, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
+    modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
+    modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content
+FROM batch
+JOIN jobs ON jobs.id = batch.job_id
+JOIN modules ON modules.id = jobs.module_id
+JOIN groups ON groups.id = modules.group_id
+LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'"""
+
+_source = msgspec.json.Decoder(Source)
+_object = msgspec.json.Decoder(dict[str, object])
+_environment = msgspec.json.Decoder(dict[str, str])
+
+Claims = Callable[[Offered], Awaitable[Won | None]]
+
+
+def make_credentials() -> Credentials:
+    return Credentials(
+        hub=credentials.new("tch").text, api=credentials.new("tcj").text, state_key=secrets.token_bytes(32)
+    )
+
+
+def claims(db: Database, keys: Keyring) -> Claims:
+    """The way to claim: concurrent claims share a transaction; None means that somebody or something was in the way."""
+
+    async def work(tx: Tx, items: list[Offered]) -> list[Won | None | Exception]:
+        won: dict[int, Won] = {}
+        for turn in _turns(items):
+            won |= await _claim(tx, keys, turn)
+        return [won.get(id(item)) for item in items]
+
+    return db.grouped(work)
+
+
+def _turns(items: Sequence[Offered]) -> Iterator[list[Offered]]:
+    """Split a group so that no statement has two rows that compete for one job or for one instance's slots."""
+    rest = sorted(items, key=lambda item: item.claimant.job_id)
+    while rest:
+        taken: set[str] = set()
+        turn: list[Offered] = []
+        later: list[Offered] = []
+        for item in rest:
+            wanted = {item.claimant.job_id, item.claimant.instance_id}
+            (later if wanted & taken else turn).append(item)
+            taken |= wanted
+        yield turn
+        rest = later
+
+
+async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
+    rows = [
+        (item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, item.claimant.epoch, tx.now)
+        for item in turn
+    ]  # fmt: skip
+    columns = {
+        "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "epoch": "bigint",
+        "now": "double precision",
+    }  # fmt: skip
+    taken = {row["id"] for row in await tx.each(CLAIM, columns, rows)}
+    winners = [item for item in turn if item.claimant.job_id in taken]
+    if not winners:
+        return {}
+    await tx.each(
+        OWN,
+        {
+            "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "now": "double precision",
+            "hub_sha256": "text", "api_sha256": "text", "state_key": "bytea",
+        },
+        [
+            (
+                item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, tx.now,
+                credentials.digest(item.credentials.hub), credentials.digest(item.credentials.api),
+                keys.encrypt(item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)),
+            )
+            for item in winners
+        ],
+    )  # fmt: skip
+    granted = {
+        row["id"]: row
+        for row in await tx.each(GRANT, {"job_id": "text"}, [(item.claimant.job_id,) for item in winners])
+    }
+    for item in winners:
+        tx.wake("jobs", item.claimant.job_id)
+    return {id(item): _won(granted[item.claimant.job_id], item.credentials, keys) for item in winners}
+
+
+def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
+    source = _source.decode(row["source"])
+    content: bytes | None = row["content"]
+    if content is not None:
+        content = keys.decrypt(bytes(content), state_context(row["module_id"]))
+    spec = JobSpec(
+        job_id=row["id"], attempt=row["attempt"], number=row["number"], type=JobType(row["type"]),
+        organization_id=row["organization_id"], module_id=row["module_id"], module_path=row["module_path"],
+        group_path=row["group_path"], engine=row["engine"], source=source, inputs=_object.decode(row["inputs"]),
+        environment=_environment.decode(row["environment"]), backend=row["backend"], source_digest=row["source_digest"],
+        state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
+    )  # fmt: skip
+    archive = getattr(source, "archive_id", None)
+    is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE
+    return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
+
+
+def state_key_context(job_id: str, attempt: int) -> str:
+    return f"attempt-state-key:{job_id}:{attempt}"
+
+
+def state_context(module_id: str) -> str:
+    return f"state:{module_id}"

@@ -1,0 +1,131 @@
+"""What becomes of a job: pure functions from what is and what happened to what shall be.
+
+Services load, call one of these, and save by compare-and-set; nothing else decides. None means that nothing changes.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from terracrew.protocol.events import Result
+from terracrew.server.jobs.model import Attempt, Job, JobStatus
+
+MAX_LOSSES = 5
+CLOSED_FOR = timedelta(seconds=10)
+SILENT_FOR = timedelta(seconds=60)
+
+
+class Next(msgspec.Struct, frozen=True):
+    """A job and its attempt as they shall be saved, together."""
+
+    job: Job
+    attempt: Attempt
+
+
+class Module(msgspec.Struct, frozen=True):
+    """What `begin` and a late state need to know of a module."""
+
+    state_version: int
+    has_quarantine: bool
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether either is connected."""
+
+    last: datetime
+    is_connected: bool
+
+
+Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled"]
+
+
+def is_current(job: Job, attempt: Attempt) -> bool:
+    return job.is_active and job.attempt == attempt.number and attempt.ended_at is None
+
+
+def start(job: Job, attempt: Attempt, now: datetime) -> Next | None:
+    """The attempt's executor has been heard for the first time."""
+    if not is_current(job, attempt) or job.status is not JobStatus.CLAIMED:
+        return None
+    return Next(job.to(JobStatus.PROCESSING, now, started_at=now), msgspec.structs.replace(attempt, started_at=now))
+
+
+def begin(job: Job, attempt: Attempt, module: Module, state_version: int, now: datetime) -> Next | Refusal | None:
+    """Leave to mutate (rule 4). None: it has that leave already, and is told so again."""
+    if not is_current(job, attempt):
+        return "superseded"
+    if attempt.begun_at is not None:
+        return None if attempt.begun_state_version == state_version else "state_moved"
+    if job.cancel_mode is not None:
+        return "canceled"
+    if module.has_quarantine:
+        return "quarantine"
+    if state_version != module.state_version:
+        return "state_moved"
+    return Next(job, msgspec.structs.replace(attempt, begun_at=now, begun_state_version=state_version))
+
+
+def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:
+    """The executor's own word on how it ended. Late or superseded, it is a note and nothing else (rules 2 and 5)."""
+    if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING:
+        return None
+    outcome = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}[result.status]
+    return Next(
+        job.to(JobStatus(result.status), now, message=result.message),
+        msgspec.structs.replace(attempt.end(outcome, now, result.message), is_gone=True),  # pyright: ignore[reportArgumentType]
+    )
+
+
+def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+    """No process of it ever existed. After `begin` that cannot be true, and is not believed."""
+    if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
+        return None
+    return _requeue(job, msgspec.structs.replace(attempt.end("handed_back", now, reason), is_gone=True), now)
+
+
+def gone(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+    """The runner that saw its process says that all of it is gone and delivered. So nothing of it can act any more."""
+    if not is_current(job, attempt):
+        return None
+    return _requeue(job, msgspec.structs.replace(attempt.end("gone", now, reason), is_gone=True), now)
+
+
+def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+    """A runner came back without an attempt that it was granted. Unknown is not dead: after `begin` nothing follows."""
+    if not is_current(job, attempt) or attempt.begun_at is not None:
+        return None
+    return _requeue(job, attempt.end("lost", now, reason), now)
+
+
+def is_lost(heard: Heard, now: datetime) -> bool:
+    return now - heard.last > (SILENT_FOR if heard.is_connected else CLOSED_FOR)
+
+
+def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime) -> Next | None:
+    """Neither its runner nor its executor is heard. Before `begin` it is requeued; after it, the job waits, locked, and says so."""
+    if not is_lost(heard, now):
+        return None
+    return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
+
+
+def cancel(job: Job, now: datetime, by: str) -> Job | None:
+    """Nothing runs: it ends here. Something runs: that is asked to stop (a request, never a status set from outside)."""
+    if job.status in (JobStatus.QUEUED, JobStatus.AWAITING_APPROVAL):
+        return job.to(JobStatus.CANCELED, now, message=f"canceled by {by}")
+    return None
+
+
+def adoption(*, is_current_attempt: bool, is_newest: bool, is_same_lineage: bool, is_module_mutating: bool) -> bool:
+    """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide."""
+    return is_current_attempt or (is_newest and is_same_lineage and not is_module_mutating)
+
+
+def _requeue(job: Job, attempt: Attempt, now: datetime) -> Next:
+    if job.cancel_mode is not None:
+        return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), attempt)
+    losses = job.losses + (attempt.started_at is not None)
+    if losses >= MAX_LOSSES:
+        message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"
+        return Next(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
+    return Next(job.to(JobStatus.QUEUED, now, losses=losses), attempt)

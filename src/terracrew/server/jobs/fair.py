@@ -1,0 +1,61 @@
+"""The order of waiting jobs: by priority; within it groups take turns; within a group, the oldest first."""
+
+import heapq
+from collections import OrderedDict
+
+import msgspec
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A queued job, as far as the scheduler needs to know it."""
+
+    id: str
+    attempt: int
+    organization_id: str
+    module_id: str
+    module_path: str
+    group_path: str
+    engine: str
+    priority: int
+    queued_at: float
+    runner_id: str | None = None
+    runner_instance_name: str | None = None
+
+
+class FairQueue:
+    def __init__(self) -> None:
+        self._levels: dict[int, OrderedDict[str, list[tuple[float, str, Waiting]]]] = {}
+        self._members: dict[str, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._members
+
+    def push(self, job: Waiting) -> None:
+        self._members[job.id] = job
+        group = self._levels.setdefault(job.priority, OrderedDict()).setdefault(job.group_path, [])
+        heapq.heappush(group, (job.queued_at, job.id, job))
+
+    def discard(self, job_id: str) -> None:
+        self._members.pop(job_id, None)
+
+    def pop(self) -> Waiting | None:
+        """Take the next one; its group goes to the end of the line."""
+        while self._levels:
+            priority = max(self._levels)
+            level = self._levels[priority]
+            while level:
+                name, group = next(iter(level.items()))
+                while group:
+                    job = heapq.heappop(group)[2]
+                    if self._members.get(job.id) is job:
+                        del self._members[job.id]
+                        level.move_to_end(name)
+                        if not group:
+                            del level[name]
+                        return job
+                del level[name]
+            del self._levels[priority]
+        return None

@@ -1,0 +1,217 @@
+"""What executors deliver: each numbered event is stored once, in order, in one transaction with moving the mark (rules 2, 3, 5)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Conflict, Superseded
+from terracrew.protocol import events
+from terracrew.protocol.events import Kind, Record
+from terracrew.server.db.mapping import row_to, to_params
+from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.jobs import decide, store
+from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.logs import chunks
+from terracrew.server.state import service as states
+from terracrew.server.state.model import Received
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A run of events of one attempt, with the states among them already stored or encrypted for their row."""
+
+    job_id: str
+    attempt: int
+    first: int
+    records: list[Record]
+    received: dict[int, Received]
+    chunk: chunks.Chunk | None
+
+
+Ingest = Callable[[Delivery], Awaitable[int]]
+"""Returns the mark: the number of the last event that is stored."""
+
+_KEY = {"job_id": "text", "attempt": "bigint"}
+_LOAD_JOBS = "SELECT " + store.JOB + " FROM jobs JOIN batch ON batch.job_id = jobs.id"
+_LOAD_ATTEMPTS = (
+    "SELECT "
+    + store.ATTEMPT
+    + " FROM attempts JOIN batch ON batch.job_id = attempts.job_id AND batch.attempt = attempts.number"
+)
+_STEPS = """
+INSERT INTO steps (job_id, attempt, name, status, started_at, finished_at, exit_code)
+SELECT job_id, attempt, name, status, started_at, finished_at, exit_code FROM batch WHERE true
+ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
+    started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
+_ATTEMPTS = """
+UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
+    outcome = batch.outcome, reason = batch.reason, is_gone = batch.is_gone
+FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
+    AND coalesce(attempts.outcome, '') = batch.was_outcome
+RETURNING attempts.job_id"""
+_JOBS = """
+UPDATE jobs SET status = batch.status, message = batch.message, started_at = batch.started_at, finished_at = batch.finished_at,
+    source_digest = batch.source_digest, source_description = batch.source_description,
+    engine_version = batch.engine_version, plan = batch.plan
+FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.attempt
+RETURNING jobs.id"""
+
+
+class _Change:
+    """One delivery being worked out: what is, what shall be, and what else is to be written."""
+
+    def __init__(self, delivery: Delivery, job: Job, attempt: Attempt, now: datetime) -> None:
+        if delivery.first > attempt.mark + 1:
+            raise Conflict(f"event {attempt.mark + 1} is missing: the next one delivered is {delivery.first}")
+        self.delivery, self.now = delivery, now
+        self.was_job, self.was_attempt = job, attempt
+        self.job, self.attempt = job, attempt
+        self.steps: dict[str, tuple[Param, ...]] = {}
+        self.notes: list[tuple[int, str]] = []
+        self.outputs: events.OutputsRead | None = None
+        self.states: list[tuple[int, Received]] = []
+        new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
+        self.chunk = delivery.chunk if len(new) == len(delivery.records) else chunks.pack(new)
+        for number, record in new:
+            if record.kind == Kind.FACT:
+                self._take(number, record)
+            elif record.kind == Kind.STATE:
+                if number not in delivery.received:
+                    break  # its object is not stored yet: the mark does not pass it
+                self.states.append((number, delivery.received[number]))
+            self.attempt = msgspec.structs.replace(self.attempt, mark=number)
+        if self.chunk is not None:
+            if self.chunk.last > self.attempt.mark:
+                self.chunk = chunks.pack([(n, r) for n, r in new if n <= self.attempt.mark])
+            self.attempt = msgspec.structs.replace(
+                self.attempt, lines=self.attempt.lines + (self.chunk.lines if self.chunk else 0)
+            )
+
+    def _take(self, number: int, record: Record) -> None:
+        fact = events.fact_of(record)
+        is_current = decide.is_current(self.job, self.attempt)
+        if started := decide.start(self.job, self.attempt, self.now):
+            self.job, self.attempt = started.job, started.attempt
+        match fact:
+            case events.StepStatus():
+                self._step(fact, record.time)
+            case events.Result():
+                if ended := decide.finish(self.job, self.attempt, fact, self.now):
+                    self.job, self.attempt = ended.job, ended.attempt
+                else:
+                    self.notes.append((number, f"reported {fact.status} too late: {fact.message}".rstrip(": ")))
+            case events.OutputsRead() if is_current:
+                self.outputs = fact
+            case events.SourceResolved() if is_current:
+                self._facts(source_digest=fact.digest, source_description=fact.description)
+            case events.EngineUsed() if is_current:
+                self._facts(engine_version=fact.version)
+            case events.PlanSummary() if is_current:
+                self._facts(plan=fact)
+            case _:
+                pass
+
+    def _facts(self, **facts: Any) -> None:
+        self.job = msgspec.structs.replace(self.job, **facts)
+
+    def _step(self, fact: events.StepStatus, time: float) -> None:
+        is_running = fact.status == "RUNNING"
+        key = (self.job.id, self.attempt.number, fact.step.value)
+        started = time if is_running else self.steps.get(fact.step.value, (None,) * 5)[4]
+        self.steps[fact.step.value] = (*key, fact.status, started, None if is_running else time, fact.exit_code)
+
+
+def ingest(db: Database, keys: Keyring) -> Ingest:
+    async def work(tx: Tx, deliveries: list[Delivery]) -> list[int | Exception]:
+        results, changes = await _work_out(tx, deliveries)
+        await _write(tx, changes, keys)
+        return results
+
+    return db.grouped(work)
+
+
+async def _work_out(tx: Tx, deliveries: list[Delivery]) -> tuple[list[int | Exception], list[_Change]]:
+    rows = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
+    jobs = {row["id"]: row_to(Job, row) for row in await tx.each(_LOAD_JOBS, _KEY, rows)}
+    attempts = {
+        (row["job_id"], row["number"]): row_to(Attempt, row) for row in await tx.each(_LOAD_ATTEMPTS, _KEY, rows)
+    }
+    results: list[int | Exception] = []
+    changes: list[_Change] = []
+    now = datetime.fromtimestamp(tx.now, UTC)
+    for delivery in deliveries:
+        try:
+            change = _Change(delivery, jobs[delivery.job_id], attempts[delivery.job_id, delivery.attempt], now)
+        except (Conflict, ValueError) as error:
+            results.append(error)
+        else:
+            changes.append(change)
+            results.append(change.attempt.mark)
+    changes.sort(key=lambda change: change.job.id)
+    return results, changes
+
+
+async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
+    found = [
+        (c.job.id, c.attempt.number, c.chunk.first, c.chunk.last, c.was_attempt.lines, c.chunk.lines, c.chunk.size, c.chunk.data)
+        for c in changes
+        if c.chunk
+    ]  # fmt: skip
+    if found:
+        await tx.each(chunks.INSERT, chunks.COLUMNS, found)
+    if steps := [step for change in changes for step in change.steps.values()]:
+        columns = {
+            "job_id": "text", "attempt": "bigint", "name": "text", "status": "text", "started_at": "double precision",
+            "finished_at": "double precision", "exit_code": "bigint",
+        }  # fmt: skip
+        await tx.each(_STEPS, columns, steps)
+    await _save_attempts(tx, [change for change in changes if change.attempt != change.was_attempt])
+    await _save_jobs(tx, [change for change in changes if change.job != change.was_job])
+    for change in changes:
+        for number, text in change.notes:
+            await store.note(tx, change.job.id, change.attempt.number, number, text)
+        for number, received in change.states:
+            await states.receive(tx, change.was_job, change.was_attempt, number, received)
+        if change.outputs is not None:
+            await states.keep_outputs(tx, change.job, change.outputs, keys)
+        if change.chunk is not None:
+            tx.wake(f"log:{change.job.id}")
+        if change.steps or change.notes or change.job != change.was_job:
+            tx.wake("jobs", change.job.id)
+
+
+async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
+    fields = ("job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone")
+    columns = {
+        "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
+        "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean", "was": "bigint",
+        "was_outcome": "text",
+    }  # fmt: skip
+    rows = [
+        (*to_params(change.attempt, *fields).values(), change.was_attempt.mark, change.was_attempt.outcome or "")
+        for change in changes
+    ]
+    if rows and len(await tx.each(_ATTEMPTS, columns, rows)) != len(rows):
+        raise Superseded("an attempt was moved by somebody else; look again")
+
+
+async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
+    fields = (
+        "id", "status", "message", "started_at", "finished_at", "source_digest", "source_description", "engine_version", "plan",
+    )  # fmt: skip
+    columns = {
+        "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
+        "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text", "was": "text",
+        "attempt": "bigint",
+    }  # fmt: skip
+    rows = [
+        (*to_params(change.job, *fields).values(), change.was_job.status.value, change.was_job.attempt)
+        for change in changes
+    ]
+    if rows and len(await tx.each(_JOBS, columns, rows)) != len(rows):
+        raise Superseded("a job was moved by somebody else; look again")
+    for change in changes:
+        if change.was_job.is_active and not change.job.is_active:
+            tx.wake("freed", f"{change.job.id} {change.job.module_id} {change.job.instance_id}")

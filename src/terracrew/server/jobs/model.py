@@ -1,0 +1,164 @@
+"""What a job is: its row, its attempts and steps, and the one table of what may become of it."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from terracrew.errors import Conflict
+from terracrew.protocol.events import PlanSummary
+from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.spec import JobType, Source, Step
+
+
+class JobStatus(StrEnum):
+    QUEUED = "QUEUED"
+    CLAIMED = "CLAIMED"
+    PROCESSING = "PROCESSING"
+    AWAITING_APPROVAL = "AWAITING_APPROVAL"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+    DECLINED = "DECLINED"
+
+
+Q, C, P, A = JobStatus.QUEUED, JobStatus.CLAIMED, JobStatus.PROCESSING, JobStatus.AWAITING_APPROVAL
+TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.DECLINED})
+ACTIVE = frozenset({C, P})
+"""Owned by an attempt: it holds a slot of its runner and the lock of its module."""
+
+TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
+    Q: frozenset({C, JobStatus.CANCELED, JobStatus.FAILED}),
+    C: frozenset({P, Q, JobStatus.CANCELED, JobStatus.FAILED}),
+    P: frozenset({Q, A, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),
+    A: frozenset({Q, JobStatus.DECLINED, JobStatus.CANCELED, JobStatus.FAILED}),
+    JobStatus.SUCCEEDED: frozenset(),
+    JobStatus.FAILED: frozenset(),
+    JobStatus.CANCELED: frozenset(),
+    JobStatus.DECLINED: frozenset(),
+}
+
+Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"]
+
+
+class Job(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    module_id: str
+    number: int
+    type: JobType
+    status: JobStatus
+    attempt: int
+    priority: int
+    source: Source
+    created_by: str
+    created_at: datetime
+    queued_at: datetime
+    losses: int = 0
+    """How many attempts were lost after they had started."""
+    runner_id: str | None = None
+    instance_id: str | None = None
+    cancel_mode: CancelMode | None = None
+    source_digest: str = ""
+    source_description: str = ""
+    engine_version: str = ""
+    plan: PlanSummary | None = None
+    message: str = ""
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    def to(self, status: JobStatus, now: datetime, **changes: object) -> "Job":
+        """Move along the table, keeping what each status implies about times and owner."""
+        if status not in TRANSITIONS[self.status]:
+            raise Conflict(f"job {self.number} is {self.status} and cannot become {status}", status=self.status)
+        if status in TERMINAL:
+            changes |= {"finished_at": now}
+        if status is JobStatus.QUEUED:
+            changes |= {
+                "attempt": self.attempt + 1,
+                "queued_at": now,
+                "runner_id": None,
+                "instance_id": None,
+                "claimed_at": None,
+                "started_at": None,
+            }
+        return msgspec.structs.replace(self, status=status, **changes)
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    job_id: str
+    number: int
+    runner_id: str
+    instance_id: str
+    claimed_at: datetime
+    mark: int = 0
+    lines: int = 0
+    started_at: datetime | None = None
+    begun_at: datetime | None = None
+    begun_state_version: int | None = None
+    ended_at: datetime | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    is_gone: bool = False
+
+    def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
+        return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=reason)
+
+
+class StepRow(msgspec.Struct, frozen=True):
+    name: Step
+    status: Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int | None = None
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that came too late to change anything."""
+
+    attempt: int
+    text: str
+    created_at: datetime
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a job waits: for a program by its code, for a person in words, with the address of the page that mends it."""
+
+    code: Literal[
+        "no_assignment", "none_online", "all_full", "module_busy", "instance_absent", "no_engine", "offered", "lost", "starting"
+    ]  # fmt: skip
+    text: str
+    link: str = ""
+
+
+class Lock(msgspec.Struct, frozen=True):
+    """Who holds the module's state lock: the attempt of the active job, and nobody else."""
+
+    job_id: str
+    number: int
+    attempt: int
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """A job as people and programs see it."""
+
+    job: Job
+    module_path: str
+    engine: str
+    runner_path: str | None
+    instance_name: str | None
+    attempts: list[Attempt]
+    steps: list[StepRow]
+    notes: list[Note]
+    lock: Lock | None
+    reason: Reason | None

@@ -1,0 +1,81 @@
+"""Why a job waits, in words and as a code, with the page that mends it."""
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import routes
+from terracrew.server.jobs.model import Job, JobStatus, Reason
+
+
+async def why(tx: Tx, job: Job) -> Reason | None:
+    """The first thing that stands in the way; None if nothing does or the job is not waiting."""
+    if job.status is not JobStatus.QUEUED:
+        return None
+    if busy := await _busy(tx, job):
+        return busy
+    module = await tx.one(
+        "SELECT path, engine, runner_id, runner_instance_name FROM modules WHERE id = :id", id=job.module_id
+    )
+    assert module is not None
+    tiers = await routes.tiers(tx, job.organization_id, job.module_id, module["path"], module["runner_id"])
+    runners = [row for tier in tiers for row in await _instances(tx, tier)]
+    return _stands_in_the_way(tiers, runners, module)
+
+
+async def _busy(tx: Tx, job: Job) -> Reason | None:
+    row = await tx.one(
+        "SELECT id, number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
+        module_id=job.module_id,
+    )
+    if row is None:
+        return None
+    return Reason("module_busy", f"the module is busy with job #{row['number']}", f"/dashboard/jobs/{row['id']}")
+
+
+async def _instances(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
+    found: list[Row] = []
+    for runner_id in tier:
+        found += await tx.all(
+            """SELECT runners.path, runners.is_disabled OR runners.is_draining AS is_closed, runners.max_jobs,
+                instances.name, instances.is_connected, instances.is_draining, instances.capacity, instances.engines,
+                instances.heard_at,
+                (SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id
+                    AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS held
+            FROM runners LEFT JOIN instances ON instances.runner_id = runners.id WHERE runners.id = :id""",
+            id=runner_id,
+        )
+    return found
+
+
+def _stands_in_the_way(tiers: routes.Tiers, rows: list[Row], module: Row) -> Reason | None:
+    link = "/dashboard/runners"
+    if not tiers:
+        return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", link)
+    online = [row for row in rows if row["is_connected"] and not row["is_draining"] and not row["is_closed"]]
+    if not online:
+        names = ", ".join(sorted({row["path"] for row in rows})[:3])
+        return Reason("none_online", f"none of its runners is online and takes jobs ({names}); start one", link)
+    if pinned := module["runner_instance_name"]:
+        online = [row for row in online if row["name"] == pinned]
+        if not online:
+            return Reason("instance_absent", f"it is pinned to the instance {pinned}, which is not connected", link)
+    able = [row for row in online if f'"{module["engine"]}"' in row["engines"]]
+    if not able:
+        return Reason(
+            "no_engine", f"no online runner has {module['engine']}: `terracrew engine install {module['engine']}`", link
+        )
+    if all(row["held"] >= min(row["capacity"], row["max_jobs"]) for row in able):
+        return Reason("all_full", "all of its runners are full; it starts when one has a free slot", link)
+    return Reason("offered", "it is being offered to its runners")
+
+
+def of_active(registry: Registry, job: Job, age: float) -> Reason | None:
+    """For a job that an attempt owns: whether that attempt is still heard."""
+    if not job.is_active or job.instance_id is None:
+        return None
+    silence, _ = registry.silence(AttemptRef(job.id, job.attempt), job.instance_id, age)
+    if silence < 10:
+        return None
+    return Reason(
+        "lost", f"neither its runner nor its executor has been heard for {silence:.0f} s", "/dashboard/runners"
+    )

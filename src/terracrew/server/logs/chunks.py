@@ -1,0 +1,88 @@
+"""Log chunks: batches of log records as they came, compressed, found by event number or by line."""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import zstandard
+
+from terracrew.protocol.events import Kind, Record
+from terracrew.server.logs import mask
+
+COLUMNS = {
+    "job_id": "text", "attempt": "bigint", "first": "bigint", "last": "bigint", "first_line": "bigint", "lines": "bigint",
+    "size": "bigint", "data": "bytea",
+}  # fmt: skip
+INSERT = """
+INSERT INTO log_chunks (job_id, attempt, first, last, first_line, lines, size, data)
+SELECT job_id, attempt, first, last, first_line, lines, size, data FROM batch WHERE true
+ON CONFLICT DO NOTHING"""
+_HEADER = struct.Struct(">QIBBHd")
+"""A record's number before its header on the wire."""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A run of log records. Numbers need not be dense: an event that is not a log line leaves a gap behind it."""
+
+    first: int
+    last: int
+    lines: int
+    size: int
+    data: bytes
+
+
+class LogEvent(msgspec.Struct, frozen=True):
+    """One event as viewers get it."""
+
+    n: int
+    time: float
+    step: str
+    stream: int
+    text: str
+
+
+def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
+    """Compress the log records among these numbered ones, their secrets masked; None if there is none."""
+    logs = [(number, record) for number, record in records if record.kind == Kind.LOG]
+    if not logs:
+        return None
+    body, lines = _joined(logs)
+    if mask.has_secret(body):
+        logs = [(number, record._replace(payload=mask.mask(record.payload))) for number, record in logs]
+        body, lines = _joined(logs)
+    # A compressor is made each time: one object must not be used by two threads, and making it costs microseconds.
+    return Chunk(logs[0][0], logs[-1][0], lines, len(body), zstandard.ZstdCompressor(level=1).compress(body))
+
+
+def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
+    """The body of a chunk, and how many line feeds are in it."""
+    parts: list[bytes] = []
+    lines = 0
+    for number, (kind, stream, step, time, payload) in logs:
+        parts.append(_HEADER.pack(number, len(payload), kind, stream, step, time))
+        parts.append(payload)
+        lines += payload.count(b"\n")
+    return b"".join(parts), lines
+
+
+def records(data: bytes) -> Iterator[tuple[int, Record]]:
+    body = zstandard.ZstdDecompressor().decompress(data)
+    offset = 0
+    while offset < len(body):
+        number, size, kind, stream, step, time = _HEADER.unpack_from(body, offset)
+        start = offset + _HEADER.size
+        offset = start + size
+        yield number, Record(kind, stream, step, time, body[start:offset])
+
+
+def events(data: bytes, after: int = 0) -> Iterator[LogEvent]:
+    """Those with a higher number than `after`."""
+    for number, record in records(data):
+        if number > after:
+            text = record.payload.decode("utf-8", "replace")
+            yield LogEvent(number, record.time, record.step_name.value, record.stream, text)
+
+
+def text(data: bytes) -> bytes:
+    """What was printed, as it was."""
+    return b"".join(record.payload for _, record in records(data))

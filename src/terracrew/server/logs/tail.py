@@ -1,0 +1,115 @@
+"""The end of a log as its viewers read it: made ready once, whoever asks, and kept for as long as there is room."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.logs import chunks, store
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.logs.store import Standing, Stored
+
+BATCH = 128 << 10
+"""Of text in one batch: a viewer takes in this much without a stutter."""
+ROOM = 8 << 20
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a viewer is: the last event that it has."""
+
+    attempt: int
+    event: int
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Events that follow a position, as a JSON list, and the position after them."""
+
+    position: Position
+    data: bytes
+
+    @property
+    def cost(self) -> int:
+        return len(self.data) + 500  # what the objects around it take
+
+
+_Place: TypeAlias = tuple[str, Position]
+
+
+class Tails:
+    """Viewers of one job are mostly at the same place, so one reading and decoding serves them all."""
+
+    def __init__(self) -> None:
+        self._batches: OrderedDict[_Place, Batch] = OrderedDict()
+        self._reading: dict[_Place, asyncio.Task[Batch | Standing]] = {}
+        self._used = 0
+
+    async def next(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
+        """What follows; if nothing does yet, how things stand with the job."""
+        place = (job_id, position)
+        if batch := self._batches.get(place):
+            self._batches.move_to_end(place)
+            return batch
+        if joined := self._reading.get(place):
+            found = await asyncio.shield(joined)
+            if isinstance(found, Batch):
+                return found
+            # It may have begun before the wake-up that brought us here, so that "nothing new" is no answer yet.
+        reading = self._reading.get(place)
+        if reading is None:
+            reading = self._reading[place] = asyncio.create_task(self._read(db, job_id, position))
+            reading.add_done_callback(lambda done: self._done(place, done))
+        return await asyncio.shield(reading)
+
+    def clear(self) -> None:
+        self._batches.clear()
+        self._used = 0
+
+    async def _read(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
+        async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
+            # In this order: a job that has ended has all of its log stored.
+            standing = await store.standing(tx, job_id)
+            return standing, await store.page(tx, job_id, position.attempt, position.event, BATCH)
+
+        standing, stored = await db.read(work)
+        if not stored:
+            return standing
+        is_large = sum(chunk.size for chunk in stored) > store.THREAD_ABOVE
+        batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)
+        for batch in batches:
+            self._keep((job_id, position), batch)
+            position = batch.position
+        return batches[0]
+
+    def _keep(self, place: _Place, batch: Batch) -> None:
+        if old := self._batches.pop(place, None):
+            self._used -= old.cost
+        self._batches[place] = batch
+        self._used += batch.cost
+        while self._used > ROOM:
+            self._used -= self._batches.popitem(last=False)[1].cost
+
+    def _done(self, place: _Place, reading: "asyncio.Task[Batch | Standing]") -> None:
+        del self._reading[place]
+        if not reading.cancelled():
+            reading.exception()  # whoever waits for it is told; perhaps nobody does any more
+
+
+def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:
+    batches: list[Batch] = []
+    events: list[LogEvent] = []
+    size = 0
+    for chunk in stored:
+        for event in chunks.events(chunk.data, position.event):
+            if events and size + len(event.text) > BATCH:
+                batches.append(_batch(position.attempt, events))
+                events, size = [], 0
+            events.append(event)
+            size += len(event.text)
+    return [*batches, _batch(position.attempt, events)]
+
+
+def _batch(attempt: int, events: list[LogEvent]) -> Batch:
+    return Batch(Position(attempt, events[-1].n), msgspec.json.encode(events))

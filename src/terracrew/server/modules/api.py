@@ -1,0 +1,49 @@
+"""Modules over HTTP."""
+
+from litestar import Router, delete, get, patch, post
+
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.modules import archives, service
+from terracrew.server.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.request import Call, tree_path
+
+
+@get("/modules", summary="List modules")
+async def listing(
+    request: Call, group: str | None = None, recursive: bool = False, after: After = None, limit: Limit = 50
+) -> Page[Module]:
+    """Those of a group, with `recursive=true` of all below it too, or of the whole organization."""
+    who = request.user
+    return await request.server.db.read(lambda tx: service.listing(tx, who, group, recursive, after, limit))
+
+
+@post("/modules", summary="Create a module")
+async def create(request: Call, data: NewModule) -> Module:
+    who, roots = request.user, request.server.settings.local_roots
+    return await request.server.db.write(lambda tx: service.create(tx, who, data, roots))
+
+
+@get("/modules/{module:str}", summary="Show a module")
+async def show(request: Call, module: str) -> Module:
+    who = request.user
+    return await request.server.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
+
+
+@patch("/modules/{module:str}", summary="Change a module")
+async def change(request: Call, module: str, data: ModuleChange) -> Module:
+    who, roots = request.user, request.server.settings.local_roots
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots))
+
+
+@delete("/modules/{module:str}", summary="Delete a module")
+async def remove(request: Call, module: str, force: bool = False) -> None:
+    """With `force=true`, its jobs, logs and states too. What it has built is not touched."""
+    who = request.user
+    objects = await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
+    for name in objects:
+        await request.server.objects.delete(name)
+
+
+handlers = [listing, create, show, change, remove, archives.upload]
+router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])

@@ -1,0 +1,74 @@
+"""Uploading a source: to a file first, looked through, and only then stored."""
+
+import asyncio
+import hashlib
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from litestar import post
+
+from terracrew import archive as tar
+from terracrew import ids
+from terracrew.errors import Forbidden, Invalid
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.modules import store
+from terracrew.server.modules.model import Archive
+from terracrew.server.request import Call
+
+LARGEST = 100 * 1024 * 1024
+
+
+@post("/archives", summary="Upload a source", request_max_body_size=LARGEST)
+async def upload(request: Call) -> Archive:
+    """The body is a tar.gz; what would write outside its folder, or unpack to too much, is refused."""
+    server, who = request.server, request.user
+    organization_id = await _require(request)
+    with tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="archive-") as file:
+        sha256, size = await _receive(request, file)
+        await asyncio.to_thread(_inspect, file)
+        new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, datetime.now(UTC))
+        await server.objects.put(new.object, Path(file.name))
+
+    async def work(tx: Tx) -> None:
+        await store.insert_archive(tx, new)
+        await audit.record(tx, who, "archive.upload", "archive", new.id, {"sha256": sha256, "size": size})
+
+    try:
+        await server.db.write(work)
+    except BaseException:
+        await asyncio.shield(server.objects.delete(new.object))
+        raise
+    return new
+
+
+async def _require(request: Call) -> str:
+    """An archive is of no place yet, so whoever may use one somewhere in the organization may upload it."""
+    who: Principal = request.user
+    for verb in (Verb.TREE_WRITE, Verb.JOB_RUN):
+        seen = await authorize.visible(request.server.db, who, verb)
+        if who.organization_id and (seen.organization_id is None or seen.bindings):
+            return who.organization_id
+    raise Forbidden("you may not upload a source: that takes the right to change or to run a module")
+
+
+async def _receive(request: Call, file: "IO[bytes]") -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    async for chunk in request.stream():
+        digest.update(chunk)
+        file.write(chunk)
+        size += len(chunk)
+    if not size:
+        raise Invalid("the body is empty: send a tar.gz archive")
+    file.flush()
+    return digest.hexdigest(), size
+
+
+def _inspect(file: "IO[bytes]") -> None:
+    file.seek(0)
+    tar.inspect(file)

@@ -1,0 +1,61 @@
+"""What a module may hold: names and sizes of its inputs and variables, and where its source may lie."""
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Invalid, TooLarge
+from terracrew.protocol.spec import LocalSource
+
+LARGEST = 256 * 1024
+_INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
+# What the executor itself sets. A module that could would redirect its state or read with another job's token.
+_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
+
+
+def check_inputs(inputs: Mapping[str, Any]) -> None:
+    _check_size("inputs", inputs)
+    for name in inputs:
+        if not _INPUT.match(name):
+            raise Invalid(f"inputs: {name!r} is no name: letters, digits, _ and -, and no digit first", field=name)
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    _check_size("environment", environment)
+    for name, value in environment.items():
+        if not _VARIABLE.match(name):
+            raise Invalid(f"environment: {name!r} is no name: letters, digits and _, and no digit first", field=name)
+        if _RESERVED.match(name):
+            raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
+        if "\0" in value:
+            raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
+
+
+def check_local(source: LocalSource, roots: Sequence[Path]) -> None:
+    """A local path must be written as it is and lie under one of the roots that the server allows."""
+    if not posixpath.isabs(source.path) or posixpath.normpath(source.path) != source.path or "\0" in source.path:
+        raise Invalid(f"source.path: {source.path!r} should be absolute and without `.`, `..` or double slashes")
+    if not roots:
+        raise Invalid("source: local paths are not allowed here: the server's setting `local_roots` names none")
+    if not any(Path(source.path).is_relative_to(root.expanduser()) for root in roots):
+        allowed = ", ".join(str(root) for root in roots)
+        raise Invalid(f"source.path: {source.path} is not under one of the server's `local_roots` ({allowed})")
+
+
+def check_subdirectory(subdirectory: str) -> None:
+    if not subdirectory:
+        return
+    is_plain = posixpath.normpath(subdirectory) == subdirectory and not subdirectory.startswith(("/", ".."))
+    if not is_plain or subdirectory == "." or "\0" in subdirectory or "\\" in subdirectory:
+        raise Invalid(f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes")
+
+
+def _check_size(what: str, content: Mapping[str, Any]) -> None:
+    size = len(msgspec.json.encode(content))
+    if size > LARGEST:
+        raise TooLarge(f"{what}: {size:,} bytes are too many, {LARGEST:,} are possible", field=what)

@@ -1,0 +1,73 @@
+"""A module: a leaf of the tree, with its engine, where its source comes from and what goes into it."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew.protocol.spec import Source
+from terracrew.server.groups.model import Description
+
+Engine = Literal["tofu", "terraform", "pulumi"]
+Backend = Literal["terracrew", "own"]
+InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+class Module(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    group_id: str
+    name: str
+    path: str
+    description: str
+    engine: Engine
+    source: Source
+    inputs: dict[str, Any]
+    environment: dict[str, str]
+    backend: Backend
+    runner_id: str | None
+    runner_instance_name: str | None
+    state_version: int
+    created_at: datetime
+
+
+class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    source: Source
+    engine: Engine = "tofu"
+    inputs: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    backend: Backend = "terracrew"
+    runner: str | None = None
+    """Id or path of the one runner that may have its jobs; none means automatic selection."""
+    runner_instance_name: InstanceName | None = None
+    description: Description = ""
+
+
+class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change; what is left out stays. Inputs and environment are replaced as a whole."""
+
+    source: Source | UnsetType = UNSET
+    engine: Engine | UnsetType = UNSET
+    inputs: dict[str, Any] | UnsetType = UNSET
+    environment: dict[str, str] | UnsetType = UNSET
+    backend: Backend | UnsetType = UNSET
+    runner: str | UnsetType | None = UNSET
+    runner_instance_name: InstanceName | UnsetType | None = UNSET
+    description: Description | UnsetType = UNSET
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """A source that was uploaded; its content is the object `archives/<id>`."""
+
+    id: str
+    organization_id: str
+    sha256: str
+    size: int
+    created_by: str
+    created_at: datetime
+
+    @property
+    def object(self) -> str:
+        return f"archives/{self.id}"

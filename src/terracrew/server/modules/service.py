@@ -1,0 +1,153 @@
+"""What may become of a module."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from terracrew import ids
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.protocol.spec import ArchiveSource, LocalSource, Source
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import path as paths
+from terracrew.server.groups import service as groups
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Place, Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.modules import content, removal, store
+from terracrew.server.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.paging import Page, gather
+from terracrew.server.runners import assignments
+from terracrew.server.runners import service as runners
+
+
+def place(module: Module) -> Place:
+    return authorize.module(module.organization_id, module.path)
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Module:
+    """Find a module by its id, or by its path in one's own organization, for something that one may do with it."""
+    if ids.is_id("mod", reference):
+        module = await store.get(tx, ids.parse("mod", reference))
+    else:
+        module = await store.at(tx, who.organization_id or "", paths.parse(reference))
+    if module is None:
+        raise NotFound(f"there is no module `{reference}` here, or you may not see it")
+    await authorize.require(tx, who, verb, place(module))
+    return module
+
+
+async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) -> Module:
+    group_path, name = paths.split(paths.parse(new.path))
+    organization_id = who.organization_id or ""
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
+    group = await groups.find(tx, who, group_path)
+    path = await groups.hold(tx, group, name)
+    content.check_inputs(new.inputs)
+    content.check_environment(new.environment)
+    module = Module(
+        id=ids.new("mod"), organization_id=group.organization_id, group_id=group.id, name=name, path=path,
+        description=new.description, engine=new.engine,
+        source=await checked_source(tx, organization_id, new.source, roots), inputs=new.inputs,
+        environment=new.environment, backend=new.backend,
+        runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
+        state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC),
+    )  # fmt: skip
+    _check_pin(module)
+    await store.insert(tx, module)
+    await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
+    tx.wake("tree", module.id)
+    return module
+
+
+async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, roots: Sequence[Path]) -> Module:
+    before = await store.hold(tx, (await find(tx, who, reference, Verb.TREE_WRITE)).id)
+    if before is None:
+        raise NotFound(f"module `{reference}` has just been deleted")
+    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    if "source" in given:
+        given["source"] = await checked_source(tx, before.organization_id, given["source"], roots)
+    if "runner" in given:
+        given["runner_id"] = await _runner(tx, who, given.pop("runner"))
+        if given["runner_id"] is None:
+            given.setdefault("runner_instance_name", None)
+    content.check_inputs(given.get("inputs", {}))
+    content.check_environment(given.get("environment", {}))
+    after = msgspec.structs.replace(before, **given)
+    _check_pin(after)
+    if after == before:
+        return before
+    await store.update(tx, after)
+    # Values stay out of the audit: inputs and environment may hold secrets.
+    changed = sorted(field for field in given if getattr(before, field) != getattr(after, field))
+    details = {"path": after.path, "changed": changed}
+    await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
+    tx.wake("tree", after.id)
+    tx.wake("queue")  # another runner may have its queued jobs now
+    return after
+
+
+async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> list[str]:
+    """Delete a module; returns the objects to delete after the commit. History and states go only if that is said."""
+    module = await find(tx, who, reference, Verb.TREE_WRITE)
+    await store.hold(tx, module.id)
+    kept = await removal.kept(tx, module.id)
+    if kept.unfinished_jobs:
+        raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
+    if (kept.jobs or kept.states) and not force:
+        raise Conflict(
+            f"module `{module.path}` has {kept.jobs} jobs and {kept.states} states, which would be deleted with it. "
+            "What it has built stays and would be unknown here: run a DESTROY first, or ask for force=true",
+            jobs=kept.jobs,
+            states=kept.states,
+        )
+    await assignments.forget(tx, module.id)
+    objects = await removal.delete(tx, module.id)
+    details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
+    await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
+    tx.wake("tree", module.id)
+    return objects
+
+
+async def listing(
+    tx: Tx, who: Principal, group: str | None, recursive: bool, after: str | None, limit: int
+) -> Page[Module]:
+    """Those that the reader may see: of a group, of all below it too, or of the whole organization."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    organization_id, group_id, below = who.organization_id or "", None, ""
+    if group is not None:
+        found = await groups.on_the_way(tx, who, group, seen)
+        organization_id = found.organization_id
+        if not recursive:
+            group_id = found.id
+        elif found.path:
+            below = f"{found.path}/"
+
+    async def fetch(after: str, count: int) -> list[Module]:
+        return await store.within(tx, organization_id, group_id, below, after, count)
+
+    return await gather(fetch, lambda module: seen.covers(place(module)), after, limit)
+
+
+async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path]) -> Source:
+    """Let a source pass that this organization may use; an archive gets its size and hash from its row."""
+    content.check_subdirectory(source.subdirectory)
+    if isinstance(source, LocalSource):
+        content.check_local(source, roots)
+        return source
+    archive = await store.archive(tx, ids.parse("arc", source.archive_id), organization_id)
+    if archive is None:
+        raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")
+    return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
+
+
+async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:
+    return None if reference is None else (await runners.find(tx, who, reference, Verb.RUNNER_READ)).id
+
+
+def _check_pin(module: Module) -> None:
+    if module.runner_instance_name is not None and module.runner_id is None:
+        raise Invalid("runner_instance_name: it pins one instance of a runner, so `runner` must be named too")

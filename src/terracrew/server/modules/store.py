@@ -1,0 +1,82 @@
+"""The rows of modules and archives."""
+
+from terracrew.server.db.mapping import row_to, rows_to, to_params
+from terracrew.server.db.seam import Tx
+from terracrew.server.modules.model import Archive, Module
+
+
+async def insert(tx: Tx, module: Module) -> None:
+    await tx.run(
+        """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source, inputs,
+                                environment, backend, runner_id, runner_instance_name, created_at)
+           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source, :inputs,
+                   :environment, :backend, :runner_id, :runner_instance_name, :created_at)""",
+        **to_params(
+            module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source", "inputs",
+            "environment", "backend", "runner_id", "runner_instance_name", "created_at",
+        ),
+    )  # fmt: skip
+
+
+async def update(tx: Tx, module: Module) -> None:
+    """Write what a person may change; the state's version is not theirs."""
+    await tx.run(
+        """UPDATE modules SET description = :description, engine = :engine, source = :source, inputs = :inputs,
+                  environment = :environment, backend = :backend, runner_id = :runner_id,
+                  runner_instance_name = :runner_instance_name
+           WHERE id = :id""",
+        **to_params(
+            module, "id", "description", "engine", "source", "inputs", "environment", "backend", "runner_id",
+            "runner_instance_name",
+        ),
+    )  # fmt: skip
+
+
+async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
+    row = await tx.one("SELECT * FROM modules WHERE id = :id", id=id)
+    return None if row is None else row_to(Module, row)
+
+
+async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002
+    """Read it and keep it as it is until the transaction ends."""
+    row = await tx.one("SELECT * FROM modules WHERE id = :id FOR UPDATE", id=id)
+    return None if row is None else row_to(Module, row)
+
+
+async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
+    row = await tx.one(
+        "SELECT * FROM modules WHERE organization_id = :organization_id AND path = :path",
+        organization_id=organization_id, path=path,
+    )  # fmt: skip
+    return None if row is None else row_to(Module, row)
+
+
+async def within(
+    tx: Tx, organization_id: str, group_id: str | None, below: str, after: str, limit: int
+) -> list[Module]:
+    """Those directly in a group, or all whose path starts with `below` (empty, or with a slash at its end), by id."""
+    rows = await tx.all(
+        """SELECT * FROM modules
+           WHERE organization_id = :organization_id AND id > :after
+             AND (CAST(:group_id AS text) IS NULL OR group_id = CAST(:group_id AS text))
+             AND substr(path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
+           ORDER BY id LIMIT :limit""",
+        organization_id=organization_id, group_id=group_id, below=below, after=after, limit=limit,
+    )  # fmt: skip
+    return rows_to(Module, rows)
+
+
+async def insert_archive(tx: Tx, archive: Archive) -> None:
+    await tx.run(
+        """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at)
+           VALUES (:id, :organization_id, :sha256, :size, :created_by, :created_at)""",
+        **to_params(archive),
+    )
+
+
+async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
+    row = await tx.one(
+        "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id",
+        id=id, organization_id=organization_id,
+    )  # fmt: skip
+    return None if row is None else row_to(Archive, row)

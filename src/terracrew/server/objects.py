@@ -1,0 +1,108 @@
+"""Where blobs lie: a local folder or a cloud's object store, behind one API. Names are made of ids only."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from terracrew.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_NAME = re.compile(r"[a-z]+(/[a-z0-9_]+)+\Z")
+_CHUNK = 1 << 20
+
+
+class Objects:
+    def __init__(self, store: "ObjectStore", folder: Path | None = None) -> None:
+        self._store = store
+        self._folder = folder
+
+    async def put(self, name: str, content: bytes | Path) -> None:
+        """Store it whole, replacing what had the name; durable when this returns."""
+        from obstore import put_async
+
+        await put_async(self._store, _checked(name), content)
+        if self._folder is not None:
+            await asyncio.to_thread(_sync, self._folder / name)
+
+    async def get(self, name: str) -> bytes:
+        from obstore import get_async
+
+        try:
+            return bytes(await (await get_async(self._store, _checked(name))).bytes_async())
+        except FileNotFoundError:
+            raise NotFound(f"no object {name} is stored") from None
+
+    async def get_range(self, name: str, start: int, length: int) -> bytes:
+        """That part of it; less, where it ends before."""
+        from obstore import get_range_async
+
+        try:
+            return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
+        except FileNotFoundError:
+            raise NotFound(f"no object {name} is stored") from None
+
+    async def stream(self, name: str) -> AsyncIterator[bytes]:
+        """Its content in pieces, for what is too large to hold."""
+        from obstore import get_async
+
+        try:
+            result = await get_async(self._store, _checked(name))
+        except FileNotFoundError:
+            raise NotFound(f"no object {name} is stored") from None
+        async for chunk in result.stream(min_chunk_size=_CHUNK):
+            yield bytes(chunk)
+
+    async def delete(self, name: str) -> None:
+        """Remove it; nothing happens where there is none."""
+        from obstore import delete_async
+
+        try:
+            await delete_async(self._store, _checked(name))
+        except FileNotFoundError:
+            return
+
+    async def exists(self, name: str) -> bool:
+        from obstore import head_async
+
+        try:
+            await head_async(self._store, _checked(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def open_objects(url: str) -> Objects:
+    """Open a store by its URL; a local folder is made if it is not there, for its owner alone."""
+    from obstore.store import LocalStore, from_url
+
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        folder = Path(unquote(parts.path))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Objects(LocalStore(folder), folder)
+    try:
+        return Objects(from_url(url))
+    except Exception as error:  # obstore's own classes differ by store; all of them mean that the setting is wrong
+        raise Invalid(f"object_store: {url!r} cannot be opened: {error}") from error
+
+
+def _checked(name: str) -> str:
+    if not _NAME.match(name):
+        raise ValueError(f"{name!r} cannot name an object: names are a kind and ids")
+    return name
+
+
+def _sync(file: Path) -> None:
+    """Bring a file and its name to the disk: the store itself only renames it into place."""
+    for path in (file, file.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

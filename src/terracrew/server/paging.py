@@ -1,0 +1,59 @@
+"""Cursor pagination: a page ends with the id of its last item, so what is inserted meanwhile moves nothing."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Generic, Protocol, TypeVar
+
+import msgspec
+from litestar.params import Parameter
+
+from terracrew.errors import Invalid
+
+MOST = 200
+Limit = Annotated[int, Parameter(ge=1, le=MOST, description="How many items at most")]
+After = Annotated[str | None, Parameter(description="The `next` of the page before")]
+
+
+class Identified(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T")
+Item = TypeVar("Item", bound=Identified)
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    items: list[T]
+    next: str | None = None
+
+
+def start(cursor: str | None) -> str:
+    """The id that a cursor stands for; the empty one, which sorts before all others, where there is none."""
+    if not cursor:
+        return ""
+    try:
+        return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode("ascii")
+    except ValueError:
+        raise Invalid(f"after: {cursor!r} is no cursor: send what `next` of the page before was") from None
+
+
+def page(found: Sequence[Item], limit: int) -> Page[Item]:
+    """Make a page of up to `limit` items from a query that asked for one more."""
+    items = list(found[:limit])
+    cursor = urlsafe_b64encode(items[-1].id.encode()).decode().rstrip("=") if len(found) > limit else None
+    return Page(items, cursor)
+
+
+async def gather(
+    fetch: Callable[[str, int], Awaitable[list[Item]]], keep: Callable[[Item], bool], cursor: str | None, limit: int
+) -> Page[Item]:
+    """Fill a page from a query whose rows do not all belong on it; `fetch` takes the id to go on after and how many."""
+    after, kept = start(cursor), list[Item]()
+    while len(kept) <= limit:
+        rows = await fetch(after, limit + 1)
+        kept += [row for row in rows if keep(row)]
+        if len(rows) <= limit:
+            break
+        after = rows[-1].id
+    return page(kept, limit)

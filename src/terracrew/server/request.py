@@ -1,0 +1,68 @@
+"""How a request is read: JSON bodies strictly by their type, and a path of the tree as one segment of a URL."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Litestar, Request
+from litestar.datastructures import State
+
+from terracrew.errors import Invalid
+from terracrew.server.identity.model import Principal
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+
+class Call(Request[Principal, Any, State]):
+    """A request as our handlers see it."""
+
+    @property
+    def server(self) -> "Server":
+        return self.app.state.server
+
+    async def json(self) -> Any:
+        """Decode the body as what the handler takes: no number from a string, no unknown field.
+
+        The framework would decode to plain values first and convert those leniently; what is already of the type it
+        lets pass as it is.
+        """
+        field = self.route_handler.parsed_data_field
+        if field is None:
+            return await super().json()
+        kind, _ = self.content_type
+        if kind != "application/json":
+            raise Invalid(f"the body should be JSON: send Content-Type: application/json, not {kind or 'nothing'}")
+        try:
+            return _decoder(field.annotation).decode(await self.body())
+        except msgspec.ValidationError as error:
+            message, _, place = str(error).partition(" - at `")
+            place = place.rstrip("`").removeprefix("$").removeprefix(".")
+            raise Invalid(f"{place}: {message}" if place else message, field=place) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Invalid(f"the body is no JSON: {error}") from None
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+class App(Litestar):
+    """An application that routes by segments as they were sent, so that `a%2Fb` is one of them."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%2f" in raw.lower():
+            scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}
+        await super().__call__(scope, receive, send)
+
+
+def tree_path(segment: str) -> str:
+    """What a segment of a URL says: an id or a path of the tree."""
+    return segment.replace("%2F", "/")
+
+
+def _keep_slashes(raw: str) -> str:
+    return "/".join(unquote(part).replace("/", "%2F") for part in raw.split("/"))

@@ -1,0 +1,155 @@
+"""Runners over HTTP."""
+
+from litestar import Router, delete, get, patch, post
+from litestar.status_codes import HTTP_200_OK
+
+from terracrew.errors import NotFound
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.modules import service as modules
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.request import Call, tree_path
+from terracrew.server.runners import assignments, service, views
+from terracrew.server.runners.model import (
+    Assignment,
+    AssignTo,
+    Drain,
+    NewRunner,
+    PlaceKind,
+    Registered,
+    Registration,
+    RunnerChange,
+    RunnerStatus,
+    RunnerView,
+)
+
+
+@get("/runners", summary="List runners")
+async def listing(
+    request: Call,
+    status: RunnerStatus | None = None,
+    group: str | None = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[RunnerView]:
+    """Those of a group and of all below it, or of the whole organization with the shared ones."""
+    who = request.user
+    return await request.server.db.read(lambda tx: service.listing(tx, who, group, status, after, limit))
+
+
+@post("/runners", summary="Create a runner")
+async def create(request: Call, data: NewRunner) -> RunnerView:
+    who = request.user
+
+    async def work(tx: Tx) -> RunnerView:
+        return await views.view(tx, await service.create(tx, who, data))
+
+    return await request.server.db.write(work)
+
+
+@post("/runners/register", summary="Register a self-hosted runner")
+async def register(request: Call, data: Registration) -> Registered:
+    """A name in, a worker id and a worker token out. The token is shown this once."""
+    who, url = request.user, request.server.settings.url
+
+    async def work(tx: Tx) -> Registered:
+        runner, token = await service.register(tx, who, data)
+        environment = {
+            "TERRACREW_API_URL": url,
+            "TERRACREW_RUNNER__ID": runner.id,
+            "TERRACREW_RUNNER__ORGANIZATION_ID": runner.organization_id or "",
+            "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner.id,
+            "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token.text,
+        }
+        view = await views.view(tx, runner)
+        return Registered(runner.id, runner.path, runner.id, token.text, environment, "terracrew runner start", view)
+
+    return await request.server.db.write(work)
+
+
+@get("/runners/{runner:str}", summary="Show a runner")
+async def show(request: Call, runner: str) -> RunnerView:
+    who = request.user
+    return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(runner)))
+
+
+@patch("/runners/{runner:str}", summary="Change a runner")
+async def change(request: Call, runner: str, data: RunnerChange) -> RunnerView:
+    """A disabled runner stays connected and reports; it gets no new jobs."""
+    who = request.user
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
+
+
+@delete("/runners/{runner:str}", summary="Remove a runner")
+async def remove(request: Call, runner: str, force: bool = False) -> None:
+    """It should be drained first; `force=true` removes it without, unless it still has jobs."""
+    who = request.user
+    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
+
+
+@post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
+async def drain(request: Call, runner: str, data: Drain) -> RunnerView:
+    """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
+    who, wanted = request.user, RunnerChange(is_draining=data.on)
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
+
+
+@get("/runners/{runner:str}/assignments", summary="List what may use a runner")
+async def assigned(request: Call, runner: str) -> Page[Assignment]:
+    who = request.user
+
+    async def work(tx: Tx) -> Page[Assignment]:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_READ)
+        return Page(await assignments.of(tx, found.id))
+
+    return await request.server.db.read(work)
+
+
+@post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
+async def assign(request: Call, runner: str, data: AssignTo) -> Page[Assignment]:
+    who = request.user
+
+    async def work(tx: Tx) -> Page[Assignment]:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
+        place_id, kind, organization_id, path = await _place(tx, who, data)
+        if await assignments.assign(tx, found, place_id, kind, organization_id, path):
+            await service.note(tx, who, "runner.assign", found, kind=kind, place=path)
+        return Page(await assignments.of(tx, found.id))
+
+    return await request.server.db.write(work)
+
+
+@delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
+async def withdraw(request: Call, runner: str, data: AssignTo) -> None:
+    who = request.user
+
+    async def work(tx: Tx) -> None:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
+        place_id, kind, _, path = await _place(tx, who, data)
+        if not await assignments.withdraw(tx, found.id, place_id):
+            raise NotFound(f"`{found.path}` is not assigned to {kind} `{path}`")
+        await service.note(tx, who, "runner.withdraw", found, kind=kind, place=path)
+
+    await request.server.db.write(work)
+
+
+async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKind, str, str]:
+    """A group and a module never share a path, so the kind may be left out."""
+    if wanted.kind != "module":
+        try:
+            group = await groups.show(tx, who, wanted.place)
+            return group.id, "group", group.organization_id, group.path
+        except NotFound:
+            if wanted.kind == "group":
+                raise
+    module = await modules.find(tx, who, wanted.place, Verb.TREE_READ)
+    return module.id, "module", module.organization_id, module.path
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[listing, create, register, show, change, remove, drain, assigned, assign, withdraw],
+    tags=["runners"],
+)

@@ -1,0 +1,182 @@
+"""A runner: the record that processes connect as. What it is doing is computed from its instances."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew.server.groups.model import Description
+
+SILENCE_SECONDS = 60.0
+"""After so long without a heartbeat an instance counts as offline."""
+
+RunnerType = Literal["self-hosted", "cloud-hosted"]
+PlaceKind = Literal["group", "module"]
+MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Tag = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
+Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
+
+
+class RunnerStatus(StrEnum):
+    ONLINE = "ONLINE"
+    OFFLINE = "OFFLINE"
+    DRAINING = "DRAINING"
+
+
+class Runner(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    organization_id: str | None = None
+    group_id: str | None = None
+    name: str
+    path: str
+    description: str = ""
+    type: RunnerType = "self-hosted"
+    region: str | None = None
+    service_account_id: str | None = None
+    is_disabled: bool = False
+    is_draining: bool = False
+    allow_multiple_instances: bool = False
+    max_jobs: int = 100
+    tags: list[str] = []
+    created_at: datetime
+
+    @property
+    def is_shared(self) -> bool:
+        return self.organization_id is None
+
+    @property
+    def group(self) -> str | None:
+        """The path of the group that it is in."""
+        return None if self.is_shared else self.path.rpartition("/")[0]
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """One process that is, or was, connected as a runner."""
+
+    id: str
+    runner_id: str
+    name: str
+    version: str
+    capacity: int
+    engines: dict[str, str]
+    is_connected: bool
+    is_draining: bool
+    connected_at: datetime
+    disconnected_at: datetime | None
+    heard_at: datetime
+    jobs: int = 0
+    """How many it has now."""
+    status: RunnerStatus = RunnerStatus.OFFLINE
+
+
+class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A runner as people see it."""
+
+    id: str
+    organization_id: str | None
+    group_id: str | None
+    group: str | None
+    """Path of its group, empty for the whole organization; null for a shared runner."""
+    name: str
+    path: str
+    description: str
+    type: RunnerType
+    region: str | None
+    service_account_id: str | None
+    has_worker_token: bool
+    is_assigned_to_all_modules: bool
+    is_disabled: bool
+    is_draining: bool
+    allow_multiple_instances: bool
+    max_jobs: int
+    tags: list[str]
+    created_at: datetime
+    status: RunnerStatus
+    version: str | None
+    """Of the instance that was heard last."""
+    last_seen_at: datetime | None
+    jobs: int
+    """How many it has now, all instances together."""
+    instances: list[Instance]
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """A place of the tree whose modules may use the runner."""
+
+    runner_id: str
+    place_id: str
+    kind: PlaceKind
+    path: str
+    created_at: datetime
+
+
+class NewRunner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    group: str = ""
+    """Path or id of the group that it belongs to; empty: the whole organization."""
+    description: Description = ""
+    max_jobs: MaxJobs = 100
+    allow_multiple_instances: bool = False
+    tags: Tags = []
+    service_account: str | None = None
+    assign: bool = True
+    """Whether all modules of its group may use it at once."""
+
+
+class Registration(NewRunner, frozen=True):
+    replace: bool = False
+    """Give a runner that exists a new token; its old one ends at once."""
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """What a runner needs to start. The token is shown this once."""
+
+    id: str
+    path: str
+    worker_id: str
+    worker_token: str
+    environment: dict[str, str]
+    command: str
+    runner: RunnerView
+
+    def __repr__(self) -> str:
+        return f"Registered({self.path!r})"
+
+
+class RunnerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change; what is left out stays."""
+
+    description: Description | UnsetType = UNSET
+    max_jobs: MaxJobs | UnsetType = UNSET
+    allow_multiple_instances: bool | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    is_disabled: bool | UnsetType = UNSET
+    is_draining: bool | UnsetType = UNSET
+    service_account: str | UnsetType | None = UNSET
+
+
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    on: bool = True
+
+
+class AssignTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    place: str
+    """Path or id of a group or a module; empty: the whole organization."""
+    kind: PlaceKind | None = None
+
+
+def instance_status(instance: Instance, now: float) -> RunnerStatus:
+    """Heard within a minute, over a connection that is still there."""
+    if not instance.is_connected or now - instance.heard_at.timestamp() > SILENCE_SECONDS:
+        return RunnerStatus.OFFLINE
+    return RunnerStatus.DRAINING if instance.is_draining else RunnerStatus.ONLINE
+
+
+def status(is_draining: bool, instances: Sequence[RunnerStatus]) -> RunnerStatus:
+    """A runner is what its best instance is; one that was told to drain drains for as long as it is there."""
+    if RunnerStatus.ONLINE in instances:
+        return RunnerStatus.DRAINING if is_draining else RunnerStatus.ONLINE
+    return RunnerStatus.DRAINING if RunnerStatus.DRAINING in instances else RunnerStatus.OFFLINE

@@ -1,0 +1,198 @@
+"""What may become of a runner's record."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import UNSET
+
+from terracrew import ids
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import path as paths
+from terracrew.server.groups import service as groups
+from terracrew.server.groups.model import Group
+from terracrew.server.identity import authorize, credentials
+from terracrew.server.identity.authorize import Place, Verb
+from terracrew.server.identity.credentials import Secret
+from terracrew.server.identity.model import SYSTEM, Principal
+from terracrew.server.paging import Page, gather
+from terracrew.server.runners import assignments, store, views
+from terracrew.server.runners.model import NewRunner, Registration, Runner, RunnerChange, RunnerStatus, RunnerView
+
+
+def place(runner: Runner) -> Place:
+    """The group that it is in; the server itself for a shared one, which only its administrators change."""
+    if runner.organization_id is None:
+        return authorize.SERVER
+    return authorize.group(runner.organization_id, runner.group or "")
+
+
+async def require(tx: Tx, who: Principal, verb: Verb, runner: Runner) -> None:
+    """Shared runners serve everybody, so everybody in some organization may see them."""
+    if runner.is_shared and verb is Verb.RUNNER_READ and who.kind in ("user", "service_account"):
+        return
+    await authorize.require(tx, who, verb, place(runner))
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Runner:
+    """Find a runner by its id, or by its path in one's own organization, for something that one may do with it."""
+    if ids.is_id("rnr", reference):
+        runner = await store.get(tx, ids.parse("rnr", reference))
+    else:
+        runner = await store.at(tx, who.organization_id or "", paths.parse(reference))
+    if runner is None:
+        raise NotFound(f"there is no runner `{reference}` here, or you may not see it")
+    await require(tx, who, verb, runner)
+    return runner
+
+
+async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
+    return await views.view(tx, await find(tx, who, reference, Verb.RUNNER_READ))
+
+
+async def listing(
+    tx: Tx, who: Principal, group: str | None, status: RunnerStatus | None, after: str | None, limit: int
+) -> Page[RunnerView]:
+    """Those of a group and of all below it, or of the whole organization with the shared ones."""
+    seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
+    organization_id, below = who.organization_id or "", None
+    if group is not None:
+        found = await groups.on_the_way(tx, who, group, seen)
+        organization_id, below = found.organization_id, f"{found.path}/" if found.path else ""
+    is_person = who.kind in ("user", "service_account")
+
+    async def fetch(after: str, count: int) -> list[RunnerView]:
+        return await views.views(tx, await store.within(tx, organization_id, below, after, count))
+
+    def keep(runner: RunnerView) -> bool:
+        if status is not None and runner.status is not status:
+            return False
+        if runner.organization_id is None:
+            return is_person
+        return seen.covers(authorize.group(runner.organization_id, runner.group or ""))
+
+    return await gather(fetch, keep, after, limit)
+
+
+async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
+    return await _insert(tx, who, new, await _group(tx, who, new.group), None)
+
+
+async def register(tx: Tx, who: Principal, new: Registration) -> tuple[Runner, Secret]:
+    """Make a runner that connects by a worker token of its own; the token is in the answer and nowhere else."""
+    group = await _group(tx, who, new.group)
+    token = credentials.new("tcw")
+    known = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
+    if known is None or known.is_shared or not new.replace:
+        return await _insert(tx, who, new, group, token), token
+    await store.set_worker_token(tx, known.id, token.sha256)
+    await note(tx, who, "runner.replace_token", known)
+    tx.wake("access", known.id)
+    return known, token
+
+
+async def ensure_shared(tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = ()) -> tuple[Runner, str]:
+    """Make or update a shared runner that the configuration declares, and give it a worker token for this start."""
+    token = credentials.new("tcw")
+    known = await store.shared(tx, paths.name(name))
+    if known is None:
+        now = datetime.fromtimestamp(tx.now, UTC)
+        runner = Runner(id=ids.new("rnr"), name=name, path=name, max_jobs=max_jobs, tags=list(tags), created_at=now)
+        await store.insert(tx, runner, token.sha256)
+        await note(tx, SYSTEM, "runner.create", runner)
+    else:
+        runner = msgspec.structs.replace(known, max_jobs=max_jobs, tags=list(tags))
+        await store.set_worker_token(tx, runner.id, token.sha256)
+        if runner != known:
+            await store.update(tx, runner)
+            await note(tx, SYSTEM, "runner.change", runner)
+    return runner, token.text
+
+
+async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -> RunnerView:
+    before = await _hold(tx, who, reference)
+    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    if "service_account" in given:
+        given["service_account_id"] = await _account(tx, given.pop("service_account"), before)
+    after = msgspec.structs.replace(before, **given)
+    if after != before:
+        await store.update(tx, after)
+        changed = {field: given[field] for field in given if getattr(before, field) != getattr(after, field)}
+        await note(tx, who, "runner.change", after, **changed)
+        if after.service_account_id != before.service_account_id:
+            tx.wake("access", after.id)
+    return await views.view(tx, after)
+
+
+async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
+    """Remove a runner that has nothing to do. `force` skips the draining, never a job."""
+    runner = await _hold(tx, who, reference)
+    if jobs := await store.active_jobs(tx, runner.id):
+        numbers = ", ".join(f"#{number}" for number in jobs[:5]) + (" and more" if len(jobs) > 5 else "")
+        raise Conflict(
+            f"`{runner.path}` still runs {len(jobs)} jobs ({numbers}): drain it and wait for them, or cancel them",
+            jobs=jobs,
+        )
+    if modules := await store.pinned_modules(tx, runner.id):
+        raise Conflict(f"`{runner.path}` is the only runner that {', '.join(modules)} may use: change that first")
+    if not force and not runner.is_draining and await store.is_connected(tx, runner.id):
+        raise Conflict(f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true")
+    await store.delete(tx, runner.id)
+    await note(tx, who, "runner.delete", runner)
+    tx.wake("access", runner.id)
+
+
+async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:
+    """Write a change down, and wake whoever follows from it: queued jobs may have another way to go now."""
+    facts = {"path": runner.path, **details}
+    await audit.record(tx, who, action, "runner", runner.id, facts, organization_id=runner.organization_id)
+    tx.wake("runners", runner.id)
+    tx.wake("queue")
+
+
+async def _group(tx: Tx, who: Principal, reference: str) -> Group:
+    group = await groups.find(tx, who, reference)
+    await authorize.require(tx, who, Verb.RUNNER_WRITE, authorize.group(group.organization_id, group.path))
+    return group
+
+
+async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: Secret | None) -> Runner:
+    path = paths.parse(paths.join(group.path, paths.name(new.name)))
+    known = await store.at(tx, group.organization_id, path)
+    if known is not None and not known.is_shared:
+        raise Conflict(f"there is a runner `{path}` already; `replace` registers it anew, with a new token", path=path)
+    runner = Runner(
+        id=ids.new("rnr"), organization_id=group.organization_id, group_id=group.id, name=new.name, path=path,
+        description=new.description, allow_multiple_instances=new.allow_multiple_instances, max_jobs=new.max_jobs,
+        tags=sorted(set(new.tags)), created_at=datetime.fromtimestamp(tx.now, UTC),
+    )  # fmt: skip
+    runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, new.service_account, runner))
+    await store.insert(tx, runner, token and token.sha256)
+    if new.assign:
+        await assignments.assign(tx, runner, group.id, "group", group.organization_id, group.path)
+    await note(tx, who, "runner.create", runner, is_assigned=new.assign)
+    return runner
+
+
+async def _hold(tx: Tx, who: Principal, reference: str) -> Runner:
+    runner = await find(tx, who, reference, Verb.RUNNER_WRITE)
+    held = await store.hold(tx, runner.id)
+    if held is None:
+        raise NotFound(f"runner `{reference}` has just been removed")
+    return held
+
+
+async def _account(tx: Tx, reference: str | None, runner: Runner) -> str | None:
+    """A service account may serve a runner of its own group or of one below it; never a shared runner."""
+    if reference is None:
+        return None
+    if runner.is_shared:
+        raise Conflict(f"`{runner.path}` is shared and takes no service account")
+    account = await store.service_account(tx, ids.parse("sac", reference), runner.organization_id or "")
+    if account is None:
+        raise Invalid(f"service_account: there is no service account {reference}")
+    if not paths.is_within(runner.group or "", account):
+        raise Invalid(f"service_account: it belongs to `{account}`, which is neither `{runner.group}` nor above it")
+    return ids.parse("sac", reference)

@@ -1,0 +1,105 @@
+"""The rows of runners."""
+
+from terracrew.server.db.mapping import row_to, rows_to, to_params
+from terracrew.server.db.seam import Tx
+from terracrew.server.runners.model import Runner
+
+
+async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> None:
+    await tx.run(
+        """INSERT INTO runners (id, organization_id, group_id, name, path, description, type, region,
+                                service_account_id, worker_token_sha256, is_disabled, is_draining,
+                                allow_multiple_instances, max_jobs, tags, created_at)
+           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :type, :region,
+                   :service_account_id, :worker_token_sha256, :is_disabled, :is_draining,
+                   :allow_multiple_instances, :max_jobs, :tags, :created_at)""",
+        **to_params(runner), worker_token_sha256=worker_token_sha256,
+    )  # fmt: skip
+
+
+async def update(tx: Tx, runner: Runner) -> None:
+    await tx.run(
+        """UPDATE runners SET description = :description, service_account_id = :service_account_id,
+                  is_disabled = :is_disabled, is_draining = :is_draining,
+                  allow_multiple_instances = :allow_multiple_instances, max_jobs = :max_jobs, tags = :tags
+           WHERE id = :id""",
+        **to_params(
+            runner, "id", "description", "service_account_id", "is_disabled", "is_draining", "allow_multiple_instances",
+            "max_jobs", "tags",
+        ),
+    )  # fmt: skip
+
+
+async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002
+    await tx.run("UPDATE runners SET worker_token_sha256 = :sha256 WHERE id = :id", id=id, sha256=sha256)
+
+
+async def get(tx: Tx, id: str) -> Runner | None:  # noqa: A002
+    row = await tx.one("SELECT * FROM runners WHERE id = :id", id=id)
+    return None if row is None else row_to(Runner, row)
+
+
+async def hold(tx: Tx, id: str) -> Runner | None:  # noqa: A002
+    """Read it and keep it as it is until the transaction ends."""
+    row = await tx.one("SELECT * FROM runners WHERE id = :id FOR UPDATE", id=id)
+    return None if row is None else row_to(Runner, row)
+
+
+async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
+    """The organization's runner of that path, else the shared one."""
+    row = await tx.one(
+        """SELECT * FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
+           ORDER BY organization_id IS NULL LIMIT 1""",
+        organization_id=organization_id, path=path,
+    )  # fmt: skip
+    return None if row is None else row_to(Runner, row)
+
+
+async def shared(tx: Tx, name: str) -> Runner | None:
+    row = await tx.one("SELECT * FROM runners WHERE organization_id IS NULL AND path = :name", name=name)
+    return None if row is None else row_to(Runner, row)
+
+
+async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
+    """The numbers of the jobs that it has."""
+    rows = await tx.all(
+        "SELECT number FROM jobs WHERE runner_id = :id AND status IN ('CLAIMED', 'PROCESSING') ORDER BY number", id=id
+    )
+    return [row["number"] for row in rows]
+
+
+async def is_connected(tx: Tx, id: str) -> bool:  # noqa: A002
+    return await tx.one("SELECT id FROM instances WHERE runner_id = :id AND is_connected LIMIT 1", id=id) is not None
+
+
+async def delete(tx: Tx, id: str) -> None:  # noqa: A002
+    await tx.run("DELETE FROM runners WHERE id = :id", id=id)
+
+
+async def pinned_modules(tx: Tx, id: str) -> list[str]:  # noqa: A002
+    """The paths of a few modules that name this runner as theirs."""
+    rows = await tx.all("SELECT path FROM modules WHERE runner_id = :id ORDER BY path LIMIT 5", id=id)
+    return [row["path"] for row in rows]
+
+
+async def within(tx: Tx, organization_id: str, below: str | None, after: str, limit: int) -> list[Runner]:
+    """An organization's runners and the shared ones, or only those whose path starts with `below`; by id."""
+    rows = await tx.all(
+        """SELECT * FROM runners
+           WHERE id > :after
+             AND (organization_id = :organization_id OR (organization_id IS NULL AND CAST(:below AS text) IS NULL))
+             AND (CAST(:below AS text) IS NULL OR substr(path, 1, length(CAST(:below AS text))) = CAST(:below AS text))
+           ORDER BY id LIMIT :limit""",
+        organization_id=organization_id, below=below, after=after, limit=limit,
+    )  # fmt: skip
+    return rows_to(Runner, rows)
+
+
+async def service_account(tx: Tx, id: str, organization_id: str) -> str | None:  # noqa: A002
+    """The path of the group that a service account is in; None if there is none."""
+    row = await tx.one(
+        """SELECT groups.path FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id
+           WHERE service_accounts.id = :id AND service_accounts.organization_id = :organization_id""",
+        id=id, organization_id=organization_id,
+    )  # fmt: skip
+    return None if row is None else str(row["path"])

@@ -1,0 +1,103 @@
+"""Serving the application: the socket, uvicorn, and a stop that ends the endless streams first."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
+
+import uvicorn
+import uvloop
+
+from terracrew.errors import Conflict, Invalid
+from terracrew.server.app import make_app
+from terracrew.server.context import Server
+from terracrew.server.settings import ServerSettings
+
+LARGEST_FRAME = 5 * 1024 * 1024
+GRACE_SECONDS = 5
+"""How long requests that are being answered may still take once the server is told to stop."""
+BACKLOG = 4096
+T = TypeVar("T")
+
+
+def bind(settings: ServerSettings) -> socket.socket:
+    """Take the address, before anything else is opened. Nobody is let in yet."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise Invalid(f"host: {settings.host!r} is no address to listen on: {error.strerror}") from None
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise Conflict(
+            f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0).lower()}. "
+            "Is another server running there? --port chooses another one",
+            host=settings.host,
+            port=settings.port,
+        ) from None
+    return listener
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a server's main coroutine on the fast event loop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def serve(server: Server, listener: socket.socket, started: asyncio.Event | None = None) -> None:
+    """Answer requests until `server.closing` is set, then finish those that are being answered."""
+    config = uvicorn.Config(
+        make_app(server), http="httptools", ws="websockets-sansio", lifespan="on", log_config=None, access_log=False,
+        server_header=False, backlog=BACKLOG, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE_SECONDS,
+        ws_max_size=LARGEST_FRAME, ws_ping_interval=20, ws_ping_timeout=20, ws_per_message_deflate=False,
+    )  # fmt: skip
+    web = _Uvicorn(config, started)
+    async with asyncio.TaskGroup() as tasks:
+        stop = tasks.create_task(_stop(server.closing, web))
+        try:
+            await web.serve([listener])
+        finally:
+            server.closing.set()
+            stop.cancel()
+
+
+@contextlib.contextmanager
+def stopped_by_signals(closing: asyncio.Event) -> Generator[None]:
+    """Let SIGINT and SIGTERM set the event instead of ending the process."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, closing.set)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _Uvicorn(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, is_serving: asyncio.Event | None) -> None:
+        super().__init__(config)
+        self._is_serving = is_serving
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._is_serving is not None:
+            self._is_serving.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # Its own way raises the signal again at the end, and the process would die before the database is closed.
+        yield
+
+
+async def _stop(closing: asyncio.Event, web: uvicorn.Server) -> None:
+    await closing.wait()
+    web.should_exit = True

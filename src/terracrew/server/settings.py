@@ -1,0 +1,84 @@
+"""What a server is told when it starts."""
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import Invalid
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    data_directory: Path = Path("~/.terracrew/server")
+    database_url: str = ""
+    """Empty: an SQLite file in the data directory."""
+    host: str = "127.0.0.1"
+    port: int = 7400
+    public_url: str = ""
+    """How browsers, runners and executors reach this server. Empty: by its host and port."""
+    master_key: str | None = None
+    master_key_file: Path | None = None
+    object_store: str = ""
+    """A URL that obstore knows (`s3://…`, `gs://…`, `az://…`, `file:///…`). Empty: a folder in the data directory."""
+    local_roots: tuple[Path, ...] = ()
+    """Where sources on a local path may lie. None by default."""
+    organization: str = "default"
+
+    def __repr__(self) -> str:
+        return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
+
+    @property
+    def directory(self) -> Path:
+        return self.data_directory.expanduser().absolute()
+
+    @property
+    def database(self) -> str:
+        return self.database_url or str(self.directory / "terracrew.db")
+
+    @property
+    def objects(self) -> str:
+        return self.object_store or (self.directory / "objects").as_uri()
+
+    @property
+    def uploads(self) -> Path:
+        """Where a body lies until it has been looked through."""
+        return self.directory / "uploads"
+
+    @property
+    def url(self) -> str:
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.database.startswith(("postgres://", "postgresql://"))
+
+    def check(self) -> None:
+        """Refuse what cannot work, all of it at once, in words that name the setting."""
+        problems: list[str] = []
+        if self.is_postgres and not self.master_key and self.master_key_file is None:
+            problems.append(
+                "master_key_file: PostgreSQL may serve many servers, so none of them makes the key: "
+                "put what `openssl rand -base64 32` prints into a file that only the server can read, and name it here"
+            )
+        if not 0 <= self.port <= 65535:
+            problems.append(f"port: {self.port} is no port")
+        if self.public_url and not self.public_url.startswith(("http://", "https://")):
+            problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
+        problems += [
+            f"local_roots: {root} is not an absolute path"
+            for root in self.local_roots
+            if not root.expanduser().is_absolute()
+        ]
+        if problems:
+            raise Invalid("the server's settings cannot work: " + "; ".join(problems), problems=problems)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,35 @@
+"""A state: what an engine wrote of a module, kept in versions, encrypted."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.protocol.events import StateFact
+
+INLINE = 1 << 20
+"""What is no larger than this is kept in its row."""
+
+
+class State(msgspec.Struct, frozen=True):
+    id: str
+    module_id: str
+    status: Literal["current", "superseded", "quarantined", "discarded"]
+    job_id: str
+    attempt: int
+    event: int
+    origin: Literal["engine", "errored"]
+    serial: int
+    lineage: str
+    sha256: str
+    size: int
+    created_at: datetime
+    version: int | None = None
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A state as it came from an executor, encrypted under the master key: in its row, or already in the object store."""
+
+    fact: StateFact
+    content: bytes | None
+    object: str | None

@@ -1,0 +1,86 @@
+"""What becomes of a state that arrives: the current one, or into quarantine until a person has looked."""
+
+import msgspec
+
+from terracrew import ids
+from terracrew.protocol.events import OutputsRead
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.state.model import Received, State
+
+_COLUMNS = "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version"
+
+
+async def current(tx: Tx, module_id: str) -> State | None:
+    row = await tx.one(
+        "SELECT " + _COLUMNS + " FROM states WHERE module_id = :module_id AND status = 'current'", module_id=module_id
+    )
+    return row and row_to(State, row)
+
+
+async def standing(tx: Tx, module_id: str) -> decide.Module:
+    """What `begin` asks about a module's state."""
+    row = await tx.one(
+        """SELECT state_version, EXISTS (
+            SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
+        FROM modules WHERE id = :module_id""",
+        module_id=module_id,
+    )
+    assert row is not None
+    return row_to(decide.Module, row)
+
+
+async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> None:
+    """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it."""
+    now = await current(tx, job.module_id)
+    fact = received.fact
+    is_adopted = decide.adoption(
+        is_current_attempt=decide.is_current(job, attempt) and attempt.begun_at is not None,
+        is_newest=now is None or fact.serial > now.serial,
+        is_same_lineage=now is None or fact.lineage == now.lineage,
+        is_module_mutating=await _is_mutating(tx, job.module_id),
+    )
+    version = None
+    if is_adopted:
+        await tx.run(
+            "UPDATE states SET status = 'superseded' WHERE module_id = :module_id AND status = 'current'",
+            module_id=job.module_id,
+        )
+        moved = await tx.one(
+            "UPDATE modules SET state_version = state_version + 1 WHERE id = :module_id RETURNING state_version",
+            module_id=job.module_id,
+        )
+        version = moved and moved["state_version"]
+    await tx.run(
+        """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
+            content, object, created_at)
+        VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
+            :content, :object, :now)""",
+        id=ids.new("sta"), module_id=job.module_id, version=version, status="current" if is_adopted else "quarantined",
+        job_id=job.id, attempt=attempt.number, event=event, origin=fact.origin, serial=fact.serial, lineage=fact.lineage,
+        sha256=fact.sha256, size=fact.size, content=received.content, object=received.object, now=tx.now,
+    )  # fmt: skip
+    tx.wake("states", job.module_id)
+
+
+async def _is_mutating(tx: Tx, module_id: str) -> bool:
+    """Whether any attempt of the module is between its `begin` and its end."""
+    row = await tx.one(
+        """SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.ended_at IS NULL
+            AND attempts.begun_at IS NOT NULL LIMIT 1""",
+        module_id=module_id,
+    )
+    return row is not None
+
+
+async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring) -> None:
+    content = keys.encrypt(msgspec.json.encode(outputs.outputs), f"outputs:{job.id}")
+    await tx.run(
+        """INSERT INTO outputs (job_id, module_id, sha256, content, created_at)
+        VALUES (:job_id, :module_id, :sha256, :content, :now) ON CONFLICT DO NOTHING""",
+        job_id=job.id, module_id=job.module_id, sha256=outputs.sha256, content=content, now=tx.now,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Loops that must go on: an error is logged, waited out with jitter, and the loop starts again."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from terracrew.errors import Unavailable
+
+log = structlog.get_logger("terracrew.server")
+
+
+async def supervise(name: str, loop: Callable[[], Awaitable[None]], *, wait: float = 0.5) -> None:
+    """Run a loop for ever. Only here (and at the request boundary) is every exception caught."""
+    delay = wait
+    while True:
+        started = asyncio.get_running_loop().time()
+        try:
+            await loop()
+        except Unavailable as error:
+            log.warning("loop waits", loop=name, reason=error.message)
+        except Exception:
+            log.exception("loop failed", loop=name)
+        if asyncio.get_running_loop().time() - started > 60:
+            delay = wait
+        await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, guards nothing
+        delay = min(delay * 2, 10.0)
+
+
+class Tasks:
+    """Short tasks that nobody waits for: kept from the garbage collector, their errors logged, all ended at the stop."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+
+    async def stop(self) -> None:
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task failed", exc_info=error)

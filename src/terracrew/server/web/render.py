@@ -1,0 +1,129 @@
+"""Templates into answers: one environment, the filters that templates use, and the headers that every page carries."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from litestar import Response
+from litestar.response import Redirect
+from markupsafe import Markup, escape
+
+from terracrew import __version__
+from terracrew.server.request import Call
+from terracrew.server.web import assets, words
+from terracrew.server.web.queries import nav
+
+# Nothing but our own files: no inline script or style, no foreign host, no frame around us.
+CSP = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "HX-Request",
+}
+
+
+def is_fragment(request: Call) -> bool:
+    """Whether htmx asks for a part of the page."""
+    return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
+
+
+async def page(request: Call, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
+    """The whole page, or, where htmx asks for it again, only the fragment that it is made of."""
+    name = fragment if fragment and is_fragment(request) else template
+    shared: dict[str, Any] = {
+        "user": request.user,
+        "csrf": csrf(request),
+        "nav": await request.server.db.read(lambda tx: nav.counts(tx, request.user)),
+        "is_fragment": name == fragment,
+        "live": "/api/v1/events",
+    }
+    return answer(name, **shared | context)
+
+
+def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
+    now = datetime.now(UTC)
+    html = environment().get_template(template).render(now=now, **context)
+    return Response(html.encode(), status_code=status, media_type="text/html; charset=utf-8", headers=HEADERS)
+
+
+def done(request: Call, said: str, back: str) -> Response[Any]:
+    """An action has succeeded: say so where the reader is, or go back to where they were."""
+    if not is_fragment(request):
+        return Redirect(back, status_code=303)
+    return Response(b"", status_code=204, headers={"HX-Trigger": json.dumps({"said": said, "changed": True})})
+
+
+def go(request: Call, to: str) -> Response[Any]:
+    if not is_fragment(request):
+        return Redirect(to, status_code=303)
+    return Response(b"", status_code=204, headers={"HX-Redirect": to})
+
+
+def csrf(request: Call) -> str:
+    return getattr(request.state, "csrf", "") or ""
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("terracrew.server.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "number": lambda value: f"{value:,}",
+        "sentence": words.sentence,
+        "segment": lambda text: quote(text, safe=""),
+        "type_word": words.job_type,
+        "engine": lambda name: words.ENGINES.get(name, name),
+        "ended": lambda outcome: words.ENDED.get(outcome, outcome),
+        "span": _span,
+    }
+    made.globals |= {
+        "asset": assets.url,
+        "version": __version__,
+        "step_words": words.STEPS,
+        "runner_badge": words.runner_badge,
+        "ago": _ago,
+        "since": _since,
+        "query": query,
+    }
+    return made
+
+
+def query(path: str, **params: str | int | None) -> str:
+    """An address with those of its parameters that say something."""
+    given = {name: value for name, value in params.items() if value not in (None, "", 0)}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _span(since: datetime | None, until: datetime | None) -> str:
+    return "" if since is None or until is None else words.duration((until - since).total_seconds(), exact=True)
+
+
+def _time(kind: str, then: datetime, text: str) -> Markup:
+    return Markup('<time datetime="{}" data-tick="{}">{}</time>').format(words.iso(then), kind, escape(text))
+
+
+def _ago(then: datetime | None, now: datetime) -> Markup | str:
+    return "" if then is None else _time("ago", then, words.ago(then, now))
+
+
+def _since(then: datetime | None, now: datetime) -> Markup | str:
+    return "" if then is None else _time("since", then, words.duration((now - then).total_seconds()))
+
+
+Handler = Callable[..., Any]

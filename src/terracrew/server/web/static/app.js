@@ -1,0 +1,106 @@
+// What every page does: keys, dialogs, confirmations, copying, notices. A page works without it, by plain links and forms.
+import "./live.js";
+import "./times.js";
+
+const byId = (id) => document.getElementById(id);
+
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open"; // what the reader opened stays open
+
+/* Keys: "/" goes to the search of the page, Escape leaves it. */
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest?.("input, select, textarea, dialog[open]");
+  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
+    const box = document.querySelector("[data-search]");
+    if (box) event.preventDefault(), box.focus(), box.select();
+  } else if (event.key === "Escape" && event.target.matches?.("[data-search]")) event.target.blur();
+  else if ((event.key === "j" || event.key === "k") && !isTyping) walk(event.key === "j" ? 1 : -1);
+});
+
+function walk(by) {
+  const stops = [...document.querySelectorAll("td .name a[href]")];
+  const at = stops.indexOf(document.activeElement);
+  stops[Math.min(stops.length - 1, Math.max(0, at + by))]?.focus();
+}
+
+/* Dialogs: a link or button opens the one that it names. */
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-open]");
+  if (opener && byId(opener.dataset.open)) event.preventDefault(), byId(opener.dataset.open).showModal();
+  if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
+  if (event.target.localName === "dialog" && isOutside(event)) event.target.close();
+  const copier = event.target.closest("[data-copy]");
+  if (copier) copy(copier);
+});
+
+function isOutside({ target, clientX, clientY }) {
+  const box = target.getBoundingClientRect();
+  return clientX < box.left || clientX > box.right || clientY < box.top || clientY > box.bottom;
+}
+
+async function copy(button) {
+  const text = byId(button.dataset.copy).textContent;
+  const said = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(byId(button.dataset.copy)); // no leave for the clipboard: ready for Ctrl-C
+    button.textContent = "Selected";
+  }
+  setTimeout(() => (button.textContent = said), 1600);
+}
+
+/* A confirmation names the thing, and its button says what will happen. */
+document.addEventListener("htmx:confirm", (event) => {
+  const { elt, question, issueRequest } = event.detail;
+  if (!question) return;
+  event.preventDefault();
+  const dialog = byId("confirm");
+  const yes = dialog.querySelector("[data-yes]");
+  dialog.querySelector("h2").textContent = question;
+  dialog.querySelector("p").textContent = elt.dataset.consequence ?? "";
+  yes.textContent = elt.dataset.yes ?? "Yes";
+  yes.classList.toggle("danger", "danger" in elt.dataset);
+  yes.classList.toggle("solid", "danger" in elt.dataset);
+  yes.classList.toggle("primary", !("danger" in elt.dataset));
+  dialog.returnValue = "";
+  dialog.onclose = () => dialog.returnValue === "yes" && issueRequest(true);
+  dialog.showModal();
+});
+
+/* Notices */
+const SHAPES = { ok: "M2 7.5l3.5 3.5L12 3.5", bad: "M3 3l8 8M11 3l-8 8" };
+function toast(text, tone) {
+  const box = byId("toasts");
+  const element = document.createElement("div");
+  const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  element.className = "toast";
+  icon.setAttribute("viewBox", "0 0 14 14");
+  icon.setAttribute("class", `line ${tone}`);
+  path.setAttribute("d", SHAPES[tone]);
+  path.setAttribute("stroke-width", "2");
+  icon.append(path);
+  element.append(icon, text);
+  box.append(element);
+  box.hidePopover?.(), box.showPopover?.(); // above an open dialog
+  setTimeout(() => element.remove(), tone === "bad" ? 9000 : 4500);
+}
+document.body.addEventListener("said", (event) => toast(event.detail.value, "ok"));
+document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => toast(xhr.getResponseHeader("X-Problem") || `The server answered ${xhr.status}.`, "bad"));
+document.addEventListener("htmx:sendError", () => toast("The server does not answer. Nothing was changed by this; try again.", "bad"));
+document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && detail.elt.closest("dialog[data-closes]")?.close());
+
+/* Light, dark, or as the system has it */
+const THEMES = ["auto", "light", "dark"];
+const themer = byId("theme");
+function showTheme() {
+  if (themer) themer.textContent = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" }[localStorage.getItem("theme") ?? "auto"];
+}
+themer?.addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "auto") + 1) % THEMES.length];
+  if (next === "auto") localStorage.removeItem("theme"), delete document.documentElement.dataset.theme;
+  else localStorage.setItem("theme", next), (document.documentElement.dataset.theme = next);
+  showTheme();
+});
+showTheme();

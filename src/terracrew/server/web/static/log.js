@@ -1,0 +1,140 @@
+// The log viewer of the job page: joins what comes by the page's stream (or, for a finished log, by one request) to its bar and view.
+import { live } from "./live.js";
+import { Lines } from "./log/lines.js";
+import { Search } from "./log/search.js";
+import { View } from "./log/view.js";
+
+const SLICE_MS = 10;
+const panel = document.querySelector("[data-log]");
+const part = (name) => panel.querySelector(`[data-part="${name}"]`);
+const number = new Intl.NumberFormat("en");
+
+const lines = new Lines();
+const view = new View(part("view"), lines);
+const search = new Search(lines, showHits);
+const queue = [];
+let isPumping = false, isComplete = false, wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
+
+/** Decode and join what has come, a slice at a time, so that the page stays in the reader's hands. */
+function pump() {
+  const until = performance.now() + SLICE_MS;
+  let taken = 0;
+  while (taken < queue.length && performance.now() < until) lines.add(JSON.parse(queue[taken++]));
+  queue.splice(0, taken);
+  isPumping = queue.length > 0;
+  if (isPumping) setTimeout(pump);
+  show();
+}
+
+function take(text) {
+  queue.push(text);
+  if (!isPumping) isPumping = true, setTimeout(pump);
+}
+
+function show() {
+  view.update();
+  search.more();
+  const isEmpty = lines.length === 0;
+  part("count").textContent = isEmpty ? "" : `${number.format(lines.length)} ${lines.length === 1 ? "line" : "lines"}`;
+  part("empty").hidden = !isEmpty || isPumping;
+  part("empty").textContent = isComplete ? "This attempt printed nothing." : panel.dataset.empty;
+  if (wanted && (lines.length >= wanted || (isComplete && !isPumping))) view.show(Math.min(wanted, lines.length) - 1), (wanted = null);
+}
+
+function showHits() {
+  const { hits, at, needle, isDone } = search;
+  part("hits").textContent = !needle ? "" : hits.length ? `${at < 0 ? "" : `${number.format(at + 1)} of `}${number.format(hits.length)}${isDone ? "" : "…"}` : isDone ? "none" : "…";
+}
+
+/** A finished log is one long answer of JSON lines; cut off, it goes on behind the last event that came. */
+async function load(url) {
+  for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
+    try {
+      const before = lines.last;
+      await receive(`${url}&after=${newest}`);
+      if (newest === 0 || newest === before || newest === asked) return;
+      wait = 250;
+    } catch {
+      live.say("wait", "Reconnecting…");
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+}
+
+let newest = 0, asked = -1;
+async function receive(url) {
+  asked = newest;
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${answer.status}`);
+  live.say("on", "Loading log…");
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let step = await reader.read(); !step.done; step = await reader.read()) {
+    const texts = (rest + step.value).split("\n");
+    rest = texts.pop();
+    for (const text of texts) if (text) take(text), (newest = numberOf(text));
+    while (queue.length > 400) await new Promise((resolve) => setTimeout(resolve, SLICE_MS)); // the network may wait for us
+  }
+  if (rest) take(rest), (newest = numberOf(rest));
+}
+
+const numberOf = (text) => Number(/"n": ?(\d+)/.exec(text)[1]);
+
+function toggle(name, apply) {
+  const button = part(name);
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
+    apply(on);
+  });
+}
+
+toggle("wrap", (on) => view.wrap(on));
+toggle("times", (on) => view.times(on));
+part("follow").addEventListener("click", () => view.follow(!view.isFollowing));
+view.onfollow = (on) => {
+  part("follow").setAttribute("aria-pressed", String(on));
+  part("follow").querySelector("span").dataset.state = on ? "on" : "off";
+  part("follow").querySelector("span").textContent = on ? "Following" : "Follow";
+};
+
+const box = part("search");
+box.addEventListener("input", () => {
+  search.start(box.value);
+  view.find = search.needle ? (text) => search.find(text) : null;
+  view.redraw();
+});
+box.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  const line = search.step(event.shiftKey ? -1 : 1);
+  showHits();
+  if (line !== undefined) view.show(line);
+});
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-step]");
+  if (!link) return;
+  event.preventDefault();
+  view.showSection(link.dataset.step);
+  panel.scrollIntoView({ block: "nearest" });
+});
+
+function complete() {
+  isComplete = true;
+  view.isLive = false;
+  view.follow(false);
+  part("follow").hidden = true;
+  live.say("done", "Finished");
+  show();
+}
+
+if (panel.dataset.log === "finished") {
+  part("follow").hidden = true;
+  load(panel.dataset.url).then(complete);
+} else {
+  view.isLive = true;
+  if (!wanted) view.follow(true);
+  live.on("log", (event) => take(event.data));
+  live.on("end", () => (live.close(), complete()));
+  show();
+}

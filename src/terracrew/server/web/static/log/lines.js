@@ -1,0 +1,80 @@
+// The lines of a log as they come: an event is not a line, so a line is joined from as many events as it takes.
+import { carry, isPlain, plain } from "./ansi.js";
+
+const PREPARING = new Set(["fetch", "inputs", "init", "validate"]);
+
+/** A typed array that grows. */
+class Column {
+  constructor(Kind) { this.cells = new Kind(1024); }
+  set(at, value) {
+    if (at >= this.cells.length) {
+      const larger = new this.cells.constructor(this.cells.length * 2);
+      larger.set(this.cells);
+      this.cells = larger;
+    }
+    this.cells[at] = value;
+  }
+  get(at) { return this.cells[at]; }
+}
+
+export class Lines {
+  constructor() {
+    this.texts = [];
+    this.sections = []; // of one step each: {step, from, to, folded, chosen}
+    this.last = 0; // the number of the newest event
+    this.times = new Column(Float64Array);
+    this.widths = new Column(Uint32Array);
+    this.isOurs = new Column(Uint8Array);
+    this.styles = new Map(); // line → the style it starts in, where that is not the plain one
+    this.style = 0;
+    this.isOpen = false;
+  }
+
+  get length() { return this.texts.length; }
+
+  /** Take one event; one that we have had is passed over. */
+  add({ n, time, step, stream, text }) {
+    if (n <= this.last) return;
+    this.last = n;
+    const at = typeof time === "number" ? time * 1000 : Date.parse(time);
+    const ours = stream === "system" || stream === 2 ? 1 : 0;
+    const section = this.#section(step);
+    if (this.isOpen && (section.to < this.length || this.isOurs.get(this.length - 1) !== ours)) this.isOpen = false;
+    const parts = text.split("\n");
+    const ends = parts[parts.length - 1] === "";
+    if (ends) parts.pop();
+    for (const part of parts) {
+      if (this.isOpen) this.texts[this.length - 1] += part;
+      else this.#start(part, at, ours);
+      this.isOpen = false;
+      this.#measure(this.length - 1);
+    }
+    this.isOpen = !ends;
+    section.to = this.length;
+  }
+
+  #start(text, at, ours) {
+    const line = this.texts.push(text) - 1;
+    if (line > 0) this.style = carry(this.texts[line - 1], this.style);
+    if (this.style) this.styles.set(line, this.style);
+    this.times.set(line, at);
+    this.isOurs.set(line, ours);
+  }
+
+  #measure(line) {
+    const text = this.texts[line];
+    this.widths.set(line, isPlain(text) ? text.length : plain(text).length);
+  }
+
+  #section(step) {
+    const current = this.sections[this.sections.length - 1];
+    if (current?.step === step) return current;
+    if (current && PREPARING.has(current.step) && !current.chosen) current.folded = true;
+    const next = { step, from: this.length, to: this.length, folded: false, chosen: false };
+    this.sections.push(next);
+    return next;
+  }
+
+  sectionOf(line) { return this.sections.find((section) => line >= section.from && line < section.to); }
+  plain(line) { return plain(this.texts[line]); }
+}

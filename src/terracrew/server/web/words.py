@@ -1,0 +1,108 @@
+"""What a status looks like and is called: colour, shape and word, the same on every page."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.protocol.spec import JobType, Step
+from terracrew.server.jobs.model import JobStatus
+from terracrew.server.runners.model import RunnerStatus
+
+Tone = Literal["ok", "warn", "bad", "busy", "idle"]
+Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "mark"]
+
+
+class Badge(msgspec.Struct, frozen=True):
+    tone: Tone
+    shape: Shape
+    word: str
+
+
+_RUNNERS = {
+    RunnerStatus.ONLINE: Badge("ok", "circle", "Online"),
+    RunnerStatus.DRAINING: Badge("warn", "half", "Draining"),
+    RunnerStatus.OFFLINE: Badge("bad", "cross", "Offline"),
+}
+_JOBS = {
+    JobStatus.QUEUED: Badge("idle", "clock", "Waiting"),
+    JobStatus.CLAIMED: Badge("busy", "arc", "Starting"),
+    JobStatus.PROCESSING: Badge("busy", "arc", "Running"),
+    JobStatus.AWAITING_APPROVAL: Badge("warn", "clock", "Approve?"),
+    JobStatus.SUCCEEDED: Badge("ok", "tick", "Succeeded"),
+    JobStatus.FAILED: Badge("bad", "cross", "Failed"),
+    JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
+    JobStatus.DECLINED: Badge("bad", "slash", "Declined"),
+}
+_DOING = {
+    Step.FETCH: "Fetching", Step.INPUTS: "Preparing", Step.INIT: "Initializing", Step.VALIDATE: "Validating",
+    Step.PLAN: "Planning", Step.APPLY: "Applying", Step.DESTROY: "Destroying", Step.OUTPUT: "Reading outputs",
+}  # fmt: skip
+STEPS = {
+    Step.FETCH: "Fetch source", Step.INPUTS: "Inputs", Step.INIT: "Init", Step.VALIDATE: "Validate",
+    Step.PLAN: "Plan", Step.APPLY: "Apply", Step.DESTROY: "Destroy", Step.OUTPUT: "Outputs",
+}  # fmt: skip
+ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+ENDED = {
+    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "waits for approval",
+    "handed_back": "handed back by its runner", "lost": "runner lost", "gone": "its process was gone",
+}  # fmt: skip
+
+
+def runner_badge(status: RunnerStatus) -> Badge:
+    return _RUNNERS[status]
+
+
+def job_badge(
+    status: JobStatus, step: Step | None = None, *, is_canceling: bool = False, is_lost: bool = False
+) -> Badge:
+    if status is JobStatus.PROCESSING or status is JobStatus.CLAIMED:
+        if is_lost:
+            return Badge("warn", "mark", "Not heard")
+        if is_canceling:
+            return Badge("warn", "arc", "Canceling")
+    if status is JobStatus.PROCESSING and step is not None:
+        return Badge("busy", "arc", _DOING[step])
+    return _JOBS[status]
+
+
+def job_type(kind: JobType) -> str:
+    return kind.value.replace("_", " ").capitalize()
+
+
+def sentence(text: str) -> str:
+    """What was written as a part of a sentence, as one."""
+    text = text.strip()
+    return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+
+
+def duration(seconds: float, *, exact: bool = False) -> str:
+    """`0.4 s` (exact only), `42 s`, `1 m 08 s`, `5 h 41 m`, `3 d 4 h`; static/times.js says the same."""
+    seconds = max(0.0, seconds)
+    if exact and seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def ago(then: datetime, now: datetime) -> str:
+    seconds = int((now - then).total_seconds())
+    if seconds < 5:
+        return "now"
+    if seconds < 60:
+        return f"{seconds} s ago"
+    if seconds < 3600:
+        return f"{seconds // 60} min ago"
+    if seconds < 86400:
+        return f"{seconds // 3600} h ago"
+    return f"{seconds // 86400} d ago"
+
+
+def iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,149 @@
+"""Layers of settings, low to high: defaults, file, environment, command line; what is wrong is said all at once, with its place."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, SettingsError
+from pydantic_settings.sources import PydanticBaseSettingsSource
+
+from terracrew.errors import Invalid
+from terracrew.runner.config import RunnerConfig
+from terracrew.settings.runner import RunnerSettings
+
+PREFIX = "TERRACREW_"
+ADDRESSES = ("TERRACREW_API_URL", "TERRACREW_URL")
+"""One address, one setting: these stand for `server.url`, the first that is set."""
+_SECRETS = ("runner.credentials.client_secret", "runner.credentials.worker_token")
+
+Tree = dict[str, Any]
+
+
+class _Layer(NamedTuple):
+    place: str
+    values: Tree
+
+
+def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> RunnerConfig:
+    """Read every layer; options are by dotted name. Raises Invalid with all that is wrong."""
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    if hidden := [name for name in given if name in _SECRETS]:
+        raise Invalid(f"{hidden[0]} is a secret, and arguments can be read by everybody: use a file or the environment")
+    layers = [
+        _Layer("command line", _nest(given)),
+        _Layer(PREFIX, {}),
+        _address(),
+        _Layer(str(file), _read(file) if file else {}),
+    ]
+    try:
+        return _layered(layers)().config()
+    except SettingsError as error:
+        raise Invalid(f"the environment holds something that is not JSON: {error}") from error
+    except ValidationError as error:
+        problems = [_say(problem, layers) for problem in error.errors(include_url=False, include_input=False)]
+        raise Invalid("\n".join(["these settings are wrong:", *problems]), problems=problems) from None
+
+
+def _layered(layers: list[_Layer]) -> type[RunnerSettings]:
+    class Layered(RunnerSettings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            environment = cast("EnvSettingsSource", env_settings)()
+            layers[1] = _Layer(PREFIX, _with_strangers(environment))
+            return tuple(InitSettingsSource(settings_cls, layer.values) for layer in layers)
+
+    return Layered
+
+
+def _with_strangers(environment: Tree) -> Tree:
+    """The library passes over variables of sections that it does not know: a misspelt one would go unnoticed."""
+    for name, value in os.environ.items():
+        section, nested, _ = name.removeprefix(PREFIX).lower().partition("__")
+        if name.startswith(PREFIX) and nested and section not in RunnerSettings.model_fields:
+            environment.setdefault(section, value)
+    return environment
+
+
+def _address() -> _Layer:
+    found = next((name for name in ADDRESSES if os.environ.get(name)), None)
+    return _Layer(f"environment {found}", {"server": {"url": os.environ[found]}} if found else {})
+
+
+def _read(file: Path) -> Tree:
+    try:
+        text = file.read_text()
+        content: Any = tomllib.loads(text) if file.suffix == ".toml" else msgspec.json.decode(text)
+    except OSError as error:
+        raise Invalid(f"the settings file {file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        kind = "TOML" if file.suffix == ".toml" else "JSON"
+        raise Invalid(f"the settings file {file} is not {kind}: {error}") from error
+    if not isinstance(content, dict):
+        raise Invalid(f"the settings file {file} does not hold an object")
+    tree = cast("Tree", content)
+    return {name: value for name, value in tree.items() if name != "$schema"}
+
+
+def _nest(given: Mapping[str, Any]) -> Tree:
+    tree: Tree = {}
+    for name, value in given.items():
+        *sections, last = name.split(".")
+        place = tree
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return tree
+
+
+def _say(problem: ErrorDetails, layers: Sequence[_Layer]) -> str:
+    path = [part for part in problem["loc"] if isinstance(part, str)]
+    name = ".".join(str(part) for part in problem["loc"])
+    match problem["type"]:
+        case "missing":
+            return f"  {name}: is required (in the file, or as {PREFIX}{'__'.join(path).upper()})"
+        case "extra_forbidden":
+            return f"  {name} ({_place(path, layers)}): there is no such setting{_suggestion(path)}"
+        case _:
+            return f"  {name} ({_place(path, layers)}): {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _place(path: Sequence[str], layers: Sequence[_Layer]) -> str:
+    """The highest layer that holds this setting: that is where the value came from."""
+    for place, tree in layers:
+        found: Any = tree
+        for part in path:
+            if not isinstance(found, dict) or part not in found:
+                break
+            found = cast("Tree", found)[part]
+        else:
+            return f"environment {_variable(path)}" if place == PREFIX else place
+    return "default"
+
+
+def _variable(path: Sequence[str]) -> str:
+    name = PREFIX + "__".join(path).upper()
+    return name if name in os.environ else next((one for one in os.environ if one.upper().startswith(name)), name)
+
+
+def _suggestion(path: Sequence[str]) -> str:
+    model: type[BaseModel] = RunnerSettings
+    for part in path[:-1]:
+        field = model.model_fields.get(part)
+        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+            return ""
+        model = field.annotation
+    near = difflib.get_close_matches(path[-1], model.model_fields, 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,188 @@
+"""The settings of a runner: their names, defaults and rules. Layers and places are in `layers`."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from terracrew import errors, ids
+from terracrew.client import address
+from terracrew.protocol.start import LogStreamSettings
+from terracrew.runner.config import RunnerConfig
+
+SCHEMA_ID = "urn:terracrew:settings:runner"
+Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
+_LEVELS = {"trace", "debug", "information", "warning", "error", "critical", "none"}
+
+
+def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
+    """Our own checks, as the settings library wants them."""
+
+    def checked(text: str) -> str:
+        try:
+            return check(text)
+        except errors.Invalid as error:
+            raise ValueError(error.message) from error
+
+    return checked
+
+
+def _expanded(text: str) -> str:
+    path = os.path.expanduser(text)
+    if not os.path.isabs(path):
+        raise ValueError(f"{text!r} is not an absolute path")
+    return os.path.normpath(path)
+
+
+def _split(value: Any) -> Any:
+    """In one variable, several directories stand as in PATH; a JSON list is understood, too."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json.loads(value)
+    return [part for part in value.split(os.pathsep) if part]
+
+
+def _canonical(level: Any) -> Any:
+    return level.capitalize() if isinstance(level, str) and level.lower() in _LEVELS else level
+
+
+Directory = Annotated[str, AfterValidator(_expanded)]
+Directories = Annotated[list[Directory], NoDecode, BeforeValidator(_split)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Server(_Section):
+    url: Annotated[str, AfterValidator(_checked(address.checked))] = Field(
+        description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
+    )
+    allow_plain_http: bool = Field(False, description="Allow http:// to a server that is not on this machine.")
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> "Server":
+        if self.url.startswith("http:") and not address.is_loopback(self.url) and not self.allow_plain_http:
+            raise ValueError("plain http to another machine shows every secret: use https, or set allow_plain_http")
+        return self
+
+
+class Credentials(_Section):
+    """A service account's client id and secret, or what `terracrew runner register` printed."""
+
+    client_id: str | None = Field(None, min_length=1)
+    client_secret: SecretStr | None = Field(None, min_length=1)
+    worker_id: str | None = Field(None, min_length=1)
+    worker_token: SecretStr | None = Field(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _is_one_pair(self) -> "Credentials":
+        self.pair()
+        return self
+
+    def pair(self) -> tuple[str, str]:
+        match self.client_id, self.client_secret, self.worker_id, self.worker_token:
+            case str(name), SecretStr() as secret, None, None:
+                return name, secret.get_secret_value()
+            case None, None, str(name), SecretStr() as secret:
+                return name, secret.get_secret_value()
+            case _:
+                raise ValueError("give client_id and client_secret, or worker_id and worker_token")
+
+
+class Runner(_Section):
+    id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("rnr", text)))] = Field(
+        description="The id of the runner's record (`rnr_…`)."
+    )
+    instance: str = Field(
+        default_factory=socket.gethostname,
+        min_length=1,
+        max_length=128,
+        description="This process's name among the instances of its runner. By default the host's name.",
+    )
+    organization_id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("org", text)))] = Field(
+        description="The organization that the credentials belong to (`org_…`)."
+    )
+    credentials: Credentials
+    capacity: int = Field(4, ge=1, le=1000, description="How many jobs run at once.")
+
+
+class WorkingDirectory(_Section):
+    working_directory: Directory = Field(
+        "~/.terracrew/runner", validate_default=True, description="Attempts, sources and caches."
+    )
+    temp_directory: Directory | None = Field(
+        None, description="Scratch of one attempt. By default `.temp` in the working directory."
+    )
+
+
+class Engine(_Section):
+    additional_binary_paths: Directories = Field([], description="Searched for engines before PATH.")
+
+
+class Source(_Section):
+    local_roots: Directories = Field([], description="A source on a local path must lie under one of these.")
+
+
+class JobLogStream(_Section):
+    batch_size_limit: int = Field(50, ge=1, le=10_000, description="Events in one batch.")
+    period_seconds: float = Field(5.0, gt=0, le=3600, description="How long an event waits for its batch to fill.")
+    eagerly_emit_first_event: bool = Field(True, description="Ship the first event of a job at once.")
+
+
+class Logging(_Section):
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    log_level: dict[str, Annotated[Level, BeforeValidator(_canonical)]] = Field(
+        {}, description="Category → level; `Default` where nothing longer matches, the longest prefix wins."
+    )
+
+
+class RunnerSettings(BaseSettings):
+    """What `terracrew runner start` reads: a file, TERRACREW_… variables (`__` between levels), options."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TERRACREW_", env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    server: Server
+    runner: Runner
+    working_directory: WorkingDirectory = WorkingDirectory()
+    engine: Engine = Engine()
+    source: Source = Source()
+    job_log_stream: JobLogStream = JobLogStream()
+    logging: Logging = Logging()
+
+    def config(self) -> RunnerConfig:
+        """The same as the process wants it."""
+        name, secret = self.runner.credentials.pair()
+        working, stream = self.working_directory.working_directory, self.job_log_stream
+        return RunnerConfig(
+            server_url=self.server.url,
+            runner_id=self.runner.id,
+            instance=self.runner.instance,
+            client_id=f"{self.runner.organization_id}:{name}",
+            client_secret=secret,
+            working_directory=working,
+            temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
+            capacity=self.runner.capacity,
+            engine_paths=self.engine.additional_binary_paths,
+            source_roots=self.source.local_roots,
+            log_stream=LogStreamSettings(
+                stream.batch_size_limit, stream.period_seconds, stream.eagerly_emit_first_event
+            ),
+            log_level=cast("dict[str, str]", self.logging.log_level),
+        )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a settings file."""
+    made = RunnerSettings.model_json_schema()
+    made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}

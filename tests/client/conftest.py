@@ -1,0 +1,13 @@
+"""A server on loopback that the client's tests script."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client.site import Site, running
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with running() as found:
+        yield found

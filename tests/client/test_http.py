@@ -1,0 +1,180 @@
+"""The HTTP client against a real server: errors come back as raised, repeats do no harm, secrets stay secret."""
+
+import io
+import socket
+import traceback
+
+import pytest
+
+from terracrew import errors
+from terracrew.client.http import Api, segment
+from terracrew.client.sse import OPEN, Event
+from tests.client.site import Asked, Site
+
+SECRET = "tcu_very-secret-token"
+
+
+@pytest.mark.parametrize(("code", "kind"), list(errors.tree().items()))
+def test_every_error_of_the_tree_comes_back_as_itself(site: Site, code: str, kind: type[errors.TerracrewError]) -> None:
+    site.then(*[lambda asked: asked.problem(kind.status, code, "what happened", place="a/b")] * 4)
+    with pytest.raises(kind) as caught:
+        Api(site.url).post("/jobs", {})
+    assert type(caught.value) is kind
+    assert caught.value.message == "what happened"
+    assert caught.value.details == {"place": "a/b"}
+
+
+def test_an_answer_that_is_not_ours_becomes_the_nearest_error(site: Site) -> None:
+    site.then(lambda asked: asked.answer(403, b"<html>proxy</html>", "text/html"))
+    with pytest.raises(errors.Forbidden, match="403 Forbidden"):
+        Api(site.url).get("/me")
+    site.then(lambda asked: asked.answer(200, b"<html>portal</html>", "text/html"))
+    with pytest.raises(errors.Unreachable, match="not a Terracrew server"):
+        Api(site.url).get("/me")
+
+
+def test_details_that_would_break_the_error_are_left_out(site: Site) -> None:
+    site.then(lambda asked: asked.problem(409, "conflict", "no", message="x", lock="job_1"))
+    with pytest.raises(errors.Conflict) as caught:
+        Api(site.url).post("/jobs")
+    assert caught.value.details == {"lock": "job_1"}
+
+
+def test_a_path_of_the_tree_is_one_segment_and_a_query_is_encoded(site: Site) -> None:
+    site.on("GET /api/v1/modules/a%2Fb%20c%2F..?recursive=true&limit=5&group=x%2Fy", {"id": "mod_1"})
+    found = Api(site.url).get(f"/modules/{segment('a/b c/..')}", recursive=True, limit=5, group="x/y", after=None)
+    assert found == {"id": "mod_1"}
+
+
+def test_a_list_is_read_to_its_last_page(site: Site) -> None:
+    site.on("GET /api/v1/jobs?status=QUEUED", {"items": [1, 2], "next": "c2"})
+    site.on("GET /api/v1/jobs?status=QUEUED&after=c2", {"items": [3], "next": None})
+    assert list(Api(site.url).list("/jobs", status="QUEUED")) == [1, 2, 3]
+
+
+def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: Site) -> None:
+    site.then(
+        Asked.hang_up, lambda asked: asked.problem(503, "unavailable", "starting"), lambda asked: asked.answer(200, 1)
+    )
+    assert Api(site.url).get("/me") == 1
+    assert len(site.asked) == 3
+
+
+def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: Site) -> None:
+    site.then(Asked.hang_up)
+    with pytest.raises(errors.Unreachable, match="may have been done"):
+        Api(site.url).post("/groups", {"path": "a"})
+    assert len(site.asked) == 1
+    site.then(Asked.hang_up, lambda asked: asked.answer(201, {"id": "job_1"}))
+    assert Api(site.url).post("/jobs", {"type": "PLAN"}, {"Idempotency-Key": "k"}) == {"id": "job_1"}
+    assert [asked.headers["Idempotency-Key"] for asked in site.asked[1:]] == ["k", "k"]
+
+
+def test_a_delete_whose_answer_was_lost_has_succeeded(site: Site) -> None:
+    site.then(Asked.hang_up, lambda asked: asked.problem(404, "not_found", "gone"))
+    assert Api(site.url).delete("/tokens/tok_1") is None
+    with pytest.raises(errors.NotFound):
+        Api(site.url).delete("/tokens/tok_1")
+
+
+def test_a_repeated_put_sends_the_file_from_its_beginning(site: Site) -> None:
+    site.then(Asked.hang_up, lambda asked: asked.answer(204))
+    file = io.BytesIO(b"skipped" + b"x" * 100_000)
+    file.seek(7)
+    Api(site.url).put("/states/1", file)
+    assert [asked.body for asked in site.asked] == [b"x" * 100_000] * 2
+
+
+def test_a_download_that_breaks_off_is_an_error(site: Site) -> None:
+    site.then(lambda asked: asked.answer(200, b"whole", "text/plain"))
+    whole = io.BytesIO()
+    Api(site.url).download("/jobs/1/log", whole)
+    assert whole.getvalue() == b"whole"
+    site.then(lambda asked: asked.stream(b"ha"))
+    with pytest.raises(errors.Unreachable, match="broke off"):
+        Api(site.url).download("/jobs/1/log", io.BytesIO())
+
+
+def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(errors.Unreachable, match=f"no server answers at {url}") as caught:
+            Api(url).get("/me")
+    assert "terracrew up" in caught.value.details["hint"]
+
+
+def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        api = Api(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.1)
+        with pytest.raises(errors.Unreachable, match="did not answer a POST"):
+            api.post("/jobs")
+
+
+@pytest.mark.parametrize("token", [f"{SECRET}\nX-Evil: 1", f"{SECRET} x", f"{SECRET}ü"])
+def test_a_token_is_never_part_of_an_error(site: Site, token: str) -> None:
+    with pytest.raises(errors.Unauthenticated) as caught:
+        Api(site.url, token).get("/me")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert site.asked == []
+
+
+def test_a_token_goes_only_to_the_server_it_is_for(site: Site) -> None:
+    site.then(lambda asked: asked.answer(302, Location="http://127.0.0.2:1/elsewhere"))
+    with pytest.raises(errors.Invalid, match=r"sends its visitors to http://127\.0\.0\.2:1/elsewhere"):
+        Api(site.url, SECRET).get("/me")
+    assert site.asked[0].headers["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_a_token_can_be_asked_for_at_each_request(site: Site) -> None:
+    tokens = iter(["first", "second"])
+    site.on("GET /api/v1/me", {})
+    api = Api(site.url, lambda: next(tokens))
+    api.get("/me")
+    api.get("/me")
+    assert [asked.headers["Authorization"] for asked in site.asked] == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:7400", "ftp://x", "http://", "http://u:p@host", "http://host:port", "http://h/?q=1"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(errors.Invalid) as caught:
+        Api(url)
+    assert "u:p" not in caught.value.message
+
+
+def test_a_stream_is_resumed_after_its_last_event(site: Site) -> None:
+    site.then(
+        lambda asked: asked.stream(
+            b"id: 1.1\nevent: log\ndata: a\n\n", b"id: 1.2\nevent: log\ndata: b\n\nevent: log\nda"
+        ),
+        Asked.hang_up,
+        lambda asked: asked.problem(503, "unavailable", "starting"),
+        lambda asked: asked.stream(b"id: 1.3\nevent: log\ndata: c\n\nevent: end\ndata: -\n\n"),
+    )
+    found: list[Event] = []
+    for event in Api(site.url).events("/jobs/1/log/stream"):
+        found.append(event)
+        if event.name == "end":
+            break
+    assert [event.data for event in found if event is not OPEN] == ["a", "b", "c", "-"]
+    assert found.count(OPEN) == 2
+    assert [asked.headers["Last-Event-ID"] for asked in site.asked] == [None, "1.2", "1.2", "1.2"]
+
+
+def test_a_silent_stream_is_opened_again(site: Site) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        events = Api(f"http://127.0.0.1:{silent.getsockname()[1]}").events("/events", quiet=0.1, patience=0.2)
+        with pytest.raises(errors.Unreachable):
+            next(events)
+
+
+def test_a_stream_that_may_not_be_read_is_an_error_at_once(site: Site) -> None:
+    site.then(lambda asked: asked.problem(404, "not_found", "no such job"))
+    with pytest.raises(errors.NotFound, match="no such job"):
+        next(Api(site.url).events("/jobs/x/log/stream"))

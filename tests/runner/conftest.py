@@ -1,0 +1,140 @@
+"""Real runner processes against a real server; only the executor they fork is the test's own."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import terracrew
+from terracrew.protocol.messages import AttemptRef, Claim, Granted, Offer
+from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
+from terracrew.runner import handover
+from terracrew.runner.config import RunnerConfig
+from tests.runner import hub_server, stage
+from tests.runner.hub_server import HubServer, Peer
+from tests.runner.stage import Actor, Stage
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(terracrew.__file__).parents[1]
+BOUND = 15.0
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[HubServer]:
+    async with hub_server.serving() as server:
+        yield server
+
+
+@pytest.fixture
+async def theatre() -> AsyncIterator[Stage]:
+    async with stage.opened() as opened:
+        yield opened
+
+
+class RunnerProcess:
+    def __init__(self, process: asyncio.subprocess.Process, output: Path) -> None:
+        self._process, self._output = process, output
+        self.pid = process.pid
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(BOUND):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self.ended()
+
+
+class Bench:
+    """Starts runners on one working directory, and plays the server's part in a claim."""
+
+    def __init__(self, hub: HubServer, theatre: Stage, directory: Path) -> None:
+        self.hub, self.theatre, self.directory = hub, theatre, directory
+        self.environment = {"STAGE": theatre.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
+        self._runners: list[RunnerProcess] = []
+
+    @property
+    def attempts(self) -> Path:
+        return self.directory / "attempts"
+
+    def config(self, **changes: Any) -> RunnerConfig:
+        config = RunnerConfig(
+            server_url=self.hub.url,
+            runner_id="rnr_1",
+            instance="one",
+            client_id="org_1:sac_1",
+            client_secret="secret",
+            working_directory=str(self.directory),
+            temp_directory=str(self.directory / ".temp"),
+            executor_entry="tests.runner.entry:run",
+        )
+        return msgspec.structs.replace(config, **changes)
+
+    async def start(self, **changes: Any) -> RunnerProcess:
+        descriptor = handover.offer(self.config(**changes))
+        output = self.directory.parent / f"runner-{len(self._runners)}.log"
+        with output.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "terracrew.runner", str(descriptor),
+                pass_fds=[descriptor], stdout=file, stderr=file, env={**os.environ, **self.environment},
+            )  # fmt: skip
+        os.close(descriptor)
+        self._runners.append(RunnerProcess(process, output))
+        return self._runners[-1]
+
+    async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> Actor:
+        """Offer, hear the claim, grant; the executor that appears."""
+        await peer.say(Offer(job, attempt))
+        claim = await peer.hear(Claim)
+        assert (claim.job_id, claim.attempt) == (job, attempt)
+        await peer.say(granted(job, attempt))
+        return await self.theatre.actor()
+
+    async def close(self) -> None:
+        for runner in self._runners:
+            await runner.kill()
+
+
+@pytest.fixture
+async def bench(hub: HubServer, theatre: Stage, tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(hub, theatre, tmp_path / "work")
+    made.directory.mkdir()
+    yield made
+    await made.close()
+
+
+def granted(job: str = "job_1", attempt: int = 1) -> Granted:
+    spec = JobSpec(
+        job_id=job, attempt=attempt, number=1, type=JobType.PLAN, organization_id="org_1", module_id="mod_1",
+        module_path="a/m", group_path="a", engine="tofu", source=LocalSource("/src"), inputs={}, environment={},
+        backend="terracrew", state=StateSeed(0),
+    )  # fmt: skip
+    return Granted(spec, Credentials(hub="hub-credential", api="api-credential", state_key=b"k" * 32))
+
+
+async def until_gone(path: Path) -> None:
+    """Wait until a directory has been removed."""
+    async with asyncio.timeout(BOUND):
+        while path.exists():
+            await asyncio.sleep(0.01)
+
+
+def refs(*pairs: tuple[str, int]) -> list[AttemptRef]:
+    return [AttemptRef(*pair) for pair in pairs]
+
+
+TERM, INT = signal.SIGTERM, signal.SIGINT

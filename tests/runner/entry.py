@@ -1,0 +1,58 @@
+"""What the helper process forks in these tests instead of the executor: it says that it is there and does as the test says."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from terracrew.protocol.start import ExecutorStart
+
+
+def run(start: ExecutorStart, address: str = "") -> int:
+    started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
+    told: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append("SIGTERM"))
+    stage = socket.socket(socket.AF_UNIX)
+    stage.connect(address or start.environment["STAGE"])
+    with stage, stage.makefile("rw") as line:
+        _say(
+            line,
+            pid=os.getpid(),
+            session=os.getsid(0),
+            is_salvage=start.is_salvage,
+            directory=start.directory,
+            journal=Path("attempt.json").exists(),
+            files=sorted(os.listdir()),
+            cwd=os.getcwd(),
+            environment=start.environment,
+            own_environment=dict(os.environ),
+            descriptors=sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if int(fd) > 2
+                               and os.path.exists(f"/proc/self/fd/{fd}")),
+            started_at=started_at,
+        )
+        while True:
+            match line.readline().split():
+                case ["finish"]:
+                    Path("done").touch()
+                    return 0
+                case ["exit", code]:
+                    return int(code)
+                case ["engine", fifo]:
+                    _say(line, engine=subprocess.Popen(["cat", fifo], process_group=0).pid)
+                case ["told"]:
+                    _say(line, told=told)
+                case other:
+                    raise RuntimeError(f"told to {other}")
+
+
+def _say(line, **facts) -> None:
+    line.write(json.dumps(facts) + "\n")
+    line.flush()
+
+
+def run_behind_allow_list(start: ExecutorStart) -> int:
+    """The same where the engine's environment holds only what the allow-list lets through."""
+    return run(start, start.environment["STAGE_proxy"])

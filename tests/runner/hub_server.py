@@ -1,0 +1,120 @@
+"""A real server that speaks the runner's side of the hub protocol and leaves every decision to the test."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+import uvicorn
+
+from terracrew.protocol import messages
+from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
+
+M = TypeVar("M", bound=FromRunner)
+BOUND = 15.0
+
+
+class Peer:
+    """One connection of a runner, as the server sees it."""
+
+    def __init__(self, send: Any, hello: RunnerHello, token: str) -> None:
+        self._send, self.hello, self.token = send, hello, token
+        self._inbox: asyncio.Queue[FromRunner] = asyncio.Queue()
+        self._all: list[FromRunner] = []
+        self.closed = asyncio.Event()
+
+    async def say(self, message: msgspec.Struct) -> None:
+        await self._send({"type": "websocket.send", "text": messages.encode(message).decode()})
+
+    async def hang_up(self) -> None:
+        await self._send({"type": "websocket.close", "code": 1012})
+
+    async def hear(self, kind: type[M]) -> M:
+        """The next message of this kind; others are passed over."""
+        async with asyncio.timeout(BOUND):
+            while True:
+                message = await self._inbox.get()
+                if isinstance(message, kind):
+                    return message
+
+    def heard(self, kind: type[M]) -> list[M]:
+        """Everything of this kind that has come on this connection."""
+        return [message for message in self._all if isinstance(message, kind)]
+
+    def take(self, message: FromRunner) -> None:
+        self._all.append(message)
+        self._inbox.put_nowait(message)
+
+
+class HubServer:
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.forms: list[dict[str, str]] = []
+        self.token_status = 200
+        self.expires_in = 3600.0
+        self.refusal: messages.Refused | None = None
+        self.has_refused = asyncio.Event()
+        self.welcome = RunnerWelcome(instance_id="ins_1", epoch=1, protocol=1, heartbeat_seconds=0.1, unknown=[])
+        self._peers: asyncio.Queue[Peer] = asyncio.Queue()
+
+    async def peer(self) -> Peer:
+        """The next runner that connects and is welcome."""
+        async with asyncio.timeout(BOUND):
+            return await self._peers.get()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/connect/token":
+            await self._give_token(receive, send)
+        elif scope["type"] == "websocket" and scope["path"] == "/runnerhub":
+            await self._serve(scope, receive, send)
+
+    async def _give_token(self, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            part = await receive()
+            body += part["body"]
+            if not part.get("more_body"):
+                break
+        self.forms.append({name: values[0] for name, values in parse_qs(body.decode()).items()})
+        token = f"token-{len(self.forms)}"
+        answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.expires_in}
+        if self.token_status != 200:
+            answer = {"code": "unauthenticated", "detail": "client id or secret is wrong"}
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": self.token_status, "headers": headers})
+        await send({"type": "http.response.body", "body": msgspec.json.encode(answer)})
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        if self.refusal is not None:
+            await send({"type": "websocket.send", "text": messages.encode(self.refusal).decode()})
+            await send({"type": "websocket.close", "code": 1008})
+            self.has_refused.set()
+            return
+        hello = messages.decode_from_runner((await receive())["text"])
+        assert isinstance(hello, RunnerHello)
+        peer = Peer(send, hello, dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer "))
+        await peer.say(self.welcome)
+        self._peers.put_nowait(peer)
+        while (event := await receive())["type"] == "websocket.receive":
+            peer.take(messages.decode_from_runner(event["text"]))
+        peer.closed.set()
+
+
+@asynccontextmanager
+async def serving(port: int = 0) -> AsyncIterator[HubServer]:
+    listener = socket.create_server(("127.0.0.1", port))
+    app = HubServer(listener.getsockname()[1])
+    config = uvicorn.Config(app, ws="websockets-sansio", lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve([listener]))
+    try:
+        yield app
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()

@@ -1,0 +1,66 @@
+"""Where the executors of these tests appear: each connects, says what it sees, and waits to be told what to do."""
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+BOUND = 15.0
+
+
+class Actor:
+    def __init__(self, facts: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.facts, self._reader, self._writer = facts, reader, writer
+        self.pid: int = facts["pid"]
+
+    async def tell(self, line: str) -> dict[str, Any]:
+        """Say it; the answer is empty where the executor ended."""
+        self._writer.write(line.encode() + b"\n")
+        async with asyncio.timeout(BOUND):
+            return json.loads(await self._reader.readline() or b"{}")
+
+    async def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        async with asyncio.timeout(BOUND):
+            with suppress(ConnectionResetError):
+                await self._reader.read()
+
+
+class Stage:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._actors: asyncio.Queue[Actor] = asyncio.Queue()
+
+    async def actor(self) -> Actor:
+        async with asyncio.timeout(BOUND):
+            return await self._actors.get()
+
+    @property
+    def is_empty(self) -> bool:
+        return self._actors.empty()
+
+    async def enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._actors.put_nowait(Actor(json.loads(await reader.readline()), reader, writer))
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="stage") as directory:
+        stage = Stage(f"{directory}/socket")
+        writers: list[asyncio.StreamWriter] = []
+
+        async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            await stage.enter(reader, writer)
+
+        server = await asyncio.start_unix_server(enter, stage.path)
+        try:
+            yield stage
+        finally:
+            server.close()
+            for writer in writers:  # an executor that is still there reads the end, and ends
+                writer.close()

@@ -1,0 +1,87 @@
+"""The bookkeeping of slots, claims and offers, held to its one rule by any order of events."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from terracrew.protocol.messages import AttemptRef, Claim
+from terracrew.runner.claims import ANSWER_SECONDS, OFFER_SECONDS, Claims
+
+JOBS = [AttemptRef(f"job_{number}", 1) for number in range(6)]
+
+
+def test_an_offer_that_came_too_early_is_claimed_when_a_slot_is_free() -> None:
+    claims = Claims(1)
+    claims.adopted(JOBS[0])
+    claims.offered(JOBS[1], now=0)
+    assert claims.next(now=0) is None
+    claims.freed(JOBS[0])
+    assert claims.next(now=OFFER_SECONDS - 1) == Claim("job_1", 1)
+
+
+def test_an_offer_that_is_too_old_is_not_claimed() -> None:
+    claims = Claims(1)
+    claims.offered(JOBS[0], now=0)
+    assert claims.next(now=OFFER_SECONDS) is None
+
+
+def test_a_claim_that_nobody_answers_gives_its_slot_back() -> None:
+    claims = Claims(1)
+    claims.offered(JOBS[0], now=0)
+    assert claims.next(now=0)
+    claims.offered(JOBS[1], now=ANSWER_SECONDS - 1)
+    assert claims.next(now=ANSWER_SECONDS - 1) is None
+    assert claims.next(now=ANSWER_SECONDS) == Claim("job_1", 1)
+
+
+def test_a_paused_runner_claims_nothing_until_the_pause_is_over() -> None:
+    claims = Claims(1)
+    claims.pause(until=3)
+    claims.offered(JOBS[0], now=0)
+    assert claims.next(now=2.9) is None
+    assert claims.next(now=3) == Claim("job_0", 1)
+
+
+def test_a_lost_connection_takes_its_offers_and_claims_with_it() -> None:
+    claims = Claims(1)
+    claims.offered(JOBS[0], now=0)
+    assert claims.next(now=0)
+    claims.offered(JOBS[1], now=0)
+    claims.disconnected()
+    assert claims.next(now=0) is None
+    assert claims.free(now=0) == 1
+
+
+@given(
+    st.integers(1, 3),
+    st.lists(
+        st.tuples(st.sampled_from(["offer", "grant", "miss", "free", "lost", "wait", "drain"]), st.sampled_from(JOBS)),
+        max_size=60,
+    ),
+)
+def test_no_order_of_events_takes_more_than_the_capacity(capacity: int, events: list[tuple[str, AttemptRef]]) -> None:
+    claims, now = Claims(capacity), 0.0
+    running: set[AttemptRef] = set()
+    for what, ref in events:
+        match what:
+            case "offer":
+                claims.offered(ref, now)
+            case "grant":
+                if ref not in running and claims.granted(ref, now):
+                    running.add(ref)
+            case "miss":
+                claims.missed(ref)
+            case "free":
+                claims.freed(ref)
+                running.discard(ref)
+            case "lost":
+                claims.disconnected()
+            case "drain":
+                claims.is_open = not claims.is_open
+            case _:
+                now += 4
+        before = claims.pending
+        while (claim := claims.next(now)) is not None:
+            assert claims.is_open
+            assert AttemptRef(claim.job_id, claim.attempt) not in running
+        assert claims.is_open or claims.pending <= before
+        assert len(running) + claims.pending <= capacity

@@ -1,0 +1,286 @@
+"""What a runner says to its server, and what it does when the server refuses, vanishes or returns."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from terracrew import __version__, errors
+from terracrew.protocol.messages import (
+    Claim,
+    ConfigureRunner,
+    Drain,
+    HandBack,
+    Heartbeat,
+    Missed,
+    Offer,
+    Refused,
+    Renew,
+)
+from terracrew.runner.main import run
+from terracrew.runner.stop import Stop
+from tests.runner import hub_server
+from tests.runner.conftest import BOUND, INT, TERM, Bench, granted, refs, until_gone
+
+
+@pytest.mark.feature("A1", "C1", "C3")
+async def test_a_runner_gets_a_token_and_says_who_it_is(bench: Bench) -> None:
+    await bench.start(capacity=7)
+    peer = await bench.hub.peer()
+    assert bench.hub.forms == [
+        {"grant_type": "client_credentials", "client_id": "org_1:sac_1", "client_secret": "secret"}
+    ]
+    assert peer.token == "token-1"
+    hello = peer.hello
+    assert (hello.runner_id, hello.instance, hello.capacity, hello.version) == ("rnr_1", "one", 7, __version__)
+    assert (hello.attempts, hello.is_draining) == ([], False)
+    key = bench.directory / "instance.key"
+    assert hello.instance_key == key.read_text()
+    assert len(hello.instance_key) == 64
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert await peer.hear(Heartbeat) == Heartbeat(__version__, False, [])
+
+
+@pytest.mark.feature("C3", "J4")
+async def test_a_runner_announces_the_engines_that_its_jobs_would_use(bench: Bench, tmp_path: Path) -> None:
+    binary = tmp_path / "engines" / "tofu"
+    binary.parent.mkdir()
+    binary.write_text('#!/bin/sh\necho \'{"terraform_version": "9.8.7"}\'\n')
+    binary.chmod(0o755)
+    await bench.start(engine_paths=[str(binary.parent)])
+    assert (await bench.hub.peer()).hello.engines["tofu"] == "9.8.7"
+
+
+@pytest.mark.feature("R4")
+async def test_a_returning_process_has_the_key_of_its_working_directory(bench: Bench) -> None:
+    runner = await bench.start()
+    first = await bench.hub.peer()
+    await runner.kill()
+    await bench.start()
+    assert (await bench.hub.peer()).hello.instance_key == first.hello.instance_key
+
+
+async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first_undisturbed(bench: Bench) -> None:
+    first = await bench.start()
+    peer = await bench.hub.peer()
+    second = await bench.start()
+    assert await second.ended() == errors.Conflict.exit_code
+    assert f"another runner (process {first.pid}) uses {bench.directory}" in second.output
+    await peer.hear(Heartbeat)
+    assert not peer.closed.is_set()
+
+
+@pytest.mark.feature("R4", "C5")
+@pytest.mark.parametrize("kind", [errors.Conflict, errors.Incompatible])
+async def test_what_no_retry_can_mend_ends_the_runner_with_its_error(
+    bench: Bench, kind: type[errors.TerracrewError]
+) -> None:
+    bench.hub.refusal = Refused(kind.code, "instance one is connected", is_final=True)
+    runner = await bench.start()
+    assert await runner.ended() == kind.exit_code
+    assert "instance one is connected" in runner.output
+
+
+@pytest.mark.feature("R4")
+async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried_again(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    bench.hub.refusal = Refused("conflict", "instance one is connected", is_final=True)
+    await peer.hang_up()
+    async with asyncio.timeout(BOUND):
+        await bench.hub.has_refused.wait()
+    bench.hub.refusal = None
+    await bench.hub.peer()
+
+
+@pytest.mark.feature("O1")
+async def test_a_token_that_is_refused_is_replaced(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(Refused("unauthenticated", "the secret was revoked", is_final=True))
+    await peer.hang_up()
+    assert (await bench.hub.peer()).token == "token-2"
+
+
+@pytest.mark.feature("A6")
+async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(bench: Bench) -> None:
+    bench.hub.expires_in = 0.5
+    await bench.start()
+    peer = await bench.hub.peer()
+    assert (await peer.hear(Renew)).token == "token-2"
+    assert not peer.closed.is_set()
+
+
+@pytest.mark.feature("O1")
+async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(bench: Bench) -> None:
+    bench.hub.token_status = 401
+    runner = await bench.start()
+    async with asyncio.timeout(BOUND):
+        while len(bench.hub.forms) < 2:
+            await asyncio.sleep(0.01)
+    assert "client id or secret is wrong" in runner.output
+    bench.hub.token_status = 200
+    await bench.hub.peer()
+
+
+@pytest.mark.feature("O1")
+async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    async with hub_server.serving() as passing:
+        await bench.start(server_url=passing.url)
+        actor = await bench.grant(await passing.peer())
+    async with hub_server.serving(int(passing.url.rpartition(":")[2])) as back:
+        peer = await back.peer()
+        assert peer.hello.attempts == refs(("job_1", 1))
+        await actor.tell("finish")
+        await until_gone(bench.attempts / "job_1.1")
+
+
+@pytest.mark.feature("C2", "S3")
+async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(bench: Bench) -> None:
+    await bench.start(capacity=1)
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer, "job_1")
+    await peer.say(Offer("job_2", 1))
+    await peer.say(Offer("job_3", 1))
+    await peer.hear(Heartbeat)
+    await peer.hear(Heartbeat)
+    assert peer.heard(Claim) == [Claim("job_1", 1)]
+    await actor.tell("finish")
+    assert await peer.hear(Claim) == Claim("job_2", 1)
+    await peer.say(Missed("job_2", 1, "another won"))
+    assert await peer.hear(Claim) == Claim("job_3", 1)
+
+
+async def test_a_grant_for_which_there_is_no_slot_is_handed_back(bench: Bench) -> None:
+    await bench.start(capacity=1)
+    peer = await bench.hub.peer()
+    await bench.grant(peer, "job_1")
+    await peer.say(granted("job_2"))
+    assert (await peer.hear(HandBack)).job_id == "job_2"
+    assert not (bench.attempts / "job_2.1").exists()
+
+
+async def test_a_grant_whose_id_is_a_path_is_not_taken(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(granted("../../evil"))
+    await bench.grant(peer, "job_1")
+    assert [entry.name for entry in bench.attempts.iterdir()] == ["job_1.1"]
+
+
+@pytest.mark.feature("O2", "R7")
+async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(bench: Bench) -> None:
+    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, is_draining=True)
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(Offer("job_1", 1))
+    await peer.hear(Heartbeat)
+    await peer.hear(Heartbeat)
+    assert not peer.heard(Claim)
+    await peer.say(Drain(on=False))
+    assert await peer.hear(Claim) == Claim("job_1", 1)
+    await peer.say(Drain(on=True))
+    await peer.say(Offer("job_2", 1))
+    await peer.hear(Heartbeat)
+    await peer.hear(Heartbeat)
+    assert len(peer.heard(Claim)) == 1
+
+
+@pytest.mark.feature("O2")
+@pytest.mark.parametrize("number", [TERM, INT])
+async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(bench: Bench, number: signal.Signals) -> None:
+    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    runner.signal(number)
+    assert await peer.hear(Heartbeat) == Heartbeat(__version__, True, refs(("job_1", 1)))
+    await peer.say(Offer("job_2", 1))
+    await actor.tell("finish")
+    assert await runner.ended() == 0
+    assert peer.heard(Claim) == [Claim("job_1", 1)]
+    assert not (bench.attempts / "job_1.1").exists()
+    async with asyncio.timeout(BOUND):
+        await peer.closed.wait()
+
+
+async def test_the_second_signal_leaves_at_once_and_executors_go_on(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    runner.signal(TERM)
+    while not (await peer.hear(Heartbeat)).is_draining:
+        pass
+    runner.signal(TERM)
+    assert await runner.ended() == 0
+    assert (await actor.tell("told"))["told"] == []
+    assert (bench.attempts / "job_1.1" / "pid").exists()
+
+
+async def test_an_idle_runner_ends_at_the_first_signal(bench: Bench) -> None:
+    runner = await bench.start()
+    await bench.hub.peer()
+    runner.signal(TERM)
+    assert await runner.ended() == 0
+
+
+@pytest.mark.feature("C2", "L1")
+async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench: Bench) -> None:
+    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level={"terracrew.runner.connection": "None"}))
+    await peer.hear(Heartbeat)
+    await peer.hear(Heartbeat)
+    before = runner.output
+    await peer.say(Drain(on=True))
+    await peer.hang_up()
+    await bench.hub.peer()
+    assert "terracrew.runner.connection" in before
+    assert runner.output == before
+
+
+async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_and_tried_again(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(Renew("a server does not say this"))
+    await bench.hub.peer()
+    assert "does not understand" in runner.output
+
+
+@pytest.mark.feature("C1")
+async def test_a_runner_listens_nowhere(bench: Bench) -> None:
+    runner = await bench.start()
+    await (await bench.hub.peer()).hear(Heartbeat)
+    mine = {os.readlink(f"/proc/{runner.pid}/fd/{name}") for name in os.listdir(f"/proc/{runner.pid}/fd")}
+    listening = set()
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            state, inode = line.split()[3], line.split()[9]
+            if state in ("0A", "07"):
+                listening.add(f"socket:[{inode}]")
+    assert listening  # the test's own server
+    assert not mine & listening
+
+
+async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is_allowed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**bench.environment, "DATABASE_URL": "postgres://secret", "LC_ALL": "C"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STAGE_proxy", bench.environment["STAGE"])  # the allow-list would keep the stage from us
+    stop = Stop()
+    config = bench.config(is_built_in=True, executor_entry="tests.runner.entry:run_behind_allow_list")
+    running = asyncio.create_task(run(config, stop))
+    actor = await bench.grant(await bench.hub.peer())
+    assert actor.facts["environment"]["LC_ALL"] == "C"
+    for seen in (actor.facts["environment"], actor.facts["own_environment"]):
+        assert "DATABASE_URL" not in seen
+        assert "STAGE" not in seen
+    stop.leave_now()
+    async with asyncio.timeout(BOUND):
+        await running
+    assert (await actor.tell("told"))["told"] == []

@@ -1,0 +1,46 @@
+"""What a runner costs: memory while idle, and the time from a start to a running executor."""
+
+import time
+from pathlib import Path
+
+from terracrew.protocol.messages import Claim, Heartbeat, Offer
+from tests.runner.conftest import Bench, granted
+
+MEMORY_MB = 40
+START_MS = 250  # on a loaded machine; a quiet one needs a tenth of it
+
+
+def _rollup(pid: int) -> dict[str, float]:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+
+
+async def test_an_idle_runner_is_small_and_has_not_loaded_what_checked_its_settings(
+    bench: Bench,
+) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    for _ in range(3):
+        await peer.hear(Heartbeat)
+    memory = _rollup(runner.pid)
+    print(f"idle runner: Rss {memory['Rss']:.1f} MB, Pss {memory['Pss']:.1f} MB")
+    assert memory["Rss"] <= MEMORY_MB
+    assert "pydantic" not in Path(f"/proc/{runner.pid}/maps").read_text()
+
+
+async def test_an_executor_runs_a_moment_after_its_grant(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    await (await bench.grant(peer, "job_0")).tell("finish")  # the helper has imported everything by then
+    taken: list[float] = []
+    for number in range(1, 11):
+        await peer.say(Offer(f"job_{number}", 1))
+        await peer.hear(Claim)
+        sent = time.clock_gettime(time.CLOCK_MONOTONIC)
+        await peer.say(granted(f"job_{number}"))
+        actor = await bench.theatre.actor()
+        taken.append((actor.facts["started_at"] - sent) * 1000)
+        await actor.tell("finish")
+    taken.sort()
+    print(f"grant → executor runs: p50 {taken[5]:.1f} ms, max {taken[-1]:.1f} ms")
+    assert taken[5] < START_MS

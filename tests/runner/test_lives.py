@@ -1,0 +1,270 @@
+"""From the grant to the removal of the directory, through crashes of every process involved."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
+from terracrew.runner import attempts, processes
+from tests.runner.conftest import Bench, granted, refs, until_gone
+
+
+@pytest.mark.feature("C3", "J14")
+async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_goes_when_it_is_done(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    directory = bench.attempts / "job_1.1"
+    assert actor.facts["journal"]
+    assert actor.facts["cwd"] == str(directory)
+    assert actor.facts["session"] == actor.pid
+    record = directory / "attempt.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert json.loads(record.read_bytes())["hub"] == "hub-credential"
+    assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    await actor.tell("finish")
+    await until_gone(directory)
+    while (await peer.hear(Heartbeat)).attempts:
+        pass
+    assert not list((bench.directory / ".temp").iterdir())
+    assert not peer.heard(Gone)
+    assert "secret" not in runner.output
+
+
+async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(bench: Bench) -> None:
+    bench.environment |= {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_SECRET": "secret", "AWS_PROFILE": "prod"}
+    await bench.start()
+    peer = await bench.hub.peer()
+    first = await bench.grant(peer, "job_1")
+    second = await bench.grant(peer, "job_2")
+    for actor in (first, second):
+        # Its own lock and its own connection, and nothing else.
+        lock, connection = sorted(actor.facts["descriptors"]) if len(actor.facts["descriptors"]) == 2 else ("", "")
+        assert lock == f"{actor.facts['directory']}/lock", actor.facts["descriptors"]
+        assert connection.startswith("socket:")
+        assert actor.facts["environment"]["AWS_PROFILE"] == "prod"
+        assert not [name for name in actor.facts["environment"] if name.startswith("TERRACREW_")]
+        assert not [name for name in actor.facts["own_environment"] if name.startswith("TERRACREW_")]
+    await first.tell("finish")
+    await second.tell("finish")
+
+
+@pytest.mark.feature("O4")
+async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(bench: Bench) -> None:
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    await runner.kill()
+    await bench.start()
+    peer = await bench.hub.peer()
+    assert peer.hello.attempts == refs(("job_1", 1))
+    assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    await actor.tell("finish")
+    await until_gone(bench.attempts / "job_1.1")
+    assert not peer.heard(Gone)
+    assert not peer.heard(HandBack)
+    assert bench.theatre.is_empty
+
+
+@pytest.mark.feature("O4")
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_killed_executor_is_salvaged_and_reported_gone_before_its_directory_goes(bench: Bench, code: int) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    await actor.kill()
+    salvage = await bench.theatre.actor()
+    assert salvage.facts["is_salvage"]
+    assert salvage.facts["cwd"] == actor.facts["cwd"]
+    assert not peer.heard(Gone)
+    await salvage.tell(f"exit {code}")
+    gone = await peer.hear(Gone)
+    assert gone == Gone("job_1", 1, saw_process=True, reason="the executor was ended by signal 9")
+    assert (bench.attempts / "job_1.1").exists()
+    await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+
+
+@pytest.mark.feature("O4")
+async def test_a_salvage_that_fails_is_tried_again(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    await (await bench.grant(peer)).kill()
+    await (await bench.theatre.actor()).tell("exit 1")
+    await (await bench.theatre.actor()).tell("exit 0")
+    assert (await peer.hear(Gone)).attempt == 1
+
+
+@pytest.mark.feature("O4")
+async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_the_next(bench: Bench) -> None:
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    await runner.kill()
+    await actor.kill()
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    salvage = await bench.theatre.actor()
+    # And again: the runner dies while the salvage runs, and only one salvage at a time touches the directory.
+    await runner.kill()
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.hear(Heartbeat)
+    assert bench.theatre.is_empty
+    await salvage.tell("exit 0")
+    await (await bench.theatre.actor()).tell("exit 0")
+    assert (await peer.hear(Gone)).saw_process
+    await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+
+
+@pytest.mark.feature("O4")
+async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_salvage(bench: Bench, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    await bench.start(capacity=1)
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    await actor.kill()
+    await peer.say(Offer("job_2", 1))
+    for _ in range(5):
+        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    assert processes.stat(engine)
+    assert bench.theatre.is_empty
+    assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]  # the slot is not free
+    fifo.write_text("")
+    salvage = await bench.theatre.actor()
+    assert salvage.facts["is_salvage"]
+    await salvage.tell("exit 0")
+    assert (await peer.hear(Gone)).saw_process
+
+
+async def test_a_kill_through_the_runner_ends_an_orphaned_engine(
+    bench: Bench, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    pidfd = os.pidfd_open(engine)
+    await actor.kill()
+    await peer.hear(Heartbeat)
+    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(pidfd, ended.set)
+    async with asyncio.timeout(10):
+        await ended.wait()
+    asyncio.get_running_loop().remove_reader(pidfd)
+    os.close(pidfd)
+    assert (await bench.theatre.actor()).facts["is_salvage"]
+
+
+@pytest.mark.feature("J9")
+async def test_a_cancel_through_the_runner_interrupts_the_executor(bench: Bench) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    await peer.say(CancelAttempt("job_1", 1, "after_step"))
+    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    async with asyncio.timeout(10):
+        while not (told := (await actor.tell("told"))["told"]):
+            await peer.hear(Heartbeat)
+    assert told == ["SIGTERM"]
+    await actor.tell("finish")
+
+
+@pytest.mark.feature("O4")
+async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(bench: Bench) -> None:
+    bench.attempts.mkdir()
+    attempts.write(bench.attempts, granted(), bench.hub.url)
+    (bench.attempts / "job_2.3").mkdir()  # the disk had not even got the record
+    await bench.start()
+    peer = await bench.hub.peer()
+    assert peer.hello.attempts == refs(("job_1", 1), ("job_2", 3))
+    handed = {(back.job_id, back.attempt) for back in [await peer.hear(HandBack), await peer.hear(HandBack)]}
+    assert handed == {("job_1", 1), ("job_2", 3)}
+    await peer.say(Settled("job_1", 1))
+    await peer.say(Settled("job_2", 3))
+    await until_gone(bench.attempts / "job_1.1")
+    await until_gone(bench.attempts / "job_2.3")
+    assert bench.theatre.is_empty
+
+
+@pytest.mark.feature("O4")
+async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted(bench: Bench) -> None:
+    bench.attempts.mkdir()
+    directory = attempts.write(bench.attempts, granted(), bench.hub.url)
+    mine = processes.of(os.getpid())
+    stranger = processes.ProcessRecord(mine.pid, mine.start_time - 1, mine.boot_id)
+    assert attempts.sign(directory, stranger)
+    await bench.start()
+    salvage = await bench.theatre.actor()
+    assert salvage.facts["is_salvage"]
+    await salvage.tell("exit 0")
+
+
+async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_connection(bench: Bench) -> None:
+    bench.attempts.mkdir()
+    attempts.write(bench.attempts, granted(), bench.hub.url)
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.hear(HandBack)
+    await peer.hang_up()
+    peer = await bench.hub.peer()
+    assert peer.hello.attempts == refs(("job_1", 1))
+    assert (await peer.hear(HandBack)).job_id == "job_1"
+
+
+async def test_an_attempt_that_was_done_is_only_cleaned_up(bench: Bench) -> None:
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    await runner.kill()
+    await actor.tell("finish")
+    directory = bench.attempts / "job_1.1"
+    (directory / "workspace").mkdir()
+    (directory / "workspace" / "read-only").mkdir(0o500)
+    await bench.start()
+    peer = await bench.hub.peer()
+    await until_gone(directory)
+    assert not peer.heard(HandBack)
+    assert not peer.heard(Gone)
+
+
+async def test_the_helper_process_is_started_again_and_running_executors_go_on(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    first = await bench.grant(peer, "job_1")
+    helper = processes.stat(first.pid) and _parent(first.pid)
+    assert helper
+    os.kill(helper, signal.SIGKILL)
+    second = await bench.grant(peer, "job_2")
+    assert _parent(second.pid) != helper
+    assert _parent(_parent(second.pid)) == runner.pid
+    for actor, name in ((first, "job_1.1"), (second, "job_2.1")):
+        await actor.tell("finish")
+        await until_gone(bench.attempts / name)
+
+
+async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(bench: Bench) -> None:
+    await bench.start(executor_entry="tests.runner.no_such_module:run")
+    peer = await bench.hub.peer()
+    await peer.say(Offer("job_1", 1))
+    await peer.hear(Claim)
+    await peer.say(granted())
+    assert "starts executors" in (await peer.hear(HandBack)).reason
+    await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+    await peer.say(Offer("job_2", 1))
+    for _ in range(5):
+        await peer.hear(Heartbeat)
+    assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

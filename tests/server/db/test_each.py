@@ -1,0 +1,65 @@
+"""One statement for many rows."""
+
+from collections.abc import Callable
+
+import pytest
+
+from terracrew.errors import Conflict
+from terracrew.server.db import Columns, Database, Tx, Work
+
+Add = Callable[..., Work[None]]
+
+
+async def test_every_type_arrives_as_it_was_sent(db: Database) -> None:
+    columns: Columns = {"t": "text", "i": "bigint", "f": "double precision", "b": "boolean", "y": "bytea"}
+    rows = [("ä'\n", 2**62, 1.5, True, b"\x00\xff"), (None, -1, 0.1, False, b""), ("", 0, None, None, None)]
+
+    async def work(tx: Tx) -> list[tuple[object, ...]]:
+        found = await tx.each("SELECT t, i, f, b, y FROM batch", columns, rows)
+        return [tuple(row.values()) for row in found]
+
+    assert await db.write(work) == rows
+
+
+async def test_rows_are_inserted_updated_and_returned_together(db: Database, contents: Work[dict[str, int]]) -> None:
+    async def work(tx: Tx) -> list[str]:
+        upsert = """INSERT INTO things (id, n) SELECT id, n FROM batch WHERE true
+                    ON CONFLICT (id) DO UPDATE SET n = things.n + excluded.n RETURNING id"""
+        columns: Columns = {"id": "text", "n": "bigint"}
+        first = await tx.each(upsert, columns, [("a", 1), ("b", 2)])
+        second = await tx.each(upsert, columns, [("b", 10), ("c", 3)])
+        await tx.each("DELETE FROM things WHERE id IN (SELECT id FROM batch)", {"id": "text"}, [("a",), ("z",)])
+        return [row["id"] for row in first + second]
+
+    assert sorted(await db.write(work)) == ["a", "b", "b", "c"]
+    assert await db.read(contents) == {"b": 12, "c": 3}
+
+
+async def test_a_statement_may_bring_a_with_clause_of_its_own(db: Database, add: Add) -> None:
+    async def work(tx: Tx) -> object:
+        return await tx.each(
+            """WITH large AS (SELECT id FROM things WHERE n > 5)
+               SELECT batch.id FROM batch JOIN large ON large.id = batch.id""",
+            {"id": "text"},
+            [("a",), ("b",)],
+        )
+
+    await db.write(add("a", 9))
+    await db.write(add("b", 1))
+    assert await db.read(work) == [{"id": "a"}]
+
+
+async def test_no_rows_run_nothing(db: Database) -> None:
+    async def work(tx: Tx) -> object:
+        return await tx.each("SELECT no_such_column FROM batch", {"id": "text"}, [])
+
+    assert await db.write(work) == []
+
+
+async def test_one_bad_row_undoes_all(db: Database, contents: Work[dict[str, int]]) -> None:
+    async def work(tx: Tx) -> None:
+        await tx.each("INSERT INTO things (id, n) SELECT id, 0 FROM batch", {"id": "text"}, [("a",), ("b",), ("a",)])
+
+    with pytest.raises(Conflict):
+        await db.write(work)
+    assert await db.read(contents) == {}

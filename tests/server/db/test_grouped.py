@@ -1,0 +1,96 @@
+"""One transaction for all who wait for the same kind of work."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from terracrew.errors import Conflict, NotFound
+from terracrew.server.db import Database, Tx, Work
+
+Add = Callable[..., Work[None]]
+Contents = Work[dict[str, int]]
+
+
+class Incrementing:
+    """Adds one to each thing, and remembers how large the groups were."""
+
+    def __init__(self) -> None:
+        self.groups: list[int] = []
+        self.began = threading.Event()
+
+    async def __call__(self, tx: Tx, items: list[str]) -> list[int | Exception]:
+        self.groups.append(len(items))
+        self.began.set()
+        rows = await tx.each(
+            "UPDATE things SET n = things.n + 1 FROM batch WHERE things.id = batch.id RETURNING things.id, things.n",
+            {"id": "text"},
+            [(item,) for item in sorted(items)],
+        )
+        found = {row["id"]: row["n"] for row in rows}
+        return [found.get(item, NotFound(item)) for item in items]
+
+
+async def test_those_who_wait_share_a_transaction_and_each_gets_its_own_result(db: Database, add: Add) -> None:
+    work = Incrementing()
+    increment = db.grouped(work)
+    for n in range(20):
+        await db.write(add(f"{n:02}", n))
+    assert await asyncio.gather(*(increment(f"{n:02}") for n in range(20))) == [n + 1 for n in range(20)]
+    assert work.groups == [20]
+
+
+async def test_what_comes_during_a_commit_is_the_next_group(db: Database, add: Add) -> None:
+    work = Incrementing()
+    increment = db.grouped(work)
+    for n in range(5):
+        await db.write(add(f"{n}"))
+    first = asyncio.ensure_future(increment("0"))
+    assert await asyncio.to_thread(work.began.wait, 10)
+    await asyncio.gather(first, *(increment(f"{n}") for n in range(1, 5)))
+    assert work.groups == [1, 4]
+
+
+async def test_a_result_that_is_an_exception_is_raised_to_its_own_caller_only(
+    db: Database, add: Add, contents: Contents
+) -> None:
+    increment = db.grouped(Incrementing())
+    await db.write(add("a"))
+    await db.write(add("b"))
+    outcomes = await asyncio.gather(increment("a"), increment("nobody"), increment("b"), return_exceptions=True)
+    assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [1, NotFound, 1]
+    assert await db.read(contents) == {"a": 1, "b": 1}
+
+
+async def test_a_group_that_fails_is_taken_apart(db: Database, add: Add, contents: Contents) -> None:
+    async def insert(tx: Tx, items: list[str]) -> list[str]:
+        await tx.each("INSERT INTO things (id, n) SELECT id, 0 FROM batch", {"id": "text"}, [(item,) for item in items])
+        return items
+
+    inserting = db.grouped(insert)
+    await db.write(add("b"))
+    outcomes = await asyncio.gather(*(inserting(name) for name in "abc"), return_exceptions=True)
+    assert [outcomes[0], type(outcomes[1]), outcomes[2]] == ["a", Conflict, "c"]
+    assert list(await db.read(contents)) == ["a", "b", "c"]
+
+
+async def test_too_few_results_are_nobody_s_result(db: Database, add: Add) -> None:
+    async def forgetful(tx: Tx, items: list[str]) -> list[str]:
+        return []
+
+    with pytest.raises(RuntimeError, match="1 items came back as 0 results"):
+        await db.grouped(forgetful)("a")
+
+
+async def test_a_cancelled_caller_takes_nobody_with_it(db: Database, add: Add, contents: Contents) -> None:
+    increment = db.grouped(Incrementing())
+    for name in "abc":
+        await db.write(add(name))
+    tasks = [asyncio.ensure_future(increment(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert outcomes[1:] == [1, 1]
+    assert await increment("b") == 2

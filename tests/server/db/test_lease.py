@@ -1,0 +1,45 @@
+"""Leadership as a lease row."""
+
+import asyncio
+
+from terracrew.server.db import Database, Tx, lease
+
+
+async def _age(db: Database, name: str, seconds: float) -> None:
+    async def work(tx: Tx) -> None:
+        await tx.run(
+            "UPDATE leases SET expires_at = expires_at - :seconds WHERE name = :name", name=name, seconds=seconds
+        )
+
+    await db.write(work)
+
+
+async def test_one_of_many_gets_it_and_only_that_one_renews_it(database: Database) -> None:
+    holders = [f"srv_{n}" for n in range(50)]
+    got = await asyncio.gather(*(lease.acquire(database, "reaper", holder, 10) for holder in holders))
+    assert got.count(True) == 1
+    again = await asyncio.gather(*(lease.acquire(database, "reaper", holder, 10) for holder in holders))
+    assert again == got
+
+
+async def test_leases_of_different_names_are_independent(database: Database) -> None:
+    assert await lease.acquire(database, "reaper", "srv_a", 10)
+    assert await lease.acquire(database, "scaler", "srv_b", 10)
+
+
+async def test_an_expired_lease_goes_to_exactly_one_other(database: Database) -> None:
+    assert await lease.acquire(database, "reaper", "srv_a", 10)
+    await _age(database, "reaper", 9)
+    assert not await lease.acquire(database, "reaper", "srv_b", 10)
+    await _age(database, "reaper", 1)
+    got = await asyncio.gather(*(lease.acquire(database, "reaper", f"srv_{n}", 10) for n in range(20)))
+    assert got.count(True) == 1
+    assert not await lease.acquire(database, "reaper", "srv_a", 10)
+
+
+async def test_a_released_lease_is_free_at_once_and_only_its_holder_releases_it(database: Database) -> None:
+    assert await lease.acquire(database, "reaper", "srv_a", 10)
+    assert not await lease.release(database, "reaper", "srv_b")
+    assert not await lease.acquire(database, "reaper", "srv_b", 10)
+    assert await lease.release(database, "reaper", "srv_a")
+    assert await lease.acquire(database, "reaper", "srv_b", 10)

@@ -1,0 +1,87 @@
+"""One set of migrations, the same tables on both databases."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from terracrew.errors import Incompatible
+from terracrew.server.db import Database, Tx, open_database
+from terracrew.server.db.migrate import Migration, known, migrate, split
+from tests.postgres_server import PostgresServer
+
+FUTURE = known()[-1].number + 1
+
+
+@pytest.mark.postgres
+async def test_both_databases_have_the_same_tables_columns_and_indexes(tmp_path: Path, postgres_url: str) -> None:
+    await (await open_database(f"{tmp_path}/a.db")).close()
+    with sqlite3.connect(f"{tmp_path}/a.db") as sqlite:
+        columns = sqlite.execute(
+            """SELECT t.name, c.name, lower(c.type), c."notnull" OR c.pk > 0
+               FROM sqlite_schema t, pragma_table_info(t.name) c
+               WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'"""
+        ).fetchall()
+        indexes = sqlite.execute(
+            "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'index' AND sql <> ''"
+        ).fetchall()
+    with psycopg.connect(postgres_url) as postgres:
+        their_columns = postgres.execute(
+            """SELECT table_name, column_name, data_type, CASE is_nullable WHEN 'NO' THEN 1 ELSE 0 END
+               FROM information_schema.columns WHERE table_schema = 'public'"""
+        ).fetchall()
+        their_indexes = postgres.execute(
+            """SELECT tablename, indexname FROM pg_indexes WHERE schemaname = 'public'
+               AND indexname NOT IN (SELECT conname FROM pg_constraint)"""
+        ).fetchall()
+    assert sorted(columns) == sorted(their_columns)
+    assert sorted(indexes) == sorted(their_indexes)
+    assert {"migrations", "leases"} < {table for table, *_ in columns}
+
+
+async def test_opening_again_applies_nothing_again(database_url: str) -> None:
+    for _ in range(2):
+        db = await open_database(database_url)
+
+        async def numbers(tx: Tx) -> list[int]:
+            return [row["number"] for row in await tx.all("SELECT number FROM migrations ORDER BY number")]
+
+        assert await db.read(numbers) == [migration.number for migration in known()]
+        await db.close()
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_says_what_to_do(database_url: str) -> None:
+    db = await open_database(database_url)
+    await migrate(db.write, [*known(), Migration(FUTURE, "of_tomorrow", ("CREATE TABLE tomorrow (id text)",))])
+    await db.close()
+    with pytest.raises(Incompatible, match="install a newer Terracrew") as caught:
+        await open_database(database_url)
+    assert caught.value.details == {"database": FUTURE, "program": FUTURE - 1}
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(database: Database) -> None:
+    broken = Migration(FUTURE, "broken", ("CREATE TABLE half (id text)", "CREATE TABLE half (id text)"))
+    with pytest.raises(Exception, match="already exists"):
+        await migrate(database.write, [*known(), broken])
+    mended = Migration(FUTURE, "mended", ("CREATE TABLE half (id text)",))
+    assert await migrate(database.write, [*known(), mended]) == [mended]
+
+
+@pytest.mark.postgres
+async def test_servers_that_start_at_once_migrate_once(postgres_server: PostgresServer) -> None:
+    with postgres_server.unmigrated_database() as url:
+        databases = await asyncio.gather(*(open_database(url) for _ in range(5)))
+        await asyncio.gather(*(db.close() for db in databases))
+        with psycopg.connect(url) as postgres:
+            assert postgres.execute("SELECT count(*) FROM migrations").fetchone() == (len(known()),)
+
+
+def test_a_script_is_split_at_semicolons_that_end_a_line() -> None:
+    script = "-- a comment;\nCREATE TABLE a (\n  id text -- why; not\n);\n\nINSERT INTO a VALUES ('x;y');  \n\n"
+    assert split(script) == ("CREATE TABLE a (\n  id text -- why; not\n)", "INSERT INTO a VALUES ('x;y')")
+
+
+def test_numbers_are_consecutive() -> None:
+    assert [migration.number for migration in known()] == list(range(1, len(known()) + 1))

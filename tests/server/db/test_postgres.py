@@ -1,0 +1,136 @@
+"""What only PostgreSQL must do: lost connections, deadlocks, and its own clock."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from terracrew.errors import Unavailable
+from terracrew.server.db import Database, Tx, open_database
+from terracrew.server.db.postgres_tx import Clock
+from tests.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[Database]:
+    db = await open_database(postgres_url)
+
+    async def work(tx: Tx) -> None:
+        await tx.run("CREATE TABLE things (id text PRIMARY KEY, n bigint NOT NULL)")
+        await tx.run("INSERT INTO things (id, n) VALUES ('a', 0), ('b', 0)")
+
+    await db.write(work)
+    yield db
+    await db.close()
+
+
+async def total(tx: Tx) -> int:
+    row = await tx.one("SELECT CAST(sum(n) AS bigint) AS n FROM things")
+    assert row is not None
+    return row["n"]
+
+
+async def test_a_connection_lost_in_a_transaction_is_unavailable_and_the_next_one_works(postgres: Database) -> None:
+    async def work(tx: Tx) -> None:
+        await tx.run("UPDATE things SET n = 7")
+        await tx.one("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with pytest.raises(Unavailable):
+        await postgres.write(work)
+    assert await postgres.read(total) == 0
+
+    async def again(tx: Tx) -> int:
+        return await tx.run("UPDATE things SET n = 1")
+
+    assert await postgres.write(again) == 2
+
+
+async def test_the_loser_of_a_deadlock_is_run_again(postgres: Database) -> None:
+    held = {"a": asyncio.Event(), "b": asyncio.Event()}
+    runs = 0
+
+    async def crossing(tx: Tx, mine: str, theirs: str) -> None:
+        nonlocal runs
+        runs += 1
+        await tx.run("SET LOCAL deadlock_timeout = '20ms'")
+        await tx.run("UPDATE things SET n = n + 1 WHERE id = :id", id=mine)
+        held[mine].set()
+        await held[theirs].wait()
+        await tx.run("UPDATE things SET n = n + 1 WHERE id = :id", id=theirs)
+
+    await asyncio.wait_for(
+        asyncio.gather(
+            postgres.write(lambda tx: crossing(tx, "a", "b")), postgres.write(lambda tx: crossing(tx, "b", "a"))
+        ),
+        20,
+    )
+    assert await postgres.read(total) == 4
+    assert runs > 2
+
+
+async def test_more_callers_than_connections_take_turns(postgres: Database) -> None:
+    """Those who wait go first: nobody who has just been served overtakes them."""
+    served = [0] * 40
+    spread: list[int] = []
+
+    async def caller(number: int) -> None:
+        for _ in range(20):
+            await postgres.write(total)
+            served[number] += 1
+            if served[number] == 10:
+                spread.append(max(served) - min(served))
+
+    await asyncio.wait_for(asyncio.gather(*(caller(number) for number in range(40))), 30)
+    assert max(spread) <= 4
+
+
+class InAnHour:
+    """As much of a connection as a clock needs, to a machine that is an hour ahead."""
+
+    asked = 0
+
+    async def fetchval(self, query: str, /, *args: object) -> float:
+        self.asked += 1
+        return time.time() + 3600
+
+
+async def test_the_clock_goes_by_the_database_and_asks_it_seldom() -> None:
+    clock, connection = Clock(), InAnHour()
+    readings = [await clock.read(connection) for _ in range(100)]
+    assert all(abs(reading - time.time() - 3600) < 5 for reading in readings)
+    assert readings == sorted(readings)
+    assert connection.asked == 1
+
+
+async def test_a_reading_of_the_clock_is_what_the_database_would_have_said(postgres: Database) -> None:
+    async def work(tx: Tx) -> float:
+        row = await tx.one("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision) AS told")
+        assert row is not None
+        return row["told"] - tx.now
+
+    assert -0.1 < await postgres.write(work) < 0.5
+
+
+async def test_a_server_that_is_not_there_is_unavailable_and_keeps_the_password(
+    postgres_server: PostgresServer,
+) -> None:
+    for url in ("postgresql://me:s3cret@127.0.0.1:1/none", f"{postgres_server.url}/no_such_database"):
+        with pytest.raises(Unavailable) as caught:
+            await open_database(url)
+        assert "s3cret" not in str(caught.value)
+
+
+def test_a_missing_driver_says_how_to_get_it() -> None:
+    script = """
+import asyncio, sys
+sys.modules["asyncpg"] = None
+from terracrew.server.db import open_database
+asyncio.run(open_database("postgresql://127.0.0.1/x"))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert "Invalid: PostgreSQL needs its driver: pip install 'terracrew[postgres]'" in ran.stderr

@@ -1,0 +1,194 @@
+"""A small real server for tests of identity: its routes, its one door, and a few people and machines."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from litestar import Request, delete, get, post
+from litestar.handlers import BaseRouteHandler
+
+from terracrew import ids
+from terracrew.server.audit import api as audit_api
+from terracrew.server.db import Database, Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.identity import access, access_store, api, credentials, service, sessions, store
+from terracrew.server.identity.context import Identity, open_identity
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.middleware import AuthenticationMiddleware
+from terracrew.server.identity.model import SYSTEM, Principal, Role
+from terracrew.server.problem import HANDLERS
+from terracrew.server.request import App, Call
+from terracrew.server.settings import ServerSettings
+
+URL = "http://crew.test"
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the handlers of identity take from the server."""
+
+    settings: ServerSettings
+    db: Database
+    keys: Keyring
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class World:
+    container: Container
+    app: App
+    organization_id: str
+
+    @property
+    def db(self) -> Database:
+        return self.container.db
+
+    @property
+    def identity(self) -> Identity:
+        return self.container.identity
+
+    def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
+        """A program (with a token) or a browser (without); `address` is where it comes from."""
+        transport = httpx.ASGITransport(self.app, client=(options.pop("address", "127.0.0.1"), 4711))
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.AsyncClient(transport=transport, base_url=URL, headers=headers, **options)
+
+    async def user(
+        self, name: str, role: Role | None = None, path: str = "", organization_id: str | None = None, **flags: bool
+    ) -> Principal:
+        home = organization_id or self.organization_id
+
+        async def work(tx: Tx) -> Principal:
+            user = await store.insert_user(tx, home, name, is_system_admin=flags.get("is_system_admin", False))
+            if role is not None:
+                await access_store.bind_role(tx, home, "user", user.id, role, "group", path, SYSTEM.id)
+            return sessions.person(user, None)
+
+        return await self.db.write(work)
+
+    async def token(self, who: Principal) -> str:
+        _, secret = await service.create_token(self.db, who, ids.new("tok"), None)
+        return secret.text
+
+    async def login(self, who: Principal) -> tuple[str, str]:
+        """The session's cookie and its CSRF token."""
+
+        async def work(tx: Tx) -> str:
+            return (await sessions.start(tx, await store.user(tx, who.id))).token
+
+        cookie = await self.db.write(work)
+        return cookie, sessions.csrf_token(cookie)
+
+    async def organization(self, name: str) -> str:
+        return (await self.db.write(lambda tx: groups.ensure_organization(tx, name))).id
+
+    async def group(self, path: str) -> str:
+        async def work(tx: Tx) -> str:
+            root = await tx.one(
+                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=self.organization_id
+            )
+            new = ids.new("grp")
+            await tx.run(
+                "INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)"
+                " VALUES (:id, :organization_id, :parent_id, :name, :path, 1, 0)",
+                id=new, organization_id=self.organization_id, parent_id=(root or {})["id"], name=path, path=path,
+            )  # fmt: skip
+            return new
+
+        return await self.db.write(work)
+
+    async def account(self, name: str = "ci", group: str = "") -> tuple[str, str, str]:
+        """Id, secret's id, and secret of a new service account."""
+        owner = await self.user(f"maker-of-{name}", Role.OWNER)
+        account = await access.create_account(self.db, owner, name, group)
+        _, stored, secret = await access.create_secret(self.db, owner, account.id, None)
+        return account.id, stored.id, secret.text
+
+    async def runner(self, organization_id: str | None, name: str = "crew") -> tuple[str, str]:
+        """Worker id and worker token of a new runner."""
+        new, secret = ids.new("rnr"), credentials.new("tcw")
+
+        async def work(tx: Tx) -> None:
+            root = await tx.one(
+                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id
+            )
+            await tx.run(
+                "INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, created_at)"
+                " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
+                id=new, organization_id=organization_id, group_id=root and root["id"], name=name, sha256=secret.sha256,
+            )  # fmt: skip
+
+        await self.db.write(work)
+        return new, secret.text
+
+    async def attempt(self, module: str = "net") -> tuple[str, str, str]:
+        """Job id, hub credential and API credential of a first attempt that runs."""
+        job, hub, key = ids.new("job"), credentials.new("tch"), credentials.new("tcj")
+
+        async def work(tx: Tx) -> None:
+            root = await tx.one(
+                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=self.organization_id
+            )
+            of = ids.new("mod")
+            await tx.run(
+                "INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)"
+                " VALUES (:id, :organization_id, :group_id, :name, :name, 'tofu', '{}', 0)",
+                id=of, organization_id=self.organization_id, group_id=(root or {})["id"], name=module,
+            )  # fmt: skip
+            await tx.run(
+                "INSERT INTO jobs (id, organization_id, module_id, number, type, status, instance_id, source, created_by,"
+                " created_at, queued_at) VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'PROCESSING', 'i', '{}',"
+                " 'x', 0, 0)",
+                id=job, organization_id=self.organization_id, module_id=of, number=hash(job) % 1_000_000_007,
+            )  # fmt: skip
+            await tx.run(
+                "INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)"
+                " VALUES (:job, 1, 'r', 'i', :hub, :api, :key, 0)",
+                job=job, hub=hub.sha256, api=key.sha256, key=b"k",
+            )  # fmt: skip
+
+        await self.db.write(work)
+        return job, hub.text, key.text
+
+    async def run(self, sql: Any, **params: Any) -> None:
+        await self.db.write(lambda tx: tx.run(sql, **params))
+
+
+@get("/anybody", public=True)
+async def anybody(request: Call) -> str:
+    return request.user.name if request.user else "nobody"
+
+
+@post("/anybody", public=True)
+async def anybody_posts(request: Call) -> str:
+    return request.user.name if request.user else "nobody"
+
+
+@get("/neighbours", public="loopback")
+async def neighbours() -> str:
+    return "fine"
+
+
+@post("/form")
+async def form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """A page's form: the door has read the body before, and it is still there."""
+    return {name: value for name, value in (await request.form()).multi_items() if name != "_csrf"}
+
+
+@delete("/thing")
+async def thing() -> None: ...
+
+
+EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, neighbours, form, thing]
+
+
+async def build(database: Database) -> World:
+    keys = Keyring([b"k" * 32])
+    container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
+    app = App(
+        [*api.routers, *audit_api.routers, *EXTRA],
+        middleware=[AuthenticationMiddleware()], exception_handlers=HANDLERS, request_class=Call, openapi_config=None,
+    )  # fmt: skip
+    app.state.server = container
+    organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
+    return World(container, app, organization.id)

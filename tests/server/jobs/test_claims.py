@@ -1,0 +1,91 @@
+"""One owner: a claim is one atomic statement that checks everything."""
+
+import asyncio
+from typing import LiteralString
+
+import pytest
+
+from terracrew.server.db.seam import Database
+from tests.server.jobs.world import World
+
+pytestmark = pytest.mark.feature("S3")
+
+
+async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_one_wins(database: Database) -> None:
+    world = await World.make(database)
+    runners = [await world.runner() for _ in range(20)]
+    job = await world.job(await world.module())
+    results = await asyncio.gather(*(runners[n % 20].claim(job) for n in range(200)))
+    assert sum(won is not None for won in results) == 1
+    assert (await world.load(job)).status == "CLAIMED"
+    assert len(await world.attempts(job)) == 1
+
+
+async def test_one_free_slot_and_five_offers_give_one_grant(database: Database) -> None:
+    world = await World.make(database)
+    runner = await world.runner(slots=1)
+    jobs = [await world.job(await world.module()) for _ in range(5)]
+    results = await asyncio.gather(*(runner.claim(job) for job in jobs))
+    assert sum(won is not None for won in results) == 1
+
+
+async def test_two_jobs_of_one_module_run_one_at_a_time(database: Database) -> None:
+    world = await World.make(database)
+    runners = [await world.runner() for _ in range(2)]
+    module = await world.module()
+    jobs = [await world.job(module) for _ in range(2)]
+    results = await asyncio.gather(*(runner.claim(job) for runner, job in zip(runners, jobs, strict=True)))
+    assert sum(won is not None for won in results) == 1
+
+
+async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(database: Database) -> None:
+    world = await World.make(database)
+    runner = await world.runner()
+    job = await world.job(await world.module())
+    assert await runner.claim(job, attempt=2) is None
+    assert await runner.claim(job, epoch=2) is None
+    assert await runner.claim(job) is not None
+
+
+@pytest.mark.feature("X2", "S1")
+async def test_a_runner_that_is_not_assigned_cannot_claim(database: Database) -> None:
+    world = await World.make(database)
+    stranger = await world.runner(assigned=False)
+    assert await stranger.claim(await world.job(await world.module())) is None
+
+
+@pytest.mark.feature("X2", "R8")
+async def test_a_runner_of_another_organization_cannot_claim(database: Database) -> None:
+    ours, theirs = await World.make(database), await World.make(database)
+    assert await (await theirs.runner()).claim(await ours.job(await ours.module())) is None
+
+
+@pytest.mark.feature("S5", "R7")
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "UPDATE runners SET is_disabled = true",
+        "UPDATE runners SET is_draining = true",
+        "UPDATE instances SET is_draining = true",
+        "UPDATE instances SET is_connected = false",
+        "UPDATE modules SET runner_instance_name = 'another'",
+        "UPDATE modules SET runner_id = 'another'",
+    ],
+)
+async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(database: Database, closing: LiteralString) -> None:
+    world = await World.make(database)
+    runner = await world.runner()
+    job = await world.job(await world.module())
+    await database.write(lambda tx: tx.run(closing))
+    assert await runner.claim(job) is None
+    assert (await world.load(job)).status == "QUEUED"
+
+
+async def test_a_grant_carries_the_specification_and_credentials_of_its_own(database: Database) -> None:
+    world = await World.make(database)
+    runner = await world.runner()
+    module = await world.module("platform/vpc")
+    granted = await runner.has(await world.job(module))
+    assert (granted.spec.module_id, granted.spec.module_path, granted.spec.attempt) == (module, "platform/vpc", 1)
+    assert granted.credentials.hub != granted.credentials.api
+    assert granted.credentials.hub not in repr(granted)

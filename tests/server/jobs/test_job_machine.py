@@ -1,0 +1,78 @@
+"""The job's state machine: the table, the database behind it, and every pair of statuses."""
+
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+
+from terracrew.errors import Conflict, Invalid, Superseded
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs import store
+from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
+from tests.server.jobs.world import World
+
+pytestmark = pytest.mark.feature("J2")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PAIRS = [pytest.param(a, b, id=f"{a.value}-{b.value}") for a, b in product(JobStatus, repeat=2)]
+
+
+async def _job_in(world: World, status: JobStatus) -> Job:
+    """A job that came to its status by the database's own rules."""
+    job_id = await world.job(await world.module())
+    job = await world.load(job_id)
+    path = {
+        "QUEUED": [], "CLAIMED": ["CLAIMED"], "PROCESSING": ["CLAIMED", "PROCESSING"],
+        "AWAITING_APPROVAL": ["CLAIMED", "PROCESSING", "AWAITING_APPROVAL"], "SUCCEEDED": ["CLAIMED", "PROCESSING", "SUCCEEDED"],
+        "FAILED": ["FAILED"], "CANCELED": ["CANCELED"],
+        "DECLINED": ["CLAIMED", "PROCESSING", "AWAITING_APPROVAL", "DECLINED"],
+    }[status]  # fmt: skip
+    for name in path:
+        after = job.to(JobStatus(name), NOW, **({"runner_id": "r", "instance_id": "i"} if name == "CLAIMED" else {}))
+        await world.db.write(lambda tx, job=job, after=after: store.save(tx, job, after))
+        job = after
+    return await world.load(job_id)
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+async def test_every_pair_of_statuses_goes_by_the_table(database: Database, before: JobStatus, after: JobStatus) -> None:
+    world = await World.make(database)
+    job = await _job_in(world, before)
+    changes = {"runner_id": "r", "instance_id": "i"} if after in ACTIVE else {}
+    if after in TRANSITIONS[before]:
+        moved = job.to(after, NOW, **changes)
+        await database.write(lambda tx: store.save(tx, job, moved))
+        assert (await world.load(job.id)).status is after
+    else:
+        with pytest.raises(Conflict):
+            job.to(after, NOW, **changes)
+        assert (await world.load(job.id)).status is before
+
+
+def test_terminal_is_terminal() -> None:
+    assert all(not TRANSITIONS[status] for status in TERMINAL)
+
+
+async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -> None:
+    world = await World.make(database)
+    job = await _job_in(world, JobStatus.QUEUED)
+    await database.write(lambda tx: store.save(tx, job, job.to(JobStatus.CANCELED, NOW)))
+    with pytest.raises(Superseded):
+        await database.write(lambda tx: store.save(tx, job, job.to(JobStatus.FAILED, NOW)))
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        "UPDATE jobs SET status = 'DONE'",
+        "UPDATE jobs SET status = 'PROCESSING'",
+        "UPDATE jobs SET status = 'SUCCEEDED'",
+        "UPDATE jobs SET instance_id = 'i'",
+        "UPDATE jobs SET attempt = 0",
+        "UPDATE jobs SET finished_at = 1",
+    ],
+)
+async def test_the_database_itself_refuses_what_the_table_excludes(database: Database, rubbish: str) -> None:
+    world = await World.make(database)
+    await _job_in(world, JobStatus.QUEUED)
+    with pytest.raises((Invalid, Conflict)):
+        await database.write(lambda tx: tx.run(rubbish))  # pyright: ignore[reportArgumentType]

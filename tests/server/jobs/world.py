@@ -1,0 +1,115 @@
+"""A small world in a database: an organization, a module, a runner with a connected instance, and jobs."""
+
+from terracrew import ids
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.jobs import claims, store
+from terracrew.server.jobs.model import Attempt, Job
+
+KEYS = Keyring([bytes(32)])
+
+
+class World:
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.organization = ids.new("org")
+        self.root = ids.new("grp")
+        self.claim = claims.claims(db, KEYS)
+        self._numbers = 0
+
+    @classmethod
+    async def make(cls, db: Database) -> "World":
+        world = cls(db)
+
+        async def work(tx: Tx) -> None:
+            await tx.run(
+                "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, :now)", id=world.organization, now=tx.now
+            )
+            await tx.run(
+                """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
+                VALUES (:id, :organization, '', '', 0, :now)""",
+                id=world.root, organization=world.organization, now=tx.now,
+            )  # fmt: skip
+
+        await db.write(work)
+        return world
+
+    async def module(self, path: str = "") -> str:
+        module_id = ids.new("mod")
+
+        async def work(tx: Tx) -> None:
+            await tx.run(
+                """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
+                VALUES (:id, :organization, :group_id, :path, :path, 'tofu', :source, :now)""",
+                id=module_id, organization=self.organization, group_id=self.root, path=path or module_id,
+                source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
+            )  # fmt: skip
+
+        await self.db.write(work)
+        return module_id
+
+    async def runner(self, *, slots: int = 4, assigned: bool = True) -> "Instance":
+        runner_id, instance_id = ids.new("rnr"), ids.new("ins")
+
+        async def work(tx: Tx) -> None:
+            await tx.run(
+                """INSERT INTO runners (id, organization_id, group_id, name, path, type, max_jobs, created_at)
+                VALUES (:id, :organization, :group_id, :id, :id, 'self-hosted', 100, :now)""",
+                id=runner_id, organization=self.organization, group_id=self.root, now=tx.now,
+            )  # fmt: skip
+            if assigned:
+                await tx.run(
+                    """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
+                    VALUES (:runner_id, :place, 'group', :organization, '', :now)""",
+                    runner_id=runner_id, place=self.root, organization=self.organization, now=tx.now,
+                )  # fmt: skip
+            await tx.run(
+                """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
+                    connected_at, heard_at) VALUES (:id, :runner_id, 'one', '', 1, '0', :slots, true, false, :now, :now)""",
+                id=instance_id, runner_id=runner_id, slots=slots, now=tx.now,
+            )  # fmt: skip
+
+        await self.db.write(work)
+        return Instance(self, runner_id, instance_id)
+
+    async def job(self, module_id: str, status: str = "QUEUED", type: str = "PLAN") -> str:
+        job_id = ids.new("job")
+        self._numbers += 1
+
+        async def work(tx: Tx) -> None:
+            await tx.run(
+                """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
+                VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now)""",
+                id=job_id, organization=self.organization, module_id=module_id, number=self._numbers, type=type, status=status,
+                source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
+            )  # fmt: skip
+
+        await self.db.write(work)
+        return job_id
+
+    async def load(self, job_id: str) -> Job:
+        return await self.db.read(lambda tx: store.get(tx, job_id))
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        return await self.db.read(lambda tx: store.attempts(tx, job_id))
+
+
+class Instance:
+    def __init__(self, world: World, runner_id: str, instance_id: str) -> None:
+        self.world = world
+        self.runner_id = runner_id
+        self.id = instance_id
+
+    async def claim(self, job_id: str, attempt: int = 1, epoch: int = 1) -> claims.Won | None:
+        claimant = claims.Claimant(job_id, attempt, self.runner_id, self.id, epoch)
+        return await self.world.claim(claims.Offered(claimant, claims.make_credentials()))
+
+    async def has(self, job_id: str, attempt: int = 1) -> messages.Granted:
+        won = await self.claim(job_id, attempt)
+        assert won is not None
+        return won.granted
+
+    def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
+        return AttemptRef(job_id, attempt)
