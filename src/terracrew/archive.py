@@ -1,4 +1,4 @@
-"""Source archives (tar.gz): packing a folder the same way every time, and refusing what would harm whoever unpacks it."""
+"""Source archives (tar.gz): packed the same way every time, and refused where they would harm whoever unpacks them."""
 
 import gzip
 import io
@@ -35,11 +35,12 @@ class Contents(NamedTuple):
 class Ignore:
     """What does not belong to a source: `.terracrewignore`, one shell pattern a line.
 
-    A pattern with a slash in it counts from the folder's root, one without matches a name at any depth. `#` starts a comment.
+    A pattern with a slash in it counts from the folder's root, one without matches a name at any depth; `#` starts a
+    comment.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._names, self._paths = list(_ALWAYS_LEFT_OUT), list[str]()
+        self._names, self._paths = list[str](_ALWAYS_LEFT_OUT), list[str]()
         file = folder / IGNORE_FILE
         for line in file.read_text().splitlines() if file.is_file() else ():
             pattern = line.strip().rstrip("/")

@@ -1,4 +1,4 @@
-"""Diagnostics of a long-lived process: one line an entry on standard output, its level chosen by the longest matching category."""
+"""Diagnostics of a long-lived process, on standard output: the longest category that fits decides on the level."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""What the helper process forks in these tests instead of the executor: it says that it is there and does as the test says."""
+"""What these tests fork instead of the executor: it says that it is there and does as the test says."""
 
 import json
 import os
@@ -29,8 +29,11 @@ def run(start: ExecutorStart, address: str = "") -> int:
             cwd=os.getcwd(),
             environment=start.environment,
             own_environment=dict(os.environ),
-            descriptors=sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if int(fd) > 2
-                               and os.path.exists(f"/proc/self/fd/{fd}")),
+            descriptors=sorted(
+                os.readlink(f"/proc/self/fd/{fd}")
+                for fd in os.listdir("/proc/self/fd")
+                if int(fd) > 2 and os.path.exists(f"/proc/self/fd/{fd}")
+            ),
             started_at=started_at,
         )
         while True:

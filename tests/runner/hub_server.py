@@ -109,7 +109,9 @@ class HubServer:
 async def serving(port: int = 0) -> AsyncIterator[HubServer]:
     listener = socket.create_server(("127.0.0.1", port))
     app = HubServer(listener.getsockname()[1])
-    config = uvicorn.Config(app, ws="websockets-sansio", lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, ws="websockets-sansio", lifespan="off", log_level="warning", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve([listener]))
     try:

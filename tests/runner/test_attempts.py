@@ -20,7 +20,9 @@ def directory(tmp_path: Path) -> Path:
 def test_a_journaled_grant_is_found_again_with_what_its_delivery_needs(directory: Path) -> None:
     assert attempts.scan(directory.parent) == {AttemptRef("job_1", 1): directory}
     record = msgspec.json.decode((directory / "attempt.json").read_bytes(), type=AttemptRecord)
-    assert record == AttemptRecord("job_1", 1, "http://server", "hub-credential", ["hub-credential", "api-credential"], "a/m")
+    assert record == AttemptRecord(
+        "job_1", 1, "http://server", "hub-credential", ["hub-credential", "api-credential"], "a/m"
+    )
     assert "k" * 32 not in (directory / "attempt.json").read_text()  # the key of the states lives in memory only
 
 

@@ -191,7 +191,9 @@ async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(bench:
 
 @pytest.mark.feature("O2")
 @pytest.mark.parametrize("number", [TERM, INT])
-async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(bench: Bench, number: signal.Signals) -> None:
+async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
+    bench: Bench, number: signal.Signals
+) -> None:
     bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
     runner = await bench.start()
     peer = await bench.hub.peer()

@@ -14,7 +14,9 @@ from tests.runner.conftest import Bench, granted, refs, until_gone
 
 
 @pytest.mark.feature("C3", "J14")
-async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_goes_when_it_is_done(bench: Bench) -> None:
+async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_goes_when_it_is_done(
+    bench: Bench,
+) -> None:
     runner = await bench.start()
     peer = await bench.hub.peer()
     actor = await bench.grant(peer)
@@ -72,7 +74,9 @@ async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(b
 
 @pytest.mark.feature("O4")
 @pytest.mark.parametrize("code", [0, 3])
-async def test_a_killed_executor_is_salvaged_and_reported_gone_before_its_directory_goes(bench: Bench, code: int) -> None:
+async def test_a_killed_executor_is_salvaged_and_reported_gone_before_its_directory_goes(
+    bench: Bench, code: int
+) -> None:
     await bench.start()
     peer = await bench.hub.peer()
     actor = await bench.grant(peer)
@@ -122,7 +126,9 @@ async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_th
 
 
 @pytest.mark.feature("O4")
-async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_salvage(bench: Bench, tmp_path: Path) -> None:
+async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_salvage(
+    bench: Bench, tmp_path: Path
+) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     await bench.start(capacity=1)
@@ -143,9 +149,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     assert (await peer.hear(Gone)).saw_process
 
 
-async def test_a_kill_through_the_runner_ends_an_orphaned_engine(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_a_kill_through_the_runner_ends_an_orphaned_engine(bench: Bench, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     await bench.start()

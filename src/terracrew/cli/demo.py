@@ -1,6 +1,7 @@
 """`terracrew demo`: start everything and run the sample modules."""
 
 import signal
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -11,8 +12,9 @@ import click
 @click.option(
     "--port", type=click.IntRange(1, 65535), help="The port to listen on; by default the first free one from 7400."
 )
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where its data is kept [~/.cache/terracrew/demo].")
 @click.option("--fresh", is_flag=True, help="Forget what earlier demos left behind.")
-def demo(leave: bool, port: int | None, fresh: bool) -> int:
+def demo(leave: bool, port: int | None, data_dir: Path | None, fresh: bool) -> int:
     """Start everything and run the sample modules, in a data directory of their own.
 
     Exits with 0 if each sample ended as it should; one of them has to fail.
@@ -21,7 +23,7 @@ def demo(leave: bool, port: int | None, fresh: bool) -> int:
     from terracrew.demo.machine import Machine
 
     signal.signal(signal.SIGTERM, _interrupt)
-    machine = Machine(port, fresh=fresh)
+    machine = Machine(port, data_dir, fresh=fresh)
     try:
         is_fine = driver.run(machine)
         if not leave:

@@ -101,7 +101,7 @@ def follow(
                 if news and last_attempt and number != last_attempt:
                     show.note(f"attempt {number}")
                 last_attempt = number
-                write(msgspec.json.decode(event.data)["text"])
+                write("".join(each["text"] for each in msgspec.json.decode(event.data)))
             case "job":
                 words = describe(flat(msgspec.json.decode(event.data)))
                 if news and words != said:
@@ -133,9 +133,14 @@ def flat(view: dict[str, Any]) -> dict[str, Any]:
 
 def describe(job: dict[str, Any]) -> str:
     """The job's status in a line, with why it waits or how it ended."""
-    reason: dict[str, Any] = job.get("reason") or {}
-    words = reason.get("text") or job.get("message") or ""
+    words = why(job)
     return f"job {job['number']} {job['status']}" + (f": {words}" if words else "")
+
+
+def why(job: dict[str, Any]) -> str:
+    """Why it waits, or what its end was about."""
+    reason: dict[str, Any] = job.get("reason") or {}
+    return reason.get("text") or job.get("message") or ""
 
 
 def ended(job: dict[str, Any], *, as_json: bool) -> int:

@@ -99,14 +99,14 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
             i["type"],
             i["status"],
             i["module_path"],
-            i.get("runner_path"),
             show.age(i["created_at"]),
             show.duration(i.get("started_at"), i.get("finished_at")),
             i["id"],
+            follow.why(i),
         )
         for i in items
     ]
-    columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "AGE", "TOOK", "ID")
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "AGE", "TOOK", "ID", "WHY")
     return show.table(columns, rows, empty="no jobs: `terracrew job run MODULE`")
 
 

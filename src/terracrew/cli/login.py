@@ -12,10 +12,11 @@ from terracrew.errors import Invalid
 
 
 @click.command()
+@click.option("--link", is_flag=True, help="Print a link instead that logs you in to the dashboard, once.")
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
 @show.json_option
 @pass_target
-def login(target: Target, token_stdin: bool, as_json: bool) -> None:
+def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     """Store the address of a server and a token for it.
 
     Make the token in the dashboard or by `terracrew token create` where you are logged in. It is checked before it is
@@ -23,6 +24,9 @@ def login(target: Target, token_stdin: bool, as_json: bool) -> None:
     """
     from terracrew.client.http import Api
 
+    if link:
+        made = target.api().post("/me/link")
+        return show.as_json(made) if as_json else click.echo(made["link"])
     url = target.resolve().url
     if not token_stdin:
         show.note(f"paste a token for {url}")

@@ -193,22 +193,28 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
 @module.command("outputs")
 @click.argument("path")
 @click.argument("name", required=False)
+@click.option("--sensitive", is_flag=True, help="Show sensitive values, too; it is noted in the audit.")
 @show.json_option
 @pass_target
-def outputs(target: Target, path: str, name: str | None, as_json: bool) -> None:
+def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_json: bool) -> None:
     """Print the outputs of the module PATH, or the one called NAME."""
     from terracrew.client.http import segment
 
-    found = target.api().get(f"/modules/{segment(path)}/outputs")
+    found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
     values: dict[str, Any] = found["outputs"]
     if name:
         if name not in values:
             raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
-        value = values[name].get("value")
+        if values[name]["sensitive"] and not sensitive:
+            raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it nevertheless")
+        value = values[name]["value"]
         return show.as_json(value) if as_json else click.echo(value if isinstance(value, str) else show.text(value))
     if as_json:
         return show.as_json(found)
-    rows = [(key, "(sensitive)" if each.get("sensitive") else show.text(each["value"])) for key, each in values.items()]
+    rows = [
+        (key, "(sensitive)" if each["sensitive"] and not sensitive else show.text(each["value"]))
+        for key, each in values.items()
+    ]
     return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
 
 

@@ -47,6 +47,19 @@ def run(machine: Machine) -> bool:
     return _summary(ended)
 
 
+def invite(machine: Machine) -> None:
+    """Where to look, how to get in, and how it ends."""
+    link = machine.api().post("/me/link")["link"]
+    show.facts(
+        [
+            ("dashboard", f"{machine.url}/dashboard/jobs"),
+            ("log in", f"{link}  (once)"),
+            ("command line", "terracrew job list   (in another terminal)"),
+            ("the end", "Ctrl-C"),
+        ]
+    )
+
+
 def _ensure_module(api: Api, sample: Sample) -> None:
     from terracrew import archive
 

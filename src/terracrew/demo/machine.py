@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from terracrew.cli import local
 from terracrew.client.http import Api
@@ -23,8 +24,8 @@ _STOP_WITHIN = 30.0
 class Machine:
     """Started by `start`, stopped by `stop`; its own output goes to a file beside its data."""
 
-    def __init__(self, port: int | None = None, *, fresh: bool = False) -> None:
-        self.directory = cache.root() / "demo"
+    def __init__(self, port: int | None = None, directory: Path | None = None, *, fresh: bool = False) -> None:
+        self.directory = (directory or cache.root() / "demo").absolute()
         if server := local.of_directory(self.directory):
             raise Conflict(
                 f"the demo runs already, at {server.url}", hint=f"Ctrl-C ends it there; here: kill {server.pid}"

@@ -17,9 +17,13 @@ _ANSWER_SECONDS = 30.0
 class StateMoved(Conflict):
     """The plan was made from a state that is no longer current."""
 
+    code = "state_moved"
+
 
 class NotGiven(Conflict):
     """There will be no leave for this attempt; the message says why."""
+
+    code = "no_leave"
 
 
 class Leave:

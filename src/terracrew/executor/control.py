@@ -1,7 +1,7 @@
 """What has been asked of this attempt from outside: to cancel, to make way for its successor, or to stop trying."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -28,7 +28,7 @@ class Control:
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
         """How a running engine is to be stopped, if at all.
 
-        An engine that changes the world for a superseded attempt is left to finish: stopping it would make things no better.
+        An engine that changes the world for a superseded attempt is left to finish: stopping it would mend nothing.
         """
         if self.cancel in ("interrupt", "kill"):
             return self.cancel
@@ -53,7 +53,7 @@ class Control:
             self._tell()
 
     @contextmanager
-    def listening(self, listener: Callable[[], None]) -> Iterator[None]:
+    def listening(self, listener: Callable[[], None]) -> Generator[None]:
         """Call it now and whenever something is asked."""
         self._listeners.append(listener)
         try:

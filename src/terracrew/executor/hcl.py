@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import msgspec
 
@@ -55,7 +55,7 @@ def _in_native(text: str) -> tuple[int, str] | None:
             elif depth == 2 and in_terraform:
                 line = text.count("\n", 0, position) + 1
                 if head[-2:-1] == ["backend"]:
-                    return line, f'backend "{head[-1].strip('"')}"'
+                    return line, f"backend {head[-1]}"
                 if head[-1:] == ["cloud"]:
                     return line, "cloud"
             head = []
@@ -85,7 +85,10 @@ def _end_of_string(text: str, position: int) -> int:
     """Just after the closing quote; a template inside may hold strings, and braces, of its own."""
     while match := _IN_STRING.search(text, position):
         position = match.end()
-        if match[0] in ('"', "\n"):  # a string does not go over the line: then the file is broken, and the engine says so
+        if match[0] in (
+            '"',
+            "\n",
+        ):  # a string does not go over the line: then the file is broken, and the engine says so
             return position
         if match[0] in ("${", "%{"):
             position = _end_of_template(text, position)
@@ -117,10 +120,15 @@ def _in_json(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _blocks(value: Any, name: str) -> Iterator[dict[str, Any]]:
+def _blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
     """In JSON a block may be an object or a list of them, at every level."""
-    for body in value if isinstance(value, list) else [value]:
-        inner = body.get(name) if isinstance(body, dict) else None
-        for one in inner if isinstance(inner, list) else [inner]:
-            if isinstance(one, dict):
-                yield one
+    for body in _objects(value):
+        yield from _objects(body.get(name))
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in cast("list[object]", value if isinstance(value, list) else [value]) if _is_object(one)]
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)

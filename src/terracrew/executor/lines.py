@@ -64,7 +64,7 @@ class Cutter:
                 break
             if byte < 0x80:
                 break
-        return start + self._redactor.safe_end(data[start:end + self._redactor.longest], end - start)
+        return start + self._redactor.safe_end(data[start : end + self._redactor.longest], end - start)
 
     def _piece(self, data: bytes, start: int, end: int) -> Piece:
         """Masked and mended. Mending can make a text three times as long, and then less of it is taken."""

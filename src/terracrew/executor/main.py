@@ -1,43 +1,33 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
-Order matters for speed: files, the state backend's socket and the engine come first; the connection is made while the engine
-runs. Everything is imported here, since executors are forked from a process that has imported this module.
+Order matters for speed: files, the state backend's socket and the engine come first; the connection is made while the
+engine runs. Everything is imported here, since executors are forked from a process that has imported this module.
 """
 
 import asyncio
 import base64
+import contextlib
+import encodings.idna  # pyright: ignore[reportUnusedImport]  # what looks up a host's name would import it in every job
 import logging
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from terracrew import __version__
-from terracrew.executor import salvage, statebackend
-from terracrew.executor.aside import Aside
-from terracrew.executor.begin import Leave
-from terracrew.executor.control import Control
+from terracrew.errors import Conflict, Invalid
+from terracrew.executor import delivery, salvage, statebackend
+from terracrew.executor.delivery import Delivery
 from terracrew.executor.engines import discovery
-from terracrew.executor.outbox import Outbox, Reserve
 from terracrew.executor.output import Output
-from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
-from terracrew.executor.shipper import Shipper
 from terracrew.executor.statebackend import StateBackend
 from terracrew.executor.states import States
 from terracrew.executor.steps import Steps
 from terracrew.executor.supervise import supervise
-from terracrew.executor.transfer import Transfer
-from terracrew.protocol import version
 from terracrew.protocol.events import Result
-from terracrew.protocol.messages import ExecutorHello
-from terracrew.protocol.spec import Credentials
+from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import AttemptRecord, ExecutorStart
 
-DELIVERED = 0
-UNDELIVERED = 3
-"""The server refused this attempt for good; its directory holds what it would not take."""
 _logger = logging.getLogger("terracrew.executor")
 
 
@@ -48,7 +38,60 @@ def warm(engine_paths: Sequence[str]) -> None:
 
 def run(start: ExecutorStart) -> int:
     """Run the attempt, or deliver what a dead executor left of it; the exit code of the process."""
-    logging.basicConfig(
-        handlers=[logging.FileHandler(Path(start.directory) / "executor.log", delay=True)], level=logging.WARNING
-    )
     return asyncio.run(salvage.run(start) if start.is_salvage else _run(start))
+
+
+async def _run(start: ExecutorStart) -> int:
+    if (granted := start.granted) is None:
+        raise Invalid("there is no job in what the executor was started with")
+    spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
+    if (directory / delivery.OUTBOX).exists():
+        raise Conflict(f"{directory} has been used: an attempt is run once")
+    parts = Delivery(directory, _record(start, granted), start.log_stream)
+    output = Output(directory / delivery.OUTPUT, parts.recorder)
+    owner = f"{spec.job_id}:{spec.attempt}"
+    states = States(parts.aside, parts.recorder, key=credentials.state_key, owner=owner)
+    backend = StateBackend(states, statebackend.secret_of(credentials.hub))
+    steps = Steps(
+        start,
+        granted,
+        recorder=parts.recorder,
+        output=output,
+        states=states,
+        backend=backend,
+        leave=parts.leave,
+        control=parts.control,
+        transfer=parts.transfer,
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(_work(steps))  # the first to run, and it starts the engine before it first waits
+        loops = [
+            group.create_task(supervise("the state backend", backend.serve)),
+            group.create_task(supervise("the shipper", parts.shipper.run)),
+        ]
+        output.follow()
+        parts.recorder.fact(await work)
+        code = await parts.finish()
+        for loop in loops:
+            loop.cancel()
+    output.close()
+    return code
+
+
+async def _work(steps: Steps) -> Result:
+    try:
+        return await steps.run()
+    except Exception as error:
+        _logger.exception("the attempt failed")
+        return Result("FAILED", f"the executor failed: {type(error).__name__}: {error}")
+
+
+def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
+    """What the runner keeps of the attempt on disk, where there is a runner; what it wants masked is masked."""
+    spec, credentials = granted.spec, granted.credentials
+    secrets = [credentials.api, base64.b64encode(credentials.state_key).decode()]
+    with contextlib.suppress(FileNotFoundError):
+        kept = msgspec.json.decode((Path(start.directory) / delivery.RECORD).read_bytes(), type=AttemptRecord)
+        secrets += kept.secrets
+    return AttemptRecord(spec.job_id, spec.attempt, start.server_url, credentials.hub, secrets, spec.module_path)

@@ -1,8 +1,8 @@
 """The outbox: every event of an attempt, numbered from 1, in an append-only file that outlives the executor.
 
-Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the process at
-once; `sync` makes it survive a crash of the machine, and is called before anybody is told of a fact or a state. Log records
-alone are never waited for.
+Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the
+process at once; `sync` makes it survive a crash of the machine, and is called before anybody is told of a fact or a
+state. Log records alone are not synced.
 """
 
 import errno
@@ -22,12 +22,12 @@ _SCAN = 1 << 20
 
 class Batch(NamedTuple):
     first: int
-    count: int
+    size: int
     body: bytes
 
     @property
     def last(self) -> int:
-        return self.first + self.count - 1
+        return self.first + self.size - 1
 
 
 class Outbox:

@@ -16,6 +16,8 @@ _CHUNK = 1 << 18
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
+INotify().close()  # the first one makes the library look for libc by running a program; done before there are jobs
+
 
 class Output:
     """The engine writes to a file and not to a pipe, so that it outlives its executor."""
@@ -40,17 +42,19 @@ class Output:
         except OSError:  # the kernel gives a user 128 of these by default
             self._poll = loop.call_later(_POLL_SECONDS, self._look)
             return
-        self._inotify.add_watch(self._path, flags.MODIFY)
+        self._inotify.add_watch(self._path, flags.MODIFY)  # pyright: ignore[reportUnknownMemberType]
         loop.add_reader(self._inotify.fileno(), self._wake)
 
-    def drain(self, *, is_final: bool = True) -> bool:
-        """Take in all that is there; False if the disk is full, and it must be tried again."""
-        while self._read():
-            pass
-        if is_final and not self._waiting:
-            self._waiting = self._cutter.flush(is_final=True)
-            self._write()
-        return not self._waiting
+    async def drain(self) -> None:
+        """Take in all that is there, the open line too; waits while the disk is full."""
+        while True:
+            while self._read():
+                pass
+            if not self._waiting:
+                self._waiting = self._cutter.flush(is_final=True)
+            if self._write():
+                return
+            await asyncio.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:
         self._is_closed = True
@@ -65,7 +69,7 @@ class Output:
 
     def _wake(self) -> None:
         assert self._inotify is not None
-        self._inotify.read(timeout=0)
+        self._inotify.read(timeout=0)  # pyright: ignore[reportUnknownMemberType]
         self._step()
 
     def _look(self) -> None:
@@ -80,9 +84,8 @@ class Output:
             asyncio.get_running_loop().call_soon(self._step)
         elif self._waiting:
             self._set_timer(_RETRY_SECONDS, self._step)
-        elif self._cutter.has_open_line:
-            if self._timer is None:  # counts from when the line was opened, not from its last character
-                self._set_timer(OPEN_LINE_SECONDS, self._flush)
+        elif self._cutter.has_open_line and self._timer is None:  # counts from the line's start, not its last character
+            self._set_timer(OPEN_LINE_SECONDS, self._flush)
 
     def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
         if self._timer:

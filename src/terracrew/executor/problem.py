@@ -7,7 +7,9 @@ from pathlib import Path
 _TAIL = 256 << 10
 _LONGEST = 500
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_ERROR = re.compile(r"^[│|]?[ ]?Error: (?P<what>.+)$(?:\n[│|]?[ ]*)?(?:\n[│|]?[ ]*on (?P<file>\S+) line (?P<line>\d+))?", re.M)
+_ERROR = re.compile(
+    r"^[│|]?[ ]?Error: (?P<what>.+)$(?:\n[│|]?[ ]*)?(?:\n[│|]?[ ]*on (?P<file>\S+) line (?P<line>\d+))?", re.M
+)
 
 
 def first_error(output: Path, since: int) -> str:

@@ -62,7 +62,7 @@ class EngineProcess:
             os.close(descriptor)
             if self._stopping:
                 self._stopping.cancel()
-        # Not reaped yet, so the group's number cannot be another's. What is left would write into a workspace that goes away.
+        # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
         self._signal(signal.SIGKILL)
         return self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Writes an attempt's events: what the engine printed, what Terracrew says beside it, facts; each with its step and time."""
+"""Writes an attempt's events: what the engine printed, what Terracrew says beside it, and facts."""
 
 import os
 import struct
@@ -19,8 +19,8 @@ _LONGEST_LINE = 8000
 class Offsets:
     """How far the output has been turned into events: two slots, written in turn before the event itself.
 
-    After a crash the slot with the highest number that is really in the outbox tells where to read on, so that no line is lost
-    or repeated whichever of the two writes was the last.
+    After a crash the slot with the highest number that is really in the outbox tells where to read on, so that no line
+    is lost or repeated whichever of the two writes was the last.
     """
 
     def __init__(self, path: Path, outbox: Outbox) -> None:

@@ -1,4 +1,4 @@
-"""Carries the outbox to the server: one connection at a time for ever, a window of batches, resumed where the server says."""
+"""Carries the outbox to the server: for ever, a window of batches at a time, resumed where the server says."""
 
 import asyncio
 import contextlib

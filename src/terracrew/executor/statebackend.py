@@ -26,8 +26,16 @@ class _LockInfo(msgspec.Struct):
     id: str = msgspec.field(name="ID", default="")
 
 
+class _EmptyState(msgspec.Struct):
+    serial: int
+    lineage: str
+    version: int = 4
+    outputs: dict[str, str] = {}
+    resources: list[str] = []
+
+
 def secret_of(hub_credential: str) -> str:
-    """This attempt's loopback secret: derived, so that whoever salvages the attempt can mask it, and says nothing of its origin."""
+    """This attempt's loopback secret: derived one way, so that whoever salvages the attempt can mask it."""
     return hmac.new(hub_credential.encode(), b"loopback state backend", hashlib.sha256).hexdigest()
 
 
@@ -35,12 +43,12 @@ def basic(secret: str) -> str:
     return base64.b64encode(f"{USER}:{secret}".encode()).decode()
 
 
-class _MethodNotAllowed(TerracrewError):
+class _MethodNotAllowed(Invalid):
     status, code = 405, "method_not_allowed"
 
 
 class _AlreadyLocked(Locked):
-    status = 423
+    status, code = 423, "already_locked"
 
     def __init__(self, info: bytes) -> None:
         super().__init__("the state is locked by another run of this attempt")
@@ -182,13 +190,12 @@ class StateBackend:
 
 async def _next(
     connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> h11.Event | type[h11.PAUSED]:
+) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
     while (event := connection.next_event()) is h11.NEED_DATA:
         if connection.they_are_waiting_for_100_continue:
             waiting = connection.send(h11.InformationalResponse(status_code=100, headers=[]))
             writer.write(waiting or b"")
         connection.receive_data(await reader.read(_READ))
-    assert event is not h11.NEED_DATA
     return event
 
 
@@ -207,5 +214,4 @@ def _check_md5(header: bytes | None, body: bytes) -> None:
 def _emptied(state: bytes) -> bytes:
     """What is left when an engine deletes its state: the same lineage, one serial on, nothing in it."""
     identity = identify(state)
-    empty = {"version": 4, "serial": identity.serial + 1, "lineage": identity.lineage, "outputs": {}, "resources": []}
-    return msgspec.json.encode(empty)
+    return msgspec.json.encode(_EmptyState(identity.serial + 1, identity.lineage))

@@ -18,15 +18,15 @@ from terracrew.executor.statebackend import StateBackend
 from terracrew.executor.states import States
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import EngineUsed, Result, StepStatus
+from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
 from terracrew.protocol.start import ExecutorStart
 
 MAX_REPLANS = 3
 _PATIENCE_SECONDS = 1.0
-_DISK_SECONDS = 1.0
 
 
-class _Exit(Exception):
+class _EngineFailedError(Exception):
     """The engine ended a step with this exit code."""
 
     def __init__(self, code: int) -> None:
@@ -38,6 +38,7 @@ class Steps:
     def __init__(
         self,
         start: ExecutorStart,
+        granted: Granted,
         *,
         recorder: Recorder,
         output: Output,
@@ -47,7 +48,7 @@ class Steps:
         control: Control,
         transfer: Transfer,
     ) -> None:
-        self._start, self._spec = start, start.granted.spec
+        self._start, self._granted, self._spec = start, granted, granted.spec
         self._directory = Path(start.directory)
         self._recorder, self._output = recorder, output
         self._states, self._backend = states, backend
@@ -79,7 +80,7 @@ class Steps:
         since = self._recorder.offsets.position
         try:
             exit_code = await self._do(step)
-        except _Exit as ended:
+        except _EngineFailedError as ended:
             is_stopped = self._control.stop_mode(is_mutating=step in MUTATING) is not None
             self._recorder.fact(StepStatus(step, "CANCELED" if is_stopped else "FAILED", ended.code))
             if is_stopped:
@@ -122,7 +123,7 @@ class Steps:
         cache = Path(self._start.cache_directory)
         self._folder, resolved = await workspace.fetch(
             self._spec,
-            self._directory / "workspace",
+            self._make_workspace(),
             cache=cache,
             roots=self._start.source_roots,
             transfer=self._transfer,
@@ -136,6 +137,11 @@ class Steps:
         else:
             self._states.current = seed.content or None
 
+    def _make_workspace(self) -> Path:
+        path = self._directory / "workspace"
+        path.mkdir(mode=0o700)
+        return path
+
     async def _fetch_state(self) -> None:
         answer = await self._transfer.get("state")
         self._states.current = answer.body or None
@@ -144,9 +150,9 @@ class Steps:
     def _write_inputs(self) -> None:
         has_our_backend = self._spec.backend == "terracrew"
         self._engine.prepare(self._spec.inputs, has_our_backend=has_our_backend)
-        secret = statebackend.secret_of(self._start.granted.credentials.hub)
+        secret = statebackend.secret_of(self._granted.credentials.hub)
         access = StateAccess(self._backend.url, statebackend.USER, secret) if has_our_backend else None
-        self._env = self._engine.environment(environment.of_job(self._start), access)
+        self._env = self._engine.environment(environment.of_job(self._start, self._granted), access)
 
     async def _engine_run(self, step: Step, stdout: int | None = None) -> None:
         is_mutating = step in MUTATING
@@ -170,10 +176,9 @@ class Steps:
             self._states.is_writable = False
             self._backend.release()
         self._was_killed = self._was_killed or process.was_killed
-        while not self._output.drain():
-            await asyncio.sleep(_DISK_SECONDS)
+        await self._output.drain()
         if code:
-            raise _Exit(code)
+            raise _EngineFailedError(code)
 
     async def _collect_leftover(self) -> None:
         """A state that the engine could not hand over is as real as any."""
@@ -184,7 +189,9 @@ class Steps:
             self._recorder.say("The engine could not save its last state by itself; it was taken from errored.tfstate")
 
     async def _read_outputs(self) -> None:
-        descriptor = os.memfd_create("outputs")  # sensitive ones are among them, so neither the log nor a disk sees this
+        descriptor = os.memfd_create(
+            "outputs"
+        )  # sensitive ones are among them, so neither the log nor a disk sees this
         try:
             await self._engine_run(Step.OUTPUT, descriptor)
             printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
@@ -222,7 +229,7 @@ class Steps:
         return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
 
     def _stopped(self, when: str) -> Result:
-        # With our own backend the lock is the attempt's and goes with it. Another backend's lock may have outlived a kill.
+        # With our own backend the lock is the attempt's and goes with it. Another's may have outlived a kill.
         is_lock_free = self._spec.backend == "terracrew" or not self._was_killed
         if self._control.cancel:
             return Result("CANCELED", f"canceled {when}", is_lock_free)

@@ -31,7 +31,7 @@ class _Problem(msgspec.Struct):
 
 
 class Transfer:
-    """Everything under one attempt's address, with its hub credential; a server that is away is tried again for ever."""
+    """What is under one attempt's address, with its hub credential; a server that is away is tried again for ever."""
 
     def __init__(self, server_url: str, credential: str, job_id: str, attempt: int, control: Control) -> None:
         self._base = f"{server_url.rstrip('/')}/runnerhub/attempts/{job_id}/{attempt}"

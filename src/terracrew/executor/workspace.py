@@ -18,8 +18,7 @@ _CHUNK = 1 << 20
 async def fetch(
     spec: JobSpec, workspace: Path, *, cache: Path, roots: Sequence[str], transfer: Transfer
 ) -> tuple[Path, SourceResolved]:
-    """Fill the workspace; the folder to run the engine in, and what the source was."""
-    workspace.mkdir(mode=0o700)
+    """Fill the (empty) workspace; the folder to run the engine in, and what the source was."""
     if isinstance(spec.source, ArchiveSource):
         data = await _archive(spec, spec.source, cache, transfer)
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -85,9 +84,8 @@ def _inside(workspace: Path, subdirectory: str) -> Path:
 def copy(source: Path, target: Path) -> str:
     """Copy a tree and return the hash of its names, contents, executable bits and links."""
     digest = hashlib.sha256()
-    entries = size = 0
-    for path, entry in archive.walk(source, archive.Ignore(source)):
-        entries += 1
+    size = 0
+    for entries, (path, entry) in enumerate(archive.walk(source, archive.Ignore(source))):
         if entry.is_symlink():
             link = os.readlink(entry.path)
             if link.startswith("/") or not Path(entry.path).resolve().is_relative_to(source):
@@ -102,7 +100,7 @@ def copy(source: Path, target: Path) -> str:
             is_executable = bool(entry.stat().st_mode & 0o100)
             content = _copy_file(entry.path, target / path, 0o755 if is_executable else 0o644)
             digest.update(f"file {path}\0{is_executable:d}\0{content}\0".encode(errors="surrogateescape"))
-        if entries > archive.MAX_ENTRIES or size > archive.MAX_BYTES:
+        if entries >= archive.MAX_ENTRIES or size > archive.MAX_BYTES:
             raise TooLarge(
                 f"the source {source} has more than {archive.MAX_ENTRIES:,} entries or {archive.MAX_BYTES >> 20:,} MiB"
             )

@@ -1,10 +1,10 @@
 """The journal: one directory for each attempt that this runner was granted, and what its files say of it.
 
-    attempts/<job>.<attempt>/
-      attempt.json   synced to disk before anything is started; without it nothing ever was
-      pid            which process runs it, made by that process, once; or that it was handed back (`sealed`)
-      lock           held by the executor, or by the one that salvages after it
-      done           everything in the directory is acknowledged by the server
+attempts/<job>.<attempt>/
+  attempt.json   synced to disk before anything is started; without it nothing ever was
+  pid            which process runs it, made by that process, once; or that it was handed back (`sealed`)
+  lock           held by the executor, or by the one that salvages after it
+  done           everything in the directory is acknowledged by the server
 """
 
 import contextlib

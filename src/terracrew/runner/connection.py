@@ -61,11 +61,11 @@ class Connection:
                     return error
                 if isinstance(error, Unauthenticated):
                     self._tokens.drop()
-                delay = self._delays.next()
-                log.warning("not connected to %s: %s; next try in %.1f s", self._config.server_url, error, delay)
+                log.warning("not connected to %s: %s", self._config.server_url, error)
             except Exception:
-                delay = self._delays.next()
-                log.exception("the connection to %s failed; next try in %.1f s", self._config.server_url, delay)
+                log.exception("the connection to %s failed", self._config.server_url)
+            delay = self._delays.next()
+            log.info("next try in %.1f s", delay)
             await asyncio.sleep(delay)
 
     async def step(self) -> None:
@@ -87,7 +87,7 @@ class Connection:
             self._heart.wake()
 
     def _is_final(self, error: TerracrewError) -> bool:
-        """A stranger in our place at the start is for the operator to sort out; later it is an old connection of ours."""
+        """A stranger in our place is for a person to sort out; after a welcome it is an old connection of ours."""
         return isinstance(error, Incompatible) or (isinstance(error, Conflict) and not self._was_welcome)
 
     async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
@@ -105,7 +105,8 @@ class Connection:
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                await connection.send(messages.encode(hello), text=True)
+                with contextlib.suppress(ConnectionClosed):  # a refusal may have come first, and is still to be read
+                    await connection.send(messages.encode(hello), text=True)
                 answer = _decode(await connection.recv())
         except (TimeoutError, ConnectionClosed) as error:
             raise Unreachable(f"the server did not answer the hello: {error!r}") from error

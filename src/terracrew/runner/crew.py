@@ -77,7 +77,9 @@ class Crew:
 
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
         if (handle := self._handles.get(ref)) is not None:
-            log.info("ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode)
+            log.info(
+                "ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode
+            )
             ending = self._tasks.create_task(self._dispatcher.stop(handle, mode))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)

@@ -1,4 +1,4 @@
-"""From the command to the runner: a fresh process image that was given checked settings and never loaded what checked them."""
+"""From the command to the runner: the process becomes another that never loads what checked its settings."""
 
 import os
 import sys
@@ -12,9 +12,16 @@ from terracrew.runner.config import RunnerConfig
 
 def offer(config: RunnerConfig) -> int:
     """Put the settings where only this process and what it becomes can read them."""
-    descriptor = os.memfd_create("runner-config", 0)  # not closed on exec
+    descriptor = in_memory("runner-config", msgspec.json.encode(config))
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def in_memory(name: str, content: bytes) -> int:
+    """A descriptor of a file that has no path; unlike a pipe, it holds any size without a reader."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(os.dup(descriptor), "wb") as file:
-        file.write(msgspec.json.encode(config))
+        file.write(content)
     return descriptor
 
 

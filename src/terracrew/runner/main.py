@@ -25,7 +25,8 @@ async def run(
     """Run until told to stop; raises what makes it senseless to go on (Conflict, Incompatible, Invalid)."""
     is_built_in = config.is_built_in
     # Before anything of ours is open: what it is forked from can then inherit nothing.
-    dispatcher = Local(config.executor_entry, environment.of_helper(os.environ, is_built_in=is_built_in))
+    helpers = environment.of_helper(os.environ, is_built_in=is_built_in)
+    dispatcher = Local(config.executor_entry, helpers, config.engine_paths)
     instance = None
     try:
         instance = Instance(config.working_directory)

@@ -54,10 +54,7 @@ def of(pid: int, *, is_salvage: bool = False) -> ProcessRecord:
 def is_alive(record: ProcessRecord) -> bool:
     found = stat(record.pid)
     return (
-        found is not None
-        and found.is_alive
-        and found.start_time == record.start_time
-        and record.boot_id == boot_id()
+        found is not None and found.is_alive and found.start_time == record.start_time and record.boot_id == boot_id()
     )
 
 

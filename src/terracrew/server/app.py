@@ -9,15 +9,18 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, ids
-from terracrew.server import operations, problem
+from terracrew.server import live, operations, problem
+from terracrew.server.audit import api as audit
 from terracrew.server.context import Server
 from terracrew.server.db import open_database
 from terracrew.server.groups import api as groups
 from terracrew.server.groups.service import ensure_organization
+from terracrew.server.hub import transfer
 from terracrew.server.hub.endpoint import runnerhub
 from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.heartbeats import Heartbeats
 from terracrew.server.hub.registry import Registry
+from terracrew.server.identity import api as identity
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.keys import open_keyring
 from terracrew.server.identity.middleware import AuthenticationMiddleware
@@ -26,13 +29,16 @@ from terracrew.server.jobs.claims import claims
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.scheduler import Scheduler
 from terracrew.server.jobs.service import creator
+from terracrew.server.logs import api as logs
 from terracrew.server.logs.follow import Watchers
 from terracrew.server.modules import api as modules
 from terracrew.server.objects import open_objects
 from terracrew.server.request import App, Call
 from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
+from terracrew.server.state import api as states
 from terracrew.server.supervise import Tasks
+from terracrew.server.web import routes as pages
 
 LARGEST_BODY = 1024 * 1024
 """Of a request, where its handler does not say otherwise."""
@@ -43,7 +49,14 @@ ROUTERS: list[ControllerRouterHandler] = [
     modules.router,
     runners.router,
     jobs.router,
+    logs.router,
+    states.router,
+    live.router,
+    *identity.routers,
+    *audit.routers,
     runnerhub,
+    transfer.router,
+    *pages.routers,
 ]
 
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -66,14 +79,29 @@ async def build(settings: ServerSettings) -> Server:
     try:
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
-        identity = await open_identity(db, keys, settings.url)
+        access = await open_identity(db, keys, settings.url)
     except BaseException:
         await db.close()
         raise
+    registry = Registry()
     return Server(
-        id=ids.new("srv"), settings=settings, organization_id=organization.id, db=db, objects=objects, keys=keys,
-        identity=identity,
-    )  # fmt: skip
+        id=ids.new("srv"),
+        settings=settings,
+        organization_id=organization.id,
+        db=db,
+        objects=objects,
+        keys=keys,
+        identity=access,
+        registry=registry,
+        scheduler=Scheduler(db, registry),
+        claims=claims(db, keys),
+        ingest=ingest(db, keys),
+        create_job=creator(db),
+        heartbeats=Heartbeats(db),
+        archives=Archives(objects),
+        watchers=Watchers(registry),
+        tasks=Tasks(),
+    )
 
 
 async def close(server: Server) -> None:

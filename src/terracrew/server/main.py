@@ -34,6 +34,7 @@ log = structlog.get_logger("terracrew.server")
 def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
     """Serve until a signal says stop; what runs on executors goes on."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     serve.run(_run(settings, with_builtin_runner))
 
@@ -44,6 +45,8 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
     try:
         await server.db.write(lambda tx: _nobody_is_connected(tx, is_alone=server.db.kind == "sqlite"))
         link = await identity.first_start(server.db, settings.organization)
+        if server.db.kind == "sqlite":
+            await _leave_token(server)
         with serve.stopped_by_signals(server.closing):
             await _serve(server, listener, with_builtin_runner, link)
     finally:
@@ -67,7 +70,6 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         await _first(started, web)
         port = listener.getsockname()[1]
         if with_builtin_runner:
-            await _leave_token(server)
             running.append(tasks.create_task(_built_in(server, port, stop), name="runner"))
         _greet(server, link)
         await server.closing.wait()
@@ -108,7 +110,7 @@ async def _built_in(server: Server, port: int, stop: Stop) -> None:
         source_roots=[str(root.expanduser()) for root in server.settings.local_roots],
         is_built_in=True,
     )
-    await supervise("runner", lambda: runner_process.run(config, stop))
+    await supervise("runner", lambda: runner_process.run(config, stop), until=stop.leave)
 
 
 async def _leave_token(server: Server) -> None:

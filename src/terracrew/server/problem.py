@@ -73,4 +73,8 @@ def _invalid(error: ValidationException) -> Invalid:
     return Invalid(words or error.detail, errors=errors)
 
 
-HANDLERS: dict[int | type[Exception], Any] = {TerracrewError: from_error, HTTPException: from_http, Exception: from_surprise}
+HANDLERS: dict[int | type[Exception], Any] = {
+    TerracrewError: from_error,
+    HTTPException: from_http,
+    Exception: from_surprise,
+}

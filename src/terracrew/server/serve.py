@@ -89,7 +89,7 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._is_serving is not None:
+        if self._is_serving is not None and self.started:
             self._is_serving.set()
 
     @contextlib.contextmanager

@@ -12,10 +12,12 @@ from terracrew.errors import Unavailable
 log = structlog.get_logger("terracrew.server")
 
 
-async def supervise(name: str, loop: Callable[[], Awaitable[None]], *, wait: float = 0.5) -> None:
-    """Run a loop for ever. Only here (and at the request boundary) is every exception caught."""
+async def supervise(
+    name: str, loop: Callable[[], Awaitable[None]], *, wait: float = 0.5, until: asyncio.Event | None = None
+) -> None:
+    """Run a loop again whenever it ends. Only here (and at the request boundary) is every exception caught."""
     delay = wait
-    while True:
+    while until is None or not until.is_set():
         started = asyncio.get_running_loop().time()
         try:
             await loop()
@@ -23,6 +25,8 @@ async def supervise(name: str, loop: Callable[[], Awaitable[None]], *, wait: flo
             log.warning("loop waits", loop=name, reason=error.message)
         except Exception:
             log.exception("loop failed", loop=name)
+        if until is not None and until.is_set():
+            return
         if asyncio.get_running_loop().time() - started > 60:
             delay = wait
         await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, guards nothing

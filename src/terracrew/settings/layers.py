@@ -1,9 +1,9 @@
-"""Layers of settings, low to high: defaults, file, environment, command line; what is wrong is said all at once, with its place."""
+"""Layers of settings: defaults, file, environment, command line; all that is wrong in them is said with its place."""
 
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -50,22 +50,22 @@ def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> 
         raise Invalid("\n".join(["these settings are wrong:", *problems]), problems=problems) from None
 
 
-def _layered(layers: list[_Layer]) -> type[RunnerSettings]:
+def _layered(layers: list[_Layer]) -> Callable[[], RunnerSettings]:
     class Layered(RunnerSettings):
         @classmethod
         def settings_customise_sources(
             cls,
             settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
+            init_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the library's signature)
             env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             environment = cast("EnvSettingsSource", env_settings)()
             layers[1] = _Layer(PREFIX, _with_strangers(environment))
             return tuple(InitSettingsSource(settings_cls, layer.values) for layer in layers)
 
-    return Layered
+    return cast("Callable[[], RunnerSettings]", Layered)
 
 
 def _with_strangers(environment: Tree) -> Tree:

@@ -64,7 +64,7 @@ class Server(_Section):
     url: Annotated[str, AfterValidator(_checked(address.checked))] = Field(
         description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
     )
-    allow_plain_http: bool = Field(False, description="Allow http:// to a server that is not on this machine.")
+    allow_plain_http: bool = Field(default=False, description="Allow http:// to a server that is not on this machine.")
 
     @model_validator(mode="after")
     def _is_safe(self) -> "Server":
@@ -76,10 +76,10 @@ class Server(_Section):
 class Credentials(_Section):
     """A service account's client id and secret, or what `terracrew runner register` printed."""
 
-    client_id: str | None = Field(None, min_length=1)
-    client_secret: SecretStr | None = Field(None, min_length=1)
-    worker_id: str | None = Field(None, min_length=1)
-    worker_token: SecretStr | None = Field(None, min_length=1)
+    client_id: str | None = Field(default=None, min_length=1)
+    client_secret: SecretStr | None = Field(default=None, min_length=1)
+    worker_id: str | None = Field(default=None, min_length=1)
+    worker_token: SecretStr | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _is_one_pair(self) -> "Credentials":
@@ -110,37 +110,39 @@ class Runner(_Section):
         description="The organization that the credentials belong to (`org_…`)."
     )
     credentials: Credentials
-    capacity: int = Field(4, ge=1, le=1000, description="How many jobs run at once.")
+    capacity: int = Field(default=4, ge=1, le=1000, description="How many jobs run at once.")
 
 
 class WorkingDirectory(_Section):
     working_directory: Directory = Field(
-        "~/.terracrew/runner", validate_default=True, description="Attempts, sources and caches."
+        default="~/.terracrew/runner", validate_default=True, description="Attempts, sources and caches."
     )
     temp_directory: Directory | None = Field(
-        None, description="Scratch of one attempt. By default `.temp` in the working directory."
+        default=None, description="Scratch of one attempt. By default `.temp` in the working directory."
     )
 
 
 class Engine(_Section):
-    additional_binary_paths: Directories = Field([], description="Searched for engines before PATH.")
+    additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
 
 
 class Source(_Section):
-    local_roots: Directories = Field([], description="A source on a local path must lie under one of these.")
+    local_roots: Directories = Field(default=[], description="A source on a local path must lie under one of these.")
 
 
 class JobLogStream(_Section):
-    batch_size_limit: int = Field(50, ge=1, le=10_000, description="Events in one batch.")
-    period_seconds: float = Field(5.0, gt=0, le=3600, description="How long an event waits for its batch to fill.")
-    eagerly_emit_first_event: bool = Field(True, description="Ship the first event of a job at once.")
+    batch_size_limit: int = Field(default=50, ge=1, le=10_000, description="Events in one batch.")
+    period_seconds: float = Field(
+        default=5.0, gt=0, le=3600, description="How long an event waits for its batch to fill."
+    )
+    eagerly_emit_first_event: bool = Field(default=True, description="Ship the first event of a job at once.")
 
 
 class Logging(_Section):
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
 
     log_level: dict[str, Annotated[Level, BeforeValidator(_canonical)]] = Field(
-        {}, description="Category → level; `Default` where nothing longer matches, the longest prefix wins."
+        default={}, description="Category → level; `Default` where nothing longer matches, the longest prefix wins."
     )
 
 
@@ -153,11 +155,11 @@ class RunnerSettings(BaseSettings):
 
     server: Server
     runner: Runner
-    working_directory: WorkingDirectory = WorkingDirectory()
-    engine: Engine = Engine()
-    source: Source = Source()
-    job_log_stream: JobLogStream = JobLogStream()
-    logging: Logging = Logging()
+    working_directory: WorkingDirectory = Field(default_factory=WorkingDirectory)
+    engine: Engine = Field(default_factory=Engine)
+    source: Source = Field(default_factory=Source)
+    job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
+    logging: Logging = Field(default_factory=Logging)
 
     def config(self) -> RunnerConfig:
         """The same as the process wants it."""

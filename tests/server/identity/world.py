@@ -50,7 +50,8 @@ class World:
     def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
         """A program (with a token) or a browser (without); `address` is where it comes from."""
         transport = httpx.ASGITransport(self.app, client=(options.pop("address", "127.0.0.1"), 4711))
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = options.pop("headers", {}) | bearer
         return httpx.AsyncClient(transport=transport, base_url=URL, headers=headers, **options)
 
     async def user(

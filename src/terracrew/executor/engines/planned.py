@@ -105,7 +105,7 @@ def _count(state: bytes | None) -> int:
 
 
 def _bounded(summary: PlanSummary) -> PlanSummary:
-    """The counts are always whole; of an enormous plan, only the first resources fit an event, and the log has the rest."""
+    """The counts are always whole; of an enormous plan only the first resources fit an event (the log has them all)."""
     while summary.resources and len(msgspec.json.encode(summary)) > _MOST_BYTES:
         summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
     return summary

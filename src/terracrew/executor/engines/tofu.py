@@ -39,7 +39,7 @@ class Tofu:
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
         if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST:
             raise EngineMissing(
-                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST[0]}.{OLDEST[1]} is the oldest that works. "
+                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST[0]}.{OLDEST[1]} or later is needed. "
                 "Install one: terracrew engine install tofu"
             )
 
@@ -84,7 +84,7 @@ class Tofu:
                 destroy = ["-destroy"] if is_destroying else []
                 options = ["plan", "-input=false", *destroy, f"-out={self._plan}", f"-json-into={self._facts}"]
             case Step.APPLY | Step.DESTROY:
-                # No `-json-into`: it repeats every line that a provisioner prints, at ten times the size and twice the time.
+                # No `-json-into`: it repeats each line of a provisioner, in eight times the space and twice the time.
                 options = ["apply", "-input=false", str(self._plan)]
             case Step.OUTPUT:
                 options = ["output", "-json"]

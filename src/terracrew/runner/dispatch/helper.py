@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
+from terracrew.runner.handover import in_memory
 from terracrew.runner.processes import ProcessRecord
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,9 @@ class Forked(msgspec.Struct):
 
 
 class Helper:
-    def __init__(self, entry: str, environment: Mapping[str, str]) -> None:
-        self._entry, self._environment = entry, dict(environment)
+    def __init__(self, entry: str, environment: Mapping[str, str], engine_paths: Sequence[str] = ()) -> None:
+        self._arguments = ["--entry", entry, *(f"--engine-path={path}" for path in engine_paths)]
+        self._environment = dict(environment)
         self._numbers = itertools.count(1)
         self._starting: dict[int, asyncio.Future[Forked]] = {}
         self._exits: dict[int, asyncio.Future[int | None]] = {}
@@ -56,10 +58,8 @@ class Helper:
             self._spawn()
         number = next(self._numbers)
         answer = self._starting[number] = self._loop.create_future()
-        specification = os.memfd_create("executor-start", os.MFD_CLOEXEC)
+        specification = in_memory("executor-start", msgspec.json.encode(start))
         try:
-            with open(os.dup(specification), "wb") as file:
-                file.write(msgspec.json.encode(start))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await self._send(number, specification)
                 return await answer
@@ -88,7 +88,7 @@ class Helper:
         with theirs:
             module = "terracrew.runner.dispatch.zygote"
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, "--entry", self._entry, "--socket", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", module, *self._arguments, "--socket", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -109,12 +109,13 @@ class Helper:
             except OSError:
                 data, descriptors = b"", []
             if not data:
-                return self._died()
+                self._died()
+                return
             self._take(data, descriptors)
-        return None
 
     def _take(self, data: bytes, descriptors: list[int]) -> None:
-        match zygote.decode(data):
+        message: zygote.Answer = zygote.decode(data)
+        match message:
             case zygote.Started(number, process):
                 answer = self._starting.get(number)
                 if answer is None or answer.done():

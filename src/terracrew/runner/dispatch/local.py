@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,8 +35,8 @@ class Handle(msgspec.Struct):
 class Local:
     """The dispatcher `local`."""
 
-    def __init__(self, entry: str, environment: Mapping[str, str]) -> None:
-        self.helper = Helper(entry, environment)
+    def __init__(self, entry: str, environment: Mapping[str, str], engine_paths: Sequence[str] = ()) -> None:
+        self.helper = Helper(entry, environment, engine_paths)
 
     async def start(self, start: ExecutorStart) -> Handle:
         try:
@@ -70,7 +70,7 @@ class Local:
             os.close(handle.pidfd)
             handle.pidfd = None
         # An engine whose executor is dead may finish: it changes the world, and its state is still to be collected.
-        while await asyncio.to_thread(_has_members, handle.process):
+        while await asyncio.to_thread(_has_members, handle.process):  # noqa: ASYNC110  (a session's end is no event)
             await asyncio.sleep(_SCAN_SECONDS)
         return code
 

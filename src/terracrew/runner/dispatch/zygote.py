@@ -51,7 +51,9 @@ class Exited(msgspec.Struct, frozen=True, tag="exited"):
 
 
 _encode = msgspec.json.Encoder().encode
-decode = msgspec.json.Decoder(Started | Failed | Exited).decode
+Answer = Started | Failed | Exited
+decode = msgspec.json.Decoder(Answer).decode
+_decode_start = msgspec.json.Decoder(ExecutorStart).decode
 
 
 def serve(runner: socket.socket, entry: Entry) -> None:
@@ -110,7 +112,7 @@ def _child(specification: int, entry: Entry) -> None:
         gc.enable()
         with open(specification, "rb") as file:
             file.seek(0)
-            start = msgspec.json.decode(file.read(), type=ExecutorStart)
+            start = _decode_start(file.read())
         code = _execute(start, entry)
     except BaseException:
         traceback.print_exc()
@@ -142,10 +144,14 @@ def _execute(start: ExecutorStart, entry: Entry) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entry", required=True, help="module:function that runs one attempt")
+    parser.add_argument("--engine-path", action="append", default=[], help="where engines are looked for before PATH")
     parser.add_argument("--socket", type=int, required=True, help="descriptor of the socket to the runner")
     arguments = parser.parse_args()
-    module, _, function = arguments.entry.partition(":")
-    entry: Entry = getattr(importlib.import_module(module), function)
+    name, _, function = arguments.entry.partition(":")
+    module = importlib.import_module(name)
+    entry: Entry = getattr(module, function)
+    if warm := getattr(module, "warm", None):
+        warm(arguments.engine_path)  # what every child would otherwise find out for itself
     runner = socket.socket(fileno=arguments.socket)
     os.set_inheritable(runner.fileno(), False)
     gc.collect()

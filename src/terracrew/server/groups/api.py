@@ -1,6 +1,7 @@
 """Groups over HTTP."""
 
 from litestar import Router, delete, get, post
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.groups import service
 from terracrew.server.groups.model import Group, NewGroup
@@ -9,27 +10,29 @@ from terracrew.server.request import Call, tree_path
 
 
 @get("/groups", summary="List groups")
-async def listing(request: Call, parent: str | None = None, after: After = None, limit: Limit = 50) -> Page[Group]:
+async def listing(
+    request: Call, parent: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+) -> Page[Group]:
     """Those directly in `parent` (empty: the organization), or all of them."""
     who = request.user
     return await request.server.db.read(lambda tx: service.listing(tx, who, parent, after, limit))
 
 
 @post("/groups", summary="Create a group")
-async def create(request: Call, data: NewGroup, parents: bool = False) -> Group:
+async def create(request: Call, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
     """With `parents=true`, the groups above it too, where they are missing."""
     who = request.user
     return await request.server.db.write(lambda tx: service.create(tx, who, data, parents))
 
 
 @get("/groups/{group:str}", summary="Show a group")
-async def show(request: Call, group: str) -> Group:
+async def show(request: Call, group: FromPath[str]) -> Group:
     who = request.user
     return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(group)))
 
 
 @delete("/groups/{group:str}", summary="Delete an empty group")
-async def remove(request: Call, group: str) -> None:
+async def remove(request: Call, group: FromPath[str]) -> None:
     who = request.user
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
 

@@ -16,11 +16,9 @@ from terracrew.server.runners import assignments
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:
     """Find the organization of that name, or make it, with the group that is its root."""
-    organization = await store.organization_named(tx, name)
-    if organization is None:
-        organization = await store.insert_organization(tx, name)
-        await store.insert(tx, organization.id, None, "", "", "")
-    return organization
+    if made := await store.insert_organization(tx, name):
+        await store.insert(tx, made.id, None, "", "", "")
+    return made or await store.organization_named(tx, name)
 
 
 async def find(tx: Tx, who: Principal, reference: str) -> Group:

@@ -1,23 +1,27 @@
 """The rows of organizations and groups."""
 
 from terracrew import ids
+from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.model import Group, Organization
 
 
-async def insert_organization(tx: Tx, name: str) -> Organization:
+async def insert_organization(tx: Tx, name: str) -> Organization | None:
+    """Make it; None if another server has just done so."""
     row = await tx.one(
-        "INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) RETURNING *",
+        """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now)
+           ON CONFLICT (name) DO NOTHING RETURNING *""",
         id=ids.new("org"), name=name, now=tx.now,
     )  # fmt: skip
-    assert row is not None
-    return row_to(Organization, row)
-
-
-async def organization_named(tx: Tx, name: str) -> Organization | None:
-    row = await tx.one("SELECT * FROM organizations WHERE name = :name", name=name)
     return None if row is None else row_to(Organization, row)
+
+
+async def organization_named(tx: Tx, name: str) -> Organization:
+    row = await tx.one("SELECT * FROM organizations WHERE name = :name", name=name)
+    if row is None:
+        raise NotFound(f"there is no organization {name!r}")
+    return row_to(Organization, row)
 
 
 async def insert(tx: Tx, organization_id: str, parent: Group | None, name: str, path: str, description: str) -> Group:

@@ -5,12 +5,14 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound, Unauthenticated
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub.registry import RunnerSession
 from terracrew.server.hub.socket import HubSocket
@@ -54,7 +56,7 @@ async def _welcome(
             "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 characters"
         )
 
-    async def work(tx: Tx) -> tuple[Row, Row, list[Row]]:
+    async def work(tx: Tx) -> tuple[Record, Row, list[Row]]:
         record = await _record(tx, principal, hello.runner_id)
         place = await _take_place(tx, server.id, record, hello)
         held = await tx.all(
@@ -62,67 +64,72 @@ async def _welcome(
             WHERE jobs.instance_id = :id AND jobs.status IN ('CLAIMED', 'PROCESSING')""",
             id=place["id"],
         )
-        tx.wake("runners", record["id"])
+        tx.wake("runners", record.id)
         return record, place, held
 
     record, place, held = await server.db.write(work)
     session = RunnerSession(
-        socket, principal_id=principal.id, runner_id=record["id"], instance_id=place["id"], name=hello.instance, epoch=place["epoch"],
-        engines=hello.engines, slots=min(hello.capacity, record["max_jobs"]),
+        socket, principal_id=principal.id, runner_id=record.id, instance_id=place["id"], name=hello.instance, epoch=place["epoch"],
+        engines=hello.engines, slots=min(hello.capacity, record.max_jobs),
     )  # fmt: skip
     session.held = {row["id"] for row in held}
     session.named = set(hello.attempts)
-    session.takes_jobs = not (hello.is_draining or record["is_draining"] or record["is_disabled"])
+    session.takes_jobs = not (hello.is_draining or record.is_draining or record.is_disabled)
     server.registry.add(session)
     current = {AttemptRef(row["id"], row["attempt"]) for row in held}
     socket.post(
         messages.RunnerWelcome(
             session.instance_id, session.epoch, protocol, HEARTBEAT_SECONDS,
-            unknown=sorted(session.named - current), is_draining=record["is_draining"],
+            unknown=sorted(session.named - current), is_draining=record.is_draining,
         )
     )  # fmt: skip
     await _miss(server, current - session.named)
-    log.info("runner connected", runner=record["path"], instance=hello.instance, version=hello.version)
+    log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
     server.scheduler.serve(session)
     return session
 
 
-async def _record(tx: Tx, principal: Principal, runner_id: str) -> Row:
+class Record(msgspec.Struct, frozen=True):
+    """What the hub needs to know of a runner's record."""
+
+    id: str
+    organization_id: str | None
+    service_account_id: str | None
+    path: str
+    is_disabled: bool
+    is_draining: bool
+    allow_multiple_instances: bool
+    max_jobs: int
+
+
+async def _record(tx: Tx, principal: Principal, runner_id: str) -> Record:
     row = await tx.one(
-        """SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances, max_jobs
-        FROM runners WHERE id = :id""",
+        """SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances,
+            max_jobs FROM runners WHERE id = :id""",
         id=ids.parse("rnr", runner_id),
     )
     if row is None:
         raise NotFound("there is no such runner for this credential")
-    authorize.require_runner(principal, _Record(row))
-    return row
+    record = row_to(Record, row)
+    authorize.require_runner(principal, record)
+    return record
 
 
-class _Record:
-    """A runner's row as the authorization seam looks at it."""
-
-    def __init__(self, row: Row) -> None:
-        self.id: str = row["id"]
-        self.organization_id: str | None = row["organization_id"]
-        self.service_account_id: str | None = row["service_account_id"]
-
-
-async def _take_place(tx: Tx, server_id: str, record: Row, hello: messages.RunnerHello) -> Row:
+async def _take_place(tx: Tx, server_id: str, record: Record, hello: messages.RunnerHello) -> Row:
     """The instance's row, with a new epoch. Its key gives it its old place at once; a stranger must find the place free."""
     key = credentials.digest(hello.instance_key)
     rows = await tx.all(
-        "SELECT id, name, key_sha256, is_connected FROM instances WHERE runner_id = :id", id=record["id"]
+        "SELECT id, name, key_sha256, is_connected FROM instances WHERE runner_id = :id", id=record.id
     )
     for row in rows:
         if row["name"] == hello.instance:
             if row["is_connected"] and row["key_sha256"] != key:
                 raise Conflict(
-                    f"an instance named {hello.instance} of {record['path']} is connected already; name this one otherwise"
+                    f"an instance named {hello.instance} of {record.path} is connected already; name this one otherwise"
                 )
-        elif row["is_connected"] and not record["allow_multiple_instances"]:
+        elif row["is_connected"] and not record.allow_multiple_instances:
             raise Conflict(
-                f"{record['path']} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
+                f"{record.path} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
             )
     place = await tx.one(
         """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
@@ -133,7 +140,7 @@ async def _take_place(tx: Tx, server_id: str, record: Row, hello: messages.Runne
             engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining,
             connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL
         RETURNING id, epoch""",
-        id=ids.new("ins"), runner_id=record["id"], name=hello.instance, key=key, server_id=server_id, version=hello.version,
+        id=ids.new("ins"), runner_id=record.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
         capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining, now=tx.now,
     )  # fmt: skip
     assert place is not None

@@ -96,15 +96,16 @@ async def redeem_link(identity: Identity, token: str, address: str, password: st
 
 
 async def login(identity: Identity, name: str, password: str, address: str) -> Session:
-    keys = f"login:{address}", f"user:{name[:200].lower()}"
+    name = name[:200].strip().lower()
+    keys = f"login:{address}", f"user:{name}"
     identity.limits.check(*keys)
-    found = await identity.db.read(lambda tx: store.password_of(tx, name.strip().lower()))
+    found = await identity.db.read(lambda tx: store.password_of(tx, name)) if _NAME.match(name) else None
     if not await passwords.matches(password, found[1] if found else None):
         identity.limits.failed(*keys)
         raise Unauthenticated(WRONG_LOGIN)
 
     async def work(tx: Tx) -> Session:
-        user = await store.password_of(tx, name.strip().lower())
+        user = await store.password_of(tx, name)
         if user is None or user != found:  # disabled, or another password, since
             raise Unauthenticated(WRONG_LOGIN)
         return await _log_in(tx, user[0], "password")

@@ -53,7 +53,7 @@ class AccessTokens:
         self.signing = signing
         self._limits = limits
         self._issuer = issuer
-        self._live: dict[tuple[str, str], tuple[Principal, float]] = {}
+        self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
 
     async def exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
@@ -78,26 +78,25 @@ class AccessTokens:
     async def principal(self, token: str) -> Principal:
         """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
         claims = await self._checked(token)
-        key = claims.sub, claims.sid
-        cached = self._live.get(key)
+        cached = self._live.get(claims)
         if cached is not None and time.monotonic() < cached[1]:
             return cached[0]
         generation = self._generation
         principal = await self._db.read(lambda tx: _live(tx, claims))
         if principal is None:
-            self._live.pop(key, None)
+            self._live.pop(claims, None)
             raise Unauthenticated(GENERIC)
         if generation == self._generation:  # else something was revoked while we read
             if len(self._live) >= _MOST_CACHED:
                 self._live.clear()
-            self._live[key] = principal, time.monotonic() + CACHED
+            self._live[claims] = principal, time.monotonic() + CACHED
         return principal
 
     def forget(self, principal_id: str) -> None:
         """Read anew what this service account or runner may still do."""
         self._generation += 1
-        for key in [key for key in self._live if key[0] == principal_id]:
-            del self._live[key]
+        for claims in [claims for claims in self._live if claims.sub == principal_id]:
+            del self._live[claims]
 
     async def forget_revoked(self) -> None:
         """The loop that listens for revocations, here and on other servers; runs as long as the server."""
@@ -128,7 +127,8 @@ class AccessTokens:
 
 async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
     prefix, _, client = client_id.rpartition(":")
-    organization_id = await store.organization_id(tx, prefix) if prefix else None
+    # No name has control characters, and a database may refuse to look for them.
+    organization_id = await store.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
     if prefix and organization_id is None:
         return None
     found = await _by_secret(tx, secret_sha256)

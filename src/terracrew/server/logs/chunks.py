@@ -10,8 +10,8 @@ from terracrew.protocol.events import Kind, Record
 from terracrew.server.logs import mask
 
 COLUMNS = {
-    "job_id": "text", "attempt": "bigint", "first": "bigint", "last": "bigint", "first_line": "bigint", "lines": "bigint",
-    "size": "bigint", "data": "bytea",
+    "job_id": "text", "attempt": "bigint", "first": "bigint", "last": "bigint", "first_line": "bigint",
+    "lines": "bigint", "size": "bigint", "data": "bytea",
 }  # fmt: skip
 INSERT = """
 INSERT INTO log_chunks (job_id, attempt, first, last, first_line, lines, size, data)

@@ -49,53 +49,49 @@ class Watchers:
 
 
 async def follow(
-    db: Database, watchers: Watchers, closing: asyncio.Event, job_id: str, position: Position, *, one_attempt: bool = False
+    db: Database, watchers: Watchers, closing: asyncio.Event, job_id: str, position: Position, one_attempt: bool = False
 ) -> AsyncGenerator[News]:
-    """What happens to a job and its log, beginning with "changed", so that a viewer starts with the job as it is.
+    """What happens to a job and its log from here on, with a "changed" at the start and before the "end".
 
-    Goes on to the next attempt when the job is requeued, unless it is to follow one attempt only. Ends without "end" when
-    the server stops: the viewer comes again, here or to another server.
+    Goes on to the next attempt when the job is requeued, unless it is to follow one attempt only. Ends without "end"
+    when the server stops: the viewer comes again, here or to another server.
     """
-    is_changed = True
     stopping = asyncio.create_task(closing.wait())
-    with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
-        try:
+    try:
+        with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
+            yield "changed"
             while not closing.is_set():
                 found = await watchers.tails.next(db, job_id, position)
                 if isinstance(found, Batch):
                     position = found.position
                     yield found
-                    continue
-                if is_changed:
+                elif found.attempt > position.attempt and not one_attempt:
+                    position = Position(position.attempt + 1, 0)
+                elif found.is_terminal or found.attempt > position.attempt:
                     yield "changed"
-                is_left = found.attempt > position.attempt
-                if found.is_terminal if not is_left else one_attempt:
                     yield "end"
                     return
-                if is_left:
-                    position = Position(position.attempt + 1, 0)
-                    is_changed = False
-                    continue
-                woken = await _woken(wakeups, job_id, stopping)
-                if not woken:
-                    yield "quiet"
-                is_changed = "jobs" in woken
-        finally:
-            stopping.cancel()
+                else:
+                    woken = await _woken(wakeups, job_id, stopping)
+                    if not woken:
+                        yield "quiet"
+                    elif "jobs" in woken:
+                        yield "changed"
+    finally:
+        stopping.cancel()
 
 
 async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:
-    """The topics that concern the job and have come; none when the time is up or the server stops."""
-    deadline = asyncio.get_running_loop().time() + QUIET
-    while (left := deadline - asyncio.get_running_loop().time()) > 0:
-        coming = asyncio.create_task(wakeups.get(timeout=left))
-        try:
-            await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
-                return set()
-            topics = {topic for topic, key in await coming if key in ("", job_id)}
-        finally:
-            coming.cancel()
-        if topics:
+    """The topics that have come and concern the job; none when the time is up or the server stops."""
+    coming = asyncio.create_task(_concerning(wakeups, job_id))
+    try:
+        await asyncio.wait({coming, stopping}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else set()
+    finally:
+        coming.cancel()
+
+
+async def _concerning(wakeups: Wakeups, job_id: str) -> set[str]:
+    while True:
+        if topics := {topic for topic, key in await wakeups.get() if key in ("", job_id)}:
             return topics
-    return set()

@@ -58,7 +58,8 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
     """Of this attempt, else of the last one that anybody owned; of nothing where nobody ever did."""
     row = await tx.one(
         """SELECT number AS attempt, mark, lines FROM attempts
-        WHERE job_id = :job_id AND (CAST(:attempt AS bigint) IS NULL OR number = :attempt) ORDER BY number DESC LIMIT 1""",
+        WHERE job_id = :job_id AND (CAST(:attempt AS bigint) IS NULL OR number = :attempt)
+        ORDER BY number DESC LIMIT 1""",
         job_id=job_id, attempt=attempt,
     )  # fmt: skip
     if row is not None:
@@ -69,26 +70,29 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
 
 
 async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE) -> list[Stored]:
-    """The chunks with events after this one, from the first on: about `size` bytes of log, but never none if there is one."""
+    """The next chunks with events after this one: about `size` bytes of log, but never none if there is one."""
     rows = await tx.all(
         """SELECT log_chunks.last, log_chunks.size, log_chunks.data
         FROM (
-            SELECT first, sum(size) OVER (ORDER BY first) - size AS before
+            SELECT job_id, attempt, first, sum(size) OVER (ORDER BY first) - size AS before
             FROM (
-                SELECT first, size FROM log_chunks
-                WHERE job_id = :job_id AND attempt = :attempt AND last > :after AND first >= coalesce(
-                    (SELECT max(first) FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :next), 0)
+                SELECT job_id, attempt, first, size FROM log_chunks
+                WHERE job_id = :job_id AND attempt = :attempt AND last > :after AND first >= coalesce((
+                    SELECT max(first) FROM log_chunks
+                    WHERE job_id = :job_id AND attempt = :attempt AND first <= :next), 0)
                 ORDER BY first LIMIT 500
             ) AS following
         ) AS near
-        JOIN log_chunks ON log_chunks.job_id = :job_id AND log_chunks.attempt = :attempt AND log_chunks.first = near.first
-        WHERE near.before < :size ORDER BY near.first""",
+        JOIN log_chunks USING (job_id, attempt, first)
+        WHERE near.before < :size ORDER BY first""",
         job_id=job_id, attempt=attempt, after=after, next=after + 1, size=size,
     )  # fmt: skip
     return rows_to(Stored, rows)
 
 
-async def events(db: Database, job_id: str, attempt: int, after: int = 0, limit: int | None = None) -> AsyncIterator[list[LogEvent]]:
+async def events(
+    db: Database, job_id: str, attempt: int, after: int = 0, limit: int | None = None
+) -> AsyncIterator[list[LogEvent]]:
     """The events after this one, in lists, up to what is stored when the end is reached."""
     async for chunk in _following(db, job_id, attempt, after):
         found = await chunk.open(lambda data: list(chunks.events(data, after)))

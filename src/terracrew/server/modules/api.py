@@ -1,6 +1,7 @@
 """Modules over HTTP."""
 
 from litestar import Router, delete, get, patch, post
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.modules import archives, service
@@ -11,7 +12,11 @@ from terracrew.server.request import Call, tree_path
 
 @get("/modules", summary="List modules")
 async def listing(
-    request: Call, group: str | None = None, recursive: bool = False, after: After = None, limit: Limit = 50
+    request: Call,
+    group: FromQuery[str | None] = None,
+    recursive: FromQuery[bool] = False,
+    after: After = None,
+    limit: Limit = 50,
 ) -> Page[Module]:
     """Those of a group, with `recursive=true` of all below it too, or of the whole organization."""
     who = request.user
@@ -19,25 +24,25 @@ async def listing(
 
 
 @post("/modules", summary="Create a module")
-async def create(request: Call, data: NewModule) -> Module:
+async def create(request: Call, data: JSONBody[NewModule]) -> Module:
     who, roots = request.user, request.server.settings.local_roots
     return await request.server.db.write(lambda tx: service.create(tx, who, data, roots))
 
 
 @get("/modules/{module:str}", summary="Show a module")
-async def show(request: Call, module: str) -> Module:
+async def show(request: Call, module: FromPath[str]) -> Module:
     who = request.user
     return await request.server.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
 
 
 @patch("/modules/{module:str}", summary="Change a module")
-async def change(request: Call, module: str, data: ModuleChange) -> Module:
+async def change(request: Call, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
     who, roots = request.user, request.server.settings.local_roots
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots))
 
 
 @delete("/modules/{module:str}", summary="Delete a module")
-async def remove(request: Call, module: str, force: bool = False) -> None:
+async def remove(request: Call, module: FromPath[str], force: FromQuery[bool] = False) -> None:
     """With `force=true`, its jobs, logs and states too. What it has built is not touched."""
     who = request.user
     objects = await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))

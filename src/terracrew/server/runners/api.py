@@ -1,6 +1,7 @@
 """Runners over HTTP."""
 
 from litestar import Router, delete, get, patch, post
+from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.errors import NotFound
@@ -29,8 +30,8 @@ from terracrew.server.runners.model import (
 @get("/runners", summary="List runners")
 async def listing(
     request: Call,
-    status: RunnerStatus | None = None,
-    group: str | None = None,
+    status: FromQuery[RunnerStatus | None] = None,
+    group: FromQuery[str | None] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> Page[RunnerView]:
@@ -40,7 +41,7 @@ async def listing(
 
 
 @post("/runners", summary="Create a runner")
-async def create(request: Call, data: NewRunner) -> RunnerView:
+async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
     who = request.user
 
     async def work(tx: Tx) -> RunnerView:
@@ -50,7 +51,7 @@ async def create(request: Call, data: NewRunner) -> RunnerView:
 
 
 @post("/runners/register", summary="Register a self-hosted runner")
-async def register(request: Call, data: Registration) -> Registered:
+async def register(request: Call, data: JSONBody[Registration]) -> Registered:
     """A name in, a worker id and a worker token out. The token is shown this once."""
     who, url = request.user, request.server.settings.url
 
@@ -70,34 +71,34 @@ async def register(request: Call, data: Registration) -> Registered:
 
 
 @get("/runners/{runner:str}", summary="Show a runner")
-async def show(request: Call, runner: str) -> RunnerView:
+async def show(request: Call, runner: FromPath[str]) -> RunnerView:
     who = request.user
     return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(runner)))
 
 
 @patch("/runners/{runner:str}", summary="Change a runner")
-async def change(request: Call, runner: str, data: RunnerChange) -> RunnerView:
+async def change(request: Call, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
     """A disabled runner stays connected and reports; it gets no new jobs."""
     who = request.user
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner")
-async def remove(request: Call, runner: str, force: bool = False) -> None:
+async def remove(request: Call, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
     """It should be drained first; `force=true` removes it without, unless it still has jobs."""
     who = request.user
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
 
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
-async def drain(request: Call, runner: str, data: Drain) -> RunnerView:
+async def drain(request: Call, runner: FromPath[str], data: JSONBody[Drain]) -> RunnerView:
     """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
 
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")
-async def assigned(request: Call, runner: str) -> Page[Assignment]:
+async def assigned(request: Call, runner: FromPath[str]) -> Page[Assignment]:
     who = request.user
 
     async def work(tx: Tx) -> Page[Assignment]:
@@ -108,7 +109,7 @@ async def assigned(request: Call, runner: str) -> Page[Assignment]:
 
 
 @post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
-async def assign(request: Call, runner: str, data: AssignTo) -> Page[Assignment]:
+async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> Page[Assignment]:
     who = request.user
 
     async def work(tx: Tx) -> Page[Assignment]:
@@ -122,7 +123,7 @@ async def assign(request: Call, runner: str, data: AssignTo) -> Page[Assignment]
 
 
 @delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
-async def withdraw(request: Call, runner: str, data: AssignTo) -> None:
+async def withdraw(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
     who = request.user
 
     async def work(tx: Tx) -> None:

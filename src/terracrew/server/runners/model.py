@@ -16,7 +16,7 @@ SILENCE_SECONDS = 60.0
 RunnerType = Literal["self-hosted", "cloud-hosted"]
 PlaceKind = Literal["group", "module"]
 MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-Tag = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$")]
+Tag = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$(?!\n)")]
 Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
 
 

@@ -18,7 +18,7 @@ async def current(tx: Tx, module_id: str) -> State | None:
     row = await tx.one(
         "SELECT " + _COLUMNS + " FROM states WHERE module_id = :module_id AND status = 'current'", module_id=module_id
     )
-    return row and row_to(State, row)
+    return None if row is None else row_to(State, row)
 
 
 async def standing(tx: Tx, module_id: str) -> decide.Module:
@@ -43,17 +43,7 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
         is_same_lineage=now is None or fact.lineage == now.lineage,
         is_module_mutating=await _is_mutating(tx, job.module_id),
     )
-    version = None
-    if is_adopted:
-        await tx.run(
-            "UPDATE states SET status = 'superseded' WHERE module_id = :module_id AND status = 'current'",
-            module_id=job.module_id,
-        )
-        moved = await tx.one(
-            "UPDATE modules SET state_version = state_version + 1 WHERE id = :module_id RETURNING state_version",
-            module_id=job.module_id,
-        )
-        version = moved and moved["state_version"]
+    version = await supersede(tx, job.module_id) if is_adopted else None
     await tx.run(
         """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
             content, object, created_at)
@@ -64,6 +54,20 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
         sha256=fact.sha256, size=fact.size, content=received.content, object=received.object, now=tx.now,
     )  # fmt: skip
     tx.wake("states", job.module_id)
+
+
+async def supersede(tx: Tx, module_id: str) -> int:
+    """Make room for a new current state and return its version; the module's row is held until the transaction ends."""
+    moved = await tx.one(
+        "UPDATE modules SET state_version = state_version + 1 WHERE id = :module_id RETURNING state_version",
+        module_id=module_id,
+    )
+    assert moved is not None
+    await tx.run(
+        "UPDATE states SET status = 'superseded' WHERE module_id = :module_id AND status = 'current'",
+        module_id=module_id,
+    )
+    return moved["state_version"]
 
 
 async def _is_mutating(tx: Tx, module_id: str) -> bool:

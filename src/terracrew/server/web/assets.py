@@ -49,14 +49,14 @@ def url(path: str) -> str:
     return f"/static/{assets.digest}/{path}"
 
 
-@get("/static/{digest:str}/{path:path}", include_in_schema=False, opt={"exclude_from_auth": True})
+@get("/static/{digest:str}/{path:path}", include_in_schema=False, public=True)
 async def serve(request: Request[object, object, State], digest: str, path: str) -> Response[bytes]:
     assets = load()
     asset = assets.files.get(path.lstrip("/"))
     if asset is None:
         raise NotFound(f"there is no file {path}")
     # A page of another version may still ask for its own: it gets ours, and does not keep it.
-    headers = {"Cache-Control": _FOR_EVER if digest == assets.digest else "no-store", "X-Content-Type-Options": "nosniff"}
+    headers = {"Cache-Control": _FOR_EVER if digest == assets.digest else "no-store"}
     if asset.zipped is not None:
         headers["Vary"] = "Accept-Encoding"
         if "gzip" in request.headers.get("accept-encoding", ""):

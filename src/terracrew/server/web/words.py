@@ -42,8 +42,8 @@ STEPS = {
     Step.FETCH: "Fetch source", Step.INPUTS: "Inputs", Step.INIT: "Init", Step.VALIDATE: "Validate",
     Step.PLAN: "Plan", Step.APPLY: "Apply", Step.DESTROY: "Destroy", Step.OUTPUT: "Outputs",
 }  # fmt: skip
-ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
-ENDED = {
+_ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
+_ENDED = {
     "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "waits for approval",
     "handed_back": "handed back by its runner", "lost": "runner lost", "gone": "its process was gone",
 }  # fmt: skip
@@ -68,6 +68,15 @@ def job_badge(
 
 def job_type(kind: JobType) -> str:
     return kind.value.replace("_", " ").capitalize()
+
+
+def engine(name: str) -> str:
+    return _ENGINES.get(name, name)
+
+
+def ended(outcome: str) -> str:
+    """How an attempt ended."""
+    return _ENDED.get(outcome, outcome)
 
 
 def sentence(text: str) -> str:

@@ -8,29 +8,31 @@ import msgspec
 from terracrew.protocol.events import Output
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.hub.registry import Registry
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import service
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs import reasons, service
+from terracrew.server.jobs.model import Job, JobStatus, Reason
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
 PAGE = 50
 OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
-Why = Callable[[Tx, Job], Awaitable[object]]
+Why = Callable[[Tx, Job], Awaitable[Reason | None]]
 
 _NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
 _ROW: LiteralString = (
-    """SELECT jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.created_at,
-    jobs.queued_at, jobs.started_at, jobs.finished_at, jobs.cancel_mode, jobs.message, jobs.priority, jobs.source, jobs.runner_id,
-    jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
+    """SELECT jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt,
+    jobs.created_at, jobs.queued_at, jobs.started_at, jobs.finished_at, jobs.cancel_mode, jobs.message, jobs.priority,
+    jobs.source, jobs.runner_id, jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
     (SELECT path FROM runners WHERE runners.id = jobs.runner_id) AS runner_path,
     (SELECT name FROM instances WHERE instances.id = jobs.instance_id) AS instance_name,
-    (SELECT min(name) FROM steps WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING')
-        AS step,
-    (SELECT outcome FROM attempts WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, """
+    (SELECT min(name) FROM steps
+        WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS step,
+    (SELECT outcome FROM attempts
+        WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, """
     + _NAMES
     + " FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.organization_id = :organization_id AND "
 )
@@ -45,6 +47,16 @@ _LIST: LiteralString = (
 _OPEN: LiteralString = _ROW + OPEN + " ORDER BY jobs.id DESC LIMIT :limit"
 
 
+def reasons_of(registry: Registry) -> Why:
+    """Why a job waits, be it for a runner or for word of the one that has it."""
+
+    async def why(tx: Tx, job: Job) -> Reason | None:
+        since = job.claimed_at or job.queued_at
+        return await reasons.why(tx, job) or reasons.of_active(registry, job, tx.now - since.timestamp())
+
+    return why
+
+
 async def listing(tx: Tx, who: Principal, status: str, module: str, before: str | None, why: Why) -> JobsPage:
     """The newest first; older ones behind `before`."""
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
@@ -52,7 +64,12 @@ async def listing(tx: Tx, who: Principal, status: str, module: str, before: str 
     at = before
     while len(kept) <= PAGE:
         rows = await tx.all(
-            _LIST, organization_id=who.organization_id, before=at, module=module or None, kind=status or "all", limit=PAGE + 1
+            _LIST,
+            organization_id=who.organization_id,
+            before=at,
+            module=module or None,
+            kind=status or "all",
+            limit=PAGE + 1,
         )
         kept += [row for row in rows if _is_seen(seen, row)]
         if len(rows) <= PAGE:

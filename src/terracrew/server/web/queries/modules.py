@@ -13,10 +13,11 @@ from terracrew.server.web.views import ModuleRow, ModulesPage
 
 _ROWS = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
-    modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number, jobs.type AS job_type,
-    jobs.status AS job_status, coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
-    (SELECT min(name) FROM steps WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING')
-        AS job_step
+    modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
+    jobs.type AS job_type, jobs.status AS job_status,
+    coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
+    (SELECT min(name) FROM steps
+        WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
 FROM modules JOIN groups ON groups.id = modules.group_id
 LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)
 WHERE modules.organization_id = :organization_id ORDER BY groups.path, modules.name"""

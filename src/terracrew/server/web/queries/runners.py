@@ -27,7 +27,7 @@ async def everything(tx: Tx, who: Principal) -> list[RunnerView]:
     found: list[RunnerView] = []
     after: str | None = None
     while True:
-        part = await service.listing(tx, who, after=after, limit=200)
+        part = await service.listing(tx, who, None, None, after, 200)
         found += part.items
         if (after := part.next) is None:
             return found

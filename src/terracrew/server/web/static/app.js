@@ -87,7 +87,14 @@ function toast(text, tone) {
   setTimeout(() => element.remove(), tone === "bad" ? 9000 : 4500);
 }
 document.body.addEventListener("said", (event) => toast(event.detail.value, "ok"));
-document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => toast(xhr.getResponseHeader("X-Problem") || `The server answered ${xhr.status}.`, "bad"));
+document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => xhr.status !== 401 && toast(problem(xhr), "bad"));
+function problem(xhr) {
+  try {
+    return JSON.parse(xhr.responseText).detail;
+  } catch {
+    return `The server answered ${xhr.status}.`;
+  }
+}
 document.addEventListener("htmx:sendError", () => toast("The server does not answer. Nothing was changed by this; try again.", "bad"));
 document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && detail.elt.closest("dialog[data-closes]")?.close());
 

@@ -13,25 +13,39 @@ const lines = new Lines();
 const view = new View(part("view"), lines);
 const search = new Search(lines, showHits);
 const queue = [];
-let isPumping = false, isComplete = false, wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
+let isPumping = false, isComplete = false, shown = Number(panel.dataset.attempt), wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
 
 /** Decode and join what has come, a slice at a time, so that the page stays in the reader's hands. */
 function pump() {
   const until = performance.now() + SLICE_MS;
   let taken = 0;
-  while (taken < queue.length && performance.now() < until) lines.add(JSON.parse(queue[taken++]));
+  while (taken < queue.length && performance.now() < until) {
+    const { attempt, text } = queue[taken++];
+    if (attempt !== shown) restart(attempt);
+    const events = JSON.parse(text);
+    for (const event of Array.isArray(events) ? events : [events]) lines.add(event);
+  }
   queue.splice(0, taken);
   isPumping = queue.length > 0;
   if (isPumping) setTimeout(pump);
   show();
 }
 
-function take(text) {
-  queue.push(text);
+function take(text, attempt) {
+  queue.push({ text, attempt });
   if (!isPumping) isPumping = true, setTimeout(pump);
 }
 
+/** The job was given to another runner: what follows is the log of its new attempt. */
+function restart(attempt) {
+  shown = attempt;
+  lines.clear();
+  view.redraw();
+  search.start(search.needle);
+}
+
 function show() {
+  part("view").hidden = lines.length === 0;
   view.update();
   search.more();
   const isEmpty = lines.length === 0;
@@ -48,37 +62,36 @@ function showHits() {
 
 /** A finished log is one long answer of JSON lines; cut off, it goes on behind the last event that came. */
 async function load(url) {
+  let newest = 0;
   for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
     try {
-      const before = lines.last;
-      await receive(`${url}&after=${newest}`);
-      if (newest === 0 || newest === before || newest === asked) return;
-      wait = 250;
-    } catch {
+      for await (const text of linesOf(`${url}&after=${newest}`)) take(text, shown), (newest = Number(/"n": ?(\d+)/.exec(text)[1])), (wait = 500);
+      return;
+    } catch (problem) {
+      if (problem instanceof Refused) return live.say("wait", `The log cannot be read: ${problem.message}`);
       live.say("wait", "Reconnecting…");
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
 }
 
-let newest = 0, asked = -1;
-async function receive(url) {
-  asked = newest;
+class Refused extends Error {}
+
+async function* linesOf(url) {
   const answer = await fetch(url);
+  if (answer.status >= 400 && answer.status < 500) throw new Refused(`the server answered ${answer.status}`);
   if (!answer.ok) throw new Error(`${answer.status}`);
   live.say("on", "Loading log…");
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let step = await reader.read(); !step.done; step = await reader.read()) {
     const texts = (rest + step.value).split("\n");
     rest = texts.pop();
-    for (const text of texts) if (text) take(text), (newest = numberOf(text));
+    for (const text of texts) if (text) yield text;
     while (queue.length > 400) await new Promise((resolve) => setTimeout(resolve, SLICE_MS)); // the network may wait for us
   }
-  if (rest) take(rest), (newest = numberOf(rest));
+  if (rest) yield rest;
 }
-
-const numberOf = (text) => Number(/"n": ?(\d+)/.exec(text)[1]);
 
 function toggle(name, apply) {
   const button = part(name);
@@ -134,7 +147,7 @@ if (panel.dataset.log === "finished") {
 } else {
   view.isLive = true;
   if (!wanted) view.follow(true);
-  live.on("log", (event) => take(event.data));
+  live.on("log", (event) => take(event.data, parseInt(event.lastEventId) || shown));
   live.on("end", () => (live.close(), complete()));
   show();
 }

@@ -18,7 +18,9 @@ class Column {
 }
 
 export class Lines {
-  constructor() {
+  constructor() { this.clear(); }
+
+  clear() {
     this.texts = [];
     this.sections = []; // of one step each: {step, from, to, folded, chosen}
     this.last = 0; // the number of the newest event

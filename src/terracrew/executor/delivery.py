@@ -1,0 +1,66 @@
+"""What a living executor and the salvage of a dead one share: an attempt's outbox and the way to the server."""
+
+from pathlib import Path
+
+from terracrew import __version__
+from terracrew.executor import statebackend
+from terracrew.executor.aside import Aside
+from terracrew.executor.begin import Leave
+from terracrew.executor.control import Control
+from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.redact import Redactor
+from terracrew.executor.shipper import Shipper
+from terracrew.executor.transfer import Transfer
+from terracrew.protocol import version
+from terracrew.protocol.messages import ExecutorHello
+from terracrew.protocol.start import AttemptRecord, LogStreamSettings
+
+RECORD = "attempt.json"
+OUTBOX = "outbox"
+OUTPUT = "output"
+DONE = "done"
+"""Everything in the directory has been acknowledged."""
+
+DELIVERED = 0
+UNDELIVERED = 3
+"""The server refused this attempt for good; its directory holds what it would not take."""
+
+
+class Delivery:
+    def __init__(
+        self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
+    ) -> None:
+        self.directory = directory
+        loopback = statebackend.secret_of(record.hub)
+        self.control = Control()
+        self.outbox = Outbox(directory / OUTBOX)
+        self.aside = Aside(directory / "states", self.outbox.last)
+        self.recorder = Recorder(
+            self.outbox,
+            Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets]),
+            Offsets(directory / "output.offset", self.outbox),
+            Reserve(directory / "reserve"),
+        )
+        self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control)
+        self.leave = Leave(self.control, self.recorder.say)
+        hello = ExecutorHello(record.job_id, record.attempt, __version__, version.OLDEST, version.NEWEST)
+        self.shipper = Shipper(
+            record.server_url,
+            record.hub,
+            hello,
+            outbox=self.outbox,
+            aside=self.aside,
+            transfer=self.transfer,
+            control=self.control,
+            leave=self.leave,
+            settings=settings,
+            is_salvage=is_salvage,
+        )
+
+    async def finish(self) -> int:
+        """Wait until the server has everything, for hours if need be; the exit code."""
+        if not await self.shipper.deliver():
+            return UNDELIVERED
+        (self.directory / DONE).touch(mode=0o600)
+        return DELIVERED

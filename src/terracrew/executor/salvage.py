@@ -1,0 +1,86 @@
+"""Delivers what a dead executor left: its outbox, output that it had not read, a state that the engine could not save.
+
+The runner has made sure that every process of the attempt is gone. Nothing is run and no result is made up.
+"""
+
+import asyncio
+import hashlib
+import time
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.executor import delivery, states
+from terracrew.executor.aside import PLAIN
+from terracrew.executor.delivery import Delivery
+from terracrew.executor.output import Output
+from terracrew.executor.supervise import supervise
+from terracrew.protocol import events
+from terracrew.protocol.events import Kind, StateFact
+from terracrew.protocol.spec import STEPS, Step
+from terracrew.protocol.start import AttemptRecord, ExecutorStart
+
+
+async def run(start: ExecutorStart) -> int:
+    directory = Path(start.directory)
+    if (directory / delivery.DONE).exists():
+        return delivery.DELIVERED
+    record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
+    parts = Delivery(directory, record, start.log_stream, is_salvage=True)
+    last = parts.outbox.last
+    async with asyncio.TaskGroup() as group:
+        shipping = group.create_task(supervise("the shipper", parts.shipper.run))
+        # What the server has comes first: if the machine crashed, that may be more than the disk kept.
+        stopping = group.create_task(parts.control.stopping())
+        welcomed = group.create_task(parts.shipper.welcomed.wait())
+        await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if parts.control.refused is None:
+            parts.recorder.step = _last_step(parts)
+            if parts.outbox.last == last:
+                await _read_on(parts)
+            else:
+                parts.recorder.say("The machine crashed; some output after this line may be missing")
+            _collect_state(parts)
+        code = await parts.finish()
+        for task in (shipping, stopping, welcomed):
+            task.cancel()
+    return code
+
+
+async def _read_on(parts: Delivery) -> None:
+    """The engine may have printed on after its executor died."""
+    if not (parts.directory / delivery.OUTPUT).exists():
+        return
+    output = Output(parts.directory / delivery.OUTPUT, parts.recorder)
+    await output.drain()
+    output.close()
+
+
+def _last_step(parts: Delivery) -> Step:
+    step = 0
+    for _, record in parts.outbox.records():
+        step = max(step, record.step)
+    return STEPS[step]
+
+
+def _collect_state(parts: Delivery) -> None:
+    """Nobody has the key any more, so it travels as it is, over the same authenticated connection."""
+    known = {events.state_of(record)[0].sha256 for _, record in parts.outbox.records() if record.kind == Kind.STATE}
+    for path in sorted((parts.directory / "workspace").rglob("errored.tfstate")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 in known:
+            continue
+        try:
+            identity = states.identify(content)
+        except Invalid as error:
+            parts.recorder.say(f"errored.tfstate cannot be read: {error.message}")
+            continue
+        fact = StateFact(sha256, len(content), identity.serial, identity.lineage, is_inline=False, origin="errored")
+        parts.aside.write(content)
+        parts.aside.place(parts.outbox.last + 1, PLAIN)
+        parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
+        parts.recorder.say("The engine could not save its last state by itself; it was taken from errored.tfstate")

@@ -1,0 +1,204 @@
+"""What is too large for the hub goes by HTTP: an attempt's archive and states, for its own executor alone."""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from litestar import Response, Router, get, put
+from litestar.params import HeaderParameter, Parameter
+from litestar.response import Stream
+
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
+from terracrew.protocol.events import StateFact
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import ArchiveSource
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.jobs import claims, decide
+from terracrew.server.jobs import store as jobs
+from terracrew.server.jobs.model import Job
+from terracrew.server.request import Call
+from terracrew.server.state import content, store
+from terracrew.server.state.model import Received
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+MAX_STATE = 256 << 20
+_NONCE, _TAG = 12, 16
+_IN_MEMORY = 1 << 20
+_sealers = ThreadPoolExecutor(2, "seal")
+"""A state is encrypted in one piece, so only so many large ones are in memory at a time."""
+
+
+class _Own(NamedTuple):
+    """The attempt that a request is about, which is the requester's own."""
+
+    ref: AttemptRef
+    job: Job
+    is_current: bool
+    state_key: bytes
+
+
+@get("/archive")
+async def get_archive(request: Call, job_id: str, attempt: int) -> Stream:
+    own = await _current(request, job_id, attempt)
+    source = own.job.source
+    if not isinstance(source, ArchiveSource):
+        raise NotFound("this job's source is not an archive")
+    pieces = request.server.objects.stream(f"archives/{source.archive_id}")
+    first = await anext(pieces, b"")  # before the answer starts, so that a missing one is an error and no empty archive
+
+    async def all_pieces() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return Stream(all_pieces(), media_type="application/gzip")
+
+
+@get("/state")
+async def get_state(request: Call, job_id: str, attempt: int) -> Response[bytes]:
+    """The module's current state, in plain; nothing (204) where there is none."""
+    own = await _current(request, job_id, attempt)
+    server = request.server
+    kept = await server.db.read(lambda tx: store.current(tx, own.job.module_id))
+    if kept is None:
+        return Response(b"", status_code=204, headers={"X-State-Version": "0"})
+    plain = await content.read(server.objects, server.keys, own.job.module_id, kept.sealed)
+    headers = {"X-State-Version": str(kept.state.version)}
+    return Response(plain.content, media_type="application/octet-stream", headers=headers)
+
+
+@put("/states/{number:int}", status_code=204, request_max_body_size=MAX_STATE + _NONCE + _TAG)
+async def put_state(
+    request: Call,
+    job_id: str,
+    attempt: int,
+    number: Annotated[int, Parameter(ge=1, le=1 << 53)],
+    plain: Annotated[bool, HeaderParameter(name="X-Plain")] = False,
+) -> None:
+    """A state under the attempt's key or, salvaged when nobody had that key any more, in plain.
+
+    Once an event has used its number, only the same content is taken again. A fenced attempt may still deliver: what
+    becomes of it is decided when its event arrives.
+    """
+    own, server = await _own(request, job_id, attempt), request.server
+    key = (
+        None if plain else server.keys.decrypt(own.state_key, claims.state_key_context(own.ref.job_id, own.ref.attempt))
+    )
+    folder = server.settings.uploads
+    # What came in plain is held in memory: it does not touch the disk before it is encrypted.
+    room = MAX_STATE + 1 if plain else _IN_MEMORY
+    with (
+        tempfile.SpooledTemporaryFile(room, dir=str(folder)) as body,
+        tempfile.NamedTemporaryFile(dir=folder, prefix="state-") as sealed,
+    ):
+        async for piece in request.stream():
+            body.write(piece)
+        try:
+            sha256 = await asyncio.get_running_loop().run_in_executor(
+                _sealers, _reseal, body, sealed, key, own.ref, server.keys, claims.state_context(own.job.module_id)
+            )
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+        await _check_unused(server, own.ref, number, sha256)
+        name = _object(own.ref, number, sha256)
+        if not await server.objects.exists(name):
+            await server.objects.put(name, Path(sealed.name))
+
+
+async def prepare(
+    server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
+) -> Received | None:
+    """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP."""
+    name = _object(ref, number, fact.sha256)
+    if not fact.is_inline:
+        return Received(fact, None, name) if await server.objects.exists(name) else None
+    plain = _opened(state_key, ref, ciphertext)
+    if len(plain) != fact.size or hashlib.sha256(plain).hexdigest() != fact.sha256:
+        raise ValueError(f"the state of event {number} does not have the hash or the size that its event says")
+    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, plain))
+
+
+def _object(ref: AttemptRef, number: int, sha256: str) -> str:
+    """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
+    return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
+
+
+async def _own(request: Call, job_id: str, attempt: int) -> _Own:
+    who = request.user
+    if who.attempt is None:
+        raise Forbidden("only an attempt's own hub credential is good for this")
+    place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
+    await authorize.require(request.server.db, who, Verb.ATTEMPT_REPORT, place)
+
+    async def read(tx: Tx) -> _Own:
+        job, found = await jobs.get(tx, job_id), await jobs.get_attempt(tx, job_id, attempt)
+        row = await tx.one(
+            "SELECT state_key FROM attempts WHERE job_id = :job_id AND number = :attempt",
+            job_id=job_id,
+            attempt=attempt,
+        )
+        assert found is not None  # the credential is its own
+        assert row is not None
+        return _Own(AttemptRef(job_id, attempt), job, decide.is_current(job, found), row["state_key"])
+
+    return await request.server.db.read(read)
+
+
+async def _current(request: Call, job_id: str, attempt: int) -> _Own:
+    """An attempt that is over starts nothing more, so there is nothing more for it to read."""
+    own = await _own(request, job_id, attempt)
+    if not own.is_current:
+        raise Superseded("this attempt is no longer the current one")
+    return own
+
+
+async def _check_unused(server: "Server", ref: AttemptRef, number: int, sha256: str) -> None:
+    async def read(tx: Tx) -> str | None:
+        row = await tx.one(
+            "SELECT sha256 FROM states WHERE job_id = :job_id AND attempt = :attempt AND event = :number",
+            job_id=ref.job_id, attempt=ref.attempt, number=number,
+        )  # fmt: skip
+        return None if row is None else row["sha256"]
+
+    if await server.db.read(read) not in (None, sha256):
+        raise Conflict(f"event {number} has delivered another state already")
+
+
+def _reseal(
+    body: "IO[bytes]", sealed: "IO[bytes]", key: bytes | None, ref: AttemptRef, keys: Keyring, context: str
+) -> str:
+    """From the attempt's key to the master key; the hash of the plain text."""
+    body.seek(0)
+    plain = body.read()
+    if key is not None:
+        plain = _opened(key, ref, plain)
+    if not plain:
+        raise ValueError("the body is empty: a state is expected")
+    sealed.write(keys.encrypt(plain, context))
+    sealed.flush()
+    return hashlib.sha256(plain).hexdigest()
+
+
+def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
+    try:
+        return AESGCM(key).decrypt(ciphertext[:_NONCE], ciphertext[_NONCE:], f"{ref.job_id}:{ref.attempt}".encode())
+    except (InvalidTag, ValueError):
+        raise ValueError("this is no state of this attempt: it cannot be decrypted with the attempt's key") from None
+
+
+router = Router(
+    "/runnerhub/attempts/{job_id:str}/{attempt:int}",
+    route_handlers=[get_archive, get_state, put_state],
+    include_in_schema=False,
+)

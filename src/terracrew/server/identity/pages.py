@@ -1,0 +1,105 @@
+"""The way in and out for people: log in, use a one-time link, log out."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.response import Redirect
+
+from terracrew.errors import Invalid, RateLimited, Unauthenticated
+from terracrew.server.identity import passwords, service, sessions
+from terracrew.server.identity.context import address_of
+from terracrew.server.identity.model import Session
+from terracrew.server.request import Call
+from terracrew.server.web import forms, render
+from terracrew.server.web.errors import HANDLERS
+
+HOME = "/dashboard/runners"
+
+
+class LoginForm(msgspec.Struct, frozen=True):
+    name: str
+    password: str
+    next: str = ""
+
+
+class PasswordForm(msgspec.Struct, frozen=True):
+    password: str
+    again: str
+
+
+@get("/login", public=True)
+async def login_page(request: Call, next: str = "") -> Response[Any]:  # noqa: A002
+    if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
+        return Redirect(_local(next), status_code=303)
+    return render.answer("identity/login.html", next=next, name="", wrong="")
+
+
+@post("/login", public=True, status_code=303)
+async def login(request: Call) -> Response[Any]:
+    form = await forms.read(request, LoginForm)
+    try:
+        session = await service.login(request.server.identity, form.name, form.password, address_of(request))
+    except (Unauthenticated, RateLimited) as error:
+        return render.answer("identity/login.html", error.status, next=form.next, name=form.name, wrong=error.message)
+    return _let_in(request, session, _local(form.next))
+
+
+@get("/login/link/{token:str}", public=True)
+async def link_page(request: Call, token: str) -> Response[Any]:
+    """Looking at a link does not use it up."""
+    return await _link_answer(request, token)
+
+
+@post("/login/link/{token:str}", public=True, status_code=303)
+async def use_link(request: Call, token: str) -> Response[Any]:
+    form = await forms.read(request, PasswordForm)
+    if form.password != form.again:
+        return await _link_answer(request, token, "the two are not the same: type the password once more")
+    try:
+        session = await service.redeem_link(request.server.identity, token, address_of(request), form.password)
+    except Invalid as error:
+        return await _link_answer(request, token, error.message)
+    except Unauthenticated as error:
+        return _stale(error)
+    return _let_in(request, session, HOME)
+
+
+@post("/logout", status_code=303)
+async def logout(request: Call) -> Response[Any]:
+    if token := request.cookies.get(sessions.COOKIE):
+        await service.logout(request.server.db, token)
+    answer = Redirect("/login", status_code=303)
+    answer.delete_cookie(sessions.COOKIE)
+    return answer
+
+
+async def _link_answer(request: Call, token: str, wrong: str = "") -> Response[Any]:
+    try:
+        user = await service.link_owner(request.server.identity, token, address_of(request))
+    except Unauthenticated as error:
+        return _stale(error)
+    status = 400 if wrong else 200
+    return render.answer("identity/link.html", status, name=user.name, wrong=wrong, shortest=passwords.SHORTEST)
+
+
+def _stale(error: Unauthenticated) -> Response[Any]:
+    return render.answer("error.html", 410, title="This link is no longer good", detail=error.message)
+
+
+def _let_in(request: Call, session: Session, to: str) -> Response[Any]:
+    return Redirect(to, status_code=303, cookies=[sessions.cookie(session, request.server.identity.url)])
+
+
+def _local(to: str) -> str:
+    """Only our own pages: `next` comes from the address bar, and a login must not lead to another site."""
+    is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
+    return to if is_ours else HOME
+
+
+pages = Router(
+    "/",
+    route_handlers=[login_page, login, link_page, use_link, logout],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)

@@ -1,0 +1,65 @@
+"""The jobs pages: the list, and one job with its steps, its plan and its log."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.response import Redirect
+
+from terracrew.protocol.messages import CancelMode
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import service
+from terracrew.server.jobs.model import JobStatus
+from terracrew.server.request import Call
+from terracrew.server.web import forms, render
+from terracrew.server.web.errors import HANDLERS
+from terracrew.server.web.queries import jobs as rows
+
+HERE = "/dashboard/jobs"
+
+
+class CancelForm(msgspec.Struct, frozen=True):
+    mode: CancelMode
+
+
+@get("/")
+async def listing(request: Call, status: str = "", module: str = "", before: str | None = None) -> Response[Any]:
+    module = module.strip()
+    if (number := module.removeprefix("#").replace(",", "")).isdigit() and module:
+        return Redirect(f"{HERE}/{number}", status_code=303)
+    kind = status if status == "open" or status in JobStatus.__members__ else ""
+    who, why = request.user, rows.reasons_of(request.server.registry)
+    found = await request.server.db.read(lambda tx: rows.listing(tx, who, kind, module, before, why))
+    return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
+
+
+@get("/{job:str}")
+async def show(request: Call, job: str, attempt: int | None = None) -> Response[Any]:
+    who, server = request.user, request.server
+    why = rows.reasons_of(server.registry)
+    found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, why))
+    if found.view.job.id != job:
+        return Redirect(f"{HERE}/{found.view.job.id}", status_code=303)
+    live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream"
+    return await render.page(request, "jobs/page.html", "jobs/fragments.html", page=found, attempt=attempt, live=live)
+
+
+@post("/{job:str}/cancel")
+async def cancel(request: Call, job: str) -> Response[Any]:
+    form = await forms.read(request, CancelForm)
+    after = await service.cancel(request.server.db, request.user, job, form.mode)
+    said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
+    return render.done(request, said, f"{HERE}/{job}")
+
+
+@post("/{job:str}/rerun")
+async def rerun(request: Call, job: str) -> Response[Any]:
+    like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))
+    made = await request.server.create_job(wanted)
+    return render.go(request, f"{HERE}/{made.job.id}")
+
+
+pages = Router(
+    HERE, route_handlers=[listing, show, cancel, rerun], exception_handlers=HANDLERS, include_in_schema=False
+)

@@ -1,0 +1,125 @@
+"""Logs over HTTP: whole or in part, and live as server-sent events."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Response, Router, get
+from litestar.params import HeaderParameter, Parameter
+from litestar.response import Stream
+
+from terracrew.errors import Invalid
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.model import Job
+from terracrew.server.logs import store
+from terracrew.server.logs.follow import follow
+from terracrew.server.logs.store import Extent
+from terracrew.server.logs.tail import Batch, Position
+from terracrew.server.request import Call
+
+MOST_LINES = 10_000
+Attempt = Annotated[int | None, Parameter(ge=1, le=1 << 31, description="Of this attempt; else of the last one")]
+Number = Annotated[int, Parameter(ge=0, le=1 << 53)]
+_PLACE = re.compile(r"(\d{1,9})\.(\d{1,15})\Z")
+
+
+@get("/jobs/{job:str}/log", summary="Read a job's log")
+async def read_log(
+    request: Call,
+    job: str,
+    attempt: Attempt = None,
+    format: Literal["text", "events"] = "text",  # noqa: A002 - it is what the address says
+    after: Annotated[Number, Parameter(description="Events after the one with this number")] = 0,
+    limit: Annotated[int | None, Parameter(ge=1, description="How many events at most")] = None,
+    line: Annotated[int | None, Parameter(ge=1, description="Only text from this line on; the first one is 1")] = None,
+    lines: Annotated[int, Parameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
+    download: bool = False,
+) -> Stream | Response[bytes]:
+    """As it was printed, colours included. With `format=events`, a JSON object a line: `{n, time, step, stream, text}`.
+
+    An event is not a line: it holds the whole lines that came at one time, or a part of a long one.
+    """
+    db = request.server.db
+    found, extent = await db.read(lambda tx: _find(tx, request, job, attempt))
+    name = f"job-{found.number}-attempt-{extent.attempt}"
+    headers = {"X-Log-Lines": str(extent.lines), "X-Log-Attempt": str(extent.attempt)}
+    if download:
+        headers["Content-Disposition"] = f'attachment; filename="{name}.{"jsonl" if format == "events" else "log"}"'
+    if format == "events":
+        rows = store.events(db, found.id, extent.attempt, after, limit)
+        return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
+    if line is not None:
+        part = await db.read(lambda tx: store.lines(tx, found.id, extent, line - 1, lines))
+        return Response(part, media_type="text/plain; charset=utf-8", headers=headers)
+    return Stream(store.text(db, found.id, extent.attempt), media_type="text/plain; charset=utf-8", headers=headers)
+
+
+@get("/jobs/{job:str}/log/stream", summary="Follow a job and its log")
+async def stream_log(
+    request: Call,
+    job: str,
+    attempt: Attempt = None,
+    last_event_id: str | None = None,
+    resumed: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+) -> Stream:
+    """Server-sent events, resumed by `Last-Event-ID` where they broke off.
+
+    `log` is a JSON list of events as in the log; its id is `<attempt>.<number of the last one>`. `job` is the job, when
+    it has changed; `ping` says that there is nothing to say, `end` that nothing more will come. The stream goes on from
+    attempt to attempt, unless one is named.
+    """
+    server = request.server
+    found, extent = await server.db.read(lambda tx: _find(tx, request, job, attempt))
+    position = _position(resumed or last_event_id, extent, attempt)
+    news = follow(server.db, server.watchers, server.closing, found.id, position, one_attempt=attempt is not None)
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return Stream(_sent(request, found.id, news), media_type="text/event-stream; charset=utf-8", headers=headers)
+
+
+async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[Job, Extent]:
+    found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
+    return found, await store.extent(tx, found.id, attempt)
+
+
+def _position(last_id: str | None, extent: Extent, attempt: int | None) -> Position:
+    if not last_id:
+        return Position(extent.attempt, 0)
+    place = _PLACE.match(last_id)
+    if place is None:
+        raise Invalid(f"{last_id!r} is not the id of an event of this stream")
+    resumed = Position(int(place[1]), int(place[2]))
+    # Of another attempt than the one that is asked for: that one is read from its start.
+    is_of_it = resumed.attempt == attempt if attempt is not None else 0 < resumed.attempt <= extent.attempt
+    return resumed if is_of_it else Position(extent.attempt, 0)
+
+
+async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIterator[bytes]:
+    encoder = msgspec.json.Encoder()
+    async for events in found:
+        yield encoder.encode_lines(events)
+
+
+async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
+    async def view(tx: Tx) -> bytes:
+        return msgspec.json.encode(await jobs.view(tx, await jobs.find(tx, request.user, job_id, Verb.JOB_READ)))
+
+    seen = b""
+    yield b"retry: 1000\n\n"
+    async for each in news:
+        if isinstance(each, Batch):
+            place = each.position
+            yield b"id: %d.%d\nevent: log\ndata: %b\n\n" % (place.attempt, place.event, each.data)
+        elif each == "changed":
+            now = await request.server.db.read(view)
+            if now != seen:
+                yield b"event: job\ndata: %b\n\n" % now
+            seen = now
+        else:
+            # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
+            yield b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+
+
+router = Router("/api/v1", route_handlers=[read_log, stream_log], tags=["logs"])

@@ -1,0 +1,35 @@
+"""The modules page: the tree as a list, with what each module did last and the way to run it."""
+
+from typing import Any, Literal
+
+import msgspec
+from litestar import Response, Router, get, post
+
+from terracrew.protocol.spec import JobType
+from terracrew.server.jobs.service import NewJob, Wanted
+from terracrew.server.request import Call
+from terracrew.server.web import forms, render
+from terracrew.server.web.errors import HANDLERS
+from terracrew.server.web.queries import modules as rows
+
+HERE = "/dashboard/modules"
+
+
+class RunForm(msgspec.Struct, frozen=True):
+    type: Literal["PLAN", "APPLY", "DESTROY"]
+
+
+@get("/")
+async def listing(request: Call, q: str = "") -> Response[Any]:
+    found = await request.server.db.read(lambda tx: rows.listing(tx, request.user, q))
+    return await render.page(request, "modules/page.html", "modules/list.html", page=found)
+
+
+@post("/{module:str}/run")
+async def run(request: Call, module: str) -> Response[Any]:
+    form = await forms.read(request, RunForm)
+    made = await request.server.create_job(Wanted(request.user, module, NewJob(JobType(form.type))))
+    return render.go(request, f"/dashboard/jobs/{made.job.id}")
+
+
+pages = Router(HERE, route_handlers=[listing, run], exception_handlers=HANDLERS, include_in_schema=False)

@@ -1,0 +1,134 @@
+"""States and outputs over HTTP."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import Parameter
+
+from terracrew.errors import NotFound
+from terracrew.protocol.events import Output
+from terracrew.server.audit import service as audit
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.modules import service as modules
+from terracrew.server.paging import After, Limit, Page, page, start
+from terracrew.server.request import Call, tree_path
+from terracrew.server.state import content, quarantine, store
+from terracrew.server.state.model import State
+from terracrew.server.state.store import Kept
+
+
+class ModuleOutput(msgspec.Struct, frozen=True):
+    value: Any
+    """None where it is sensitive and was not asked for."""
+    type: Any
+    sensitive: bool
+
+
+class ModuleOutputs(msgspec.Struct, frozen=True):
+    job_id: str | None = None
+    """The job that read them."""
+    created_at: datetime | None = None
+    outputs: dict[str, ModuleOutput] = {}
+
+
+_outputs = msgspec.json.Decoder(dict[str, Output])
+
+
+@get("/modules/{module:str}/state", summary="Read a module's state")
+async def current(request: Call, module: str) -> Response[bytes]:
+    """The current one, as the engine wrote it."""
+
+    async def work(tx: Tx) -> Kept:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
+        kept = await store.current(tx, found.id)
+        if kept is None:
+            raise NotFound(f"module `{found.path}` has no state yet")
+        return await _note_reading(tx, request, kept)
+
+    return await _answer(request, await request.server.db.write(work))
+
+
+@get("/states/{version:str}", summary="Read a state")
+async def show(request: Call, version: str) -> Response[bytes]:
+    """Any version of one, or one that is in quarantine, as the engine wrote it."""
+
+    async def work(tx: Tx) -> Kept:
+        return await _note_reading(tx, request, await quarantine.find(tx, request.user, version, Verb.STATE_READ))
+
+    return await _answer(request, await request.server.db.write(work))
+
+
+@get("/modules/{module:str}/states", summary="List a module's states")
+async def versions(request: Call, module: str, after: After = None, limit: Limit = 50) -> Page[State]:
+    """All that ever arrived, the newest first."""
+
+    async def read(tx: Tx) -> list[State]:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
+        return await store.versions(tx, found.id, start(after), limit + 1)
+
+    return page(await request.server.db.read(read), limit)
+
+
+@get("/modules/{module:str}/outputs", summary="Read a module's outputs")
+async def outputs(
+    request: Call,
+    module: str,
+    sensitive: Annotated[bool, Parameter(description="Show sensitive values, too: that takes `state.read`")] = False,
+) -> ModuleOutputs:
+    """Those of the last job that read them."""
+    # An engine may read its own module's state, and nothing else of the tree.
+    is_state = sensitive or request.user.kind == "engine"
+
+    async def work(tx: Tx) -> Row | None:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ if is_state else Verb.TREE_READ)
+        if sensitive:
+            await audit.record(
+                tx, request.user, "outputs.read", "module", found.id, organization_id=found.organization_id
+            )
+        return await store.latest_outputs(tx, found.id)
+
+    db = request.server.db
+    row = await (db.write(work) if sensitive else db.read(work))
+    if row is None:
+        return ModuleOutputs()
+    plain = request.server.keys.decrypt(row["content"], f"outputs:{row['job_id']}")
+    return msgspec.structs.replace(
+        row_to(ModuleOutputs, row),
+        outputs={
+            name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
+            for name, each in _outputs.decode(plain).items()
+        },
+    )
+
+
+@post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
+async def adopt(request: Call, version: str) -> State:
+    """One in quarantine becomes the current one; none of the module's jobs may be active."""
+    return await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+
+
+@post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
+async def discard(request: Call, version: str) -> State:
+    """One in quarantine is passed over from now on; it can still be read."""
+    return await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+
+
+async def _note_reading(tx: Tx, request: Call, kept: Kept) -> Kept:
+    """A state may hold passwords, so that reading one is written down like a change."""
+    details = {"module": kept.state.module_id, "version": kept.state.version}
+    await audit.record(tx, request.user, "state.read", "state", kept.state.id, details)
+    return kept
+
+
+async def _answer(request: Call, kept: Kept) -> Response[bytes]:
+    server, state = request.server, kept.state
+    plain = await content.read(server.objects, server.keys, state.module_id, kept.sealed)
+    headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
+    return Response(plain.content, media_type="application/json", headers=headers)
+
+
+router = Router("/api/v1", route_handlers=[current, versions, show, outputs, adopt, discard], tags=["states"])

@@ -1,0 +1,56 @@
+"""States in quarantine: a person decides whether each is what is real, and nothing is planned before that."""
+
+import msgspec
+
+from terracrew import ids
+from terracrew.errors import Conflict, Locked, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.modules import service as modules
+from terracrew.server.state import service, store
+from terracrew.server.state.model import State
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.Kept:
+    """A state by its id, for something that one may do with it."""
+    kept = await store.get(tx, ids.parse("sta", reference))
+    if kept is None:
+        raise NotFound(f"there is no state {reference} here, or you may not see it")
+    await modules.find(tx, who, kept.state.module_id, verb)
+    return kept
+
+
+async def adopt(tx: Tx, who: Principal, reference: str) -> State:
+    """It becomes the current state. The module's lock must be free, which it is while none of its jobs is active."""
+    state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
+    version = await service.supersede(tx, state.module_id)
+    holder = await tx.one(
+        "SELECT number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
+        module_id=state.module_id,
+    )
+    if holder is not None:
+        raise Locked(f"job {holder['number']} has the module's lock: adopt this state when it has ended", **holder)
+    return await _decide(
+        tx, who, "state.adopt", state, msgspec.structs.replace(state, status="current", version=version)
+    )
+
+
+async def discard(tx: Tx, who: Principal, reference: str) -> State:
+    """It is kept to be looked at, but stands in nobody's way any more."""
+    state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
+    return await _decide(tx, who, "state.discard", state, msgspec.structs.replace(state, status="discarded"))
+
+
+async def _decide(tx: Tx, who: Principal, action: str, before: State, after: State) -> State:
+    touched = await tx.run(
+        "UPDATE states SET status = :status, version = :version WHERE id = :id AND status = 'quarantined'",
+        id=after.id, status=after.status, version=after.version,
+    )  # fmt: skip
+    if not touched:
+        raise Conflict(f"state {after.id} is not in quarantine: it is {before.status}", status=before.status)
+    details = {"module": after.module_id, "serial": after.serial, "version": after.version}
+    await audit.record(tx, who, action, "state", after.id, details)
+    tx.wake("states", after.module_id)
+    return after

@@ -1,0 +1,60 @@
+"""Rows of states and outputs."""
+
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.state.content import Sealed
+from terracrew.server.state.model import State
+
+COLUMNS: LiteralString = (
+    "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version"
+)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A state with its content."""
+
+    state: State
+    sealed: Sealed
+
+
+async def get(tx: Tx, state_id: str) -> Kept | None:
+    row = await tx.one("SELECT " + COLUMNS + ", content, object FROM states WHERE id = :id", id=state_id)
+    return None if row is None else _kept(row)
+
+
+async def current(tx: Tx, module_id: str) -> Kept | None:
+    row = await tx.one(
+        "SELECT " + COLUMNS + ", content, object FROM states WHERE module_id = :module_id AND status = 'current'",
+        module_id=module_id,
+    )
+    return None if row is None else _kept(row)
+
+
+async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
+    """All that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
+    rows = await tx.all(
+        "SELECT " + COLUMNS + """ FROM states WHERE module_id = :module_id AND (:before = '' OR id < :before)
+        ORDER BY id DESC LIMIT :count""",
+        module_id=module_id, before=before, count=count,
+    )  # fmt: skip
+    return rows_to(State, rows)
+
+
+async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
+    """What the last job that read them found, unless everything has been destroyed since."""
+    return await tx.one(
+        """SELECT job_id, content, created_at FROM outputs
+        WHERE module_id = :module_id AND NOT EXISTS (
+            SELECT 1 FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'
+                AND jobs.finished_at > outputs.created_at)
+        ORDER BY created_at DESC LIMIT 1""",
+        module_id=module_id,
+    )
+
+
+def _kept(row: Row) -> Kept:
+    return Kept(row_to(State, row), Sealed(row["content"], row["object"]))

@@ -1,0 +1,160 @@
+"""A simulated crew: runners that claim what they are offered, and executors that report a job done without any process.
+
+They speak the real protocol, message for message as a real runner and a real executor do: one connection a runner,
+one connection an attempt, opened with the credential of the grant.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from terracrew.protocol import events, frames, messages, version
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import STEPS_OF
+from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket
+
+_HEARTBEAT_SECONDS = 10.0
+_TOKENS_AT_ONCE = 8
+
+
+class Access(msgspec.Struct, frozen=True):
+    """A runner's record and the worker token that opens its place."""
+
+    runner_id: str
+    client_id: str
+    token: str
+
+
+class Crew:
+    def __init__(self, url: str, capacity: int) -> None:
+        self._url = url
+        self.host = urlsplit(url).netloc
+        self.capacity = capacity
+        self.on_granted: Callable[[str], None] = lambda _: None
+        """A job is this crew's; called as the grant arrives."""
+        self.on_done: Callable[[str], None] = lambda _: None
+        """The job's result is stored: the acknowledgement has arrived."""
+        self.missed = 0
+
+    async def gather(self, members: Sequence[Access]) -> None:
+        """Connect all of them, and return when each has been welcomed."""
+        waiting = list(members)
+
+        async def some() -> None:
+            client = await HttpClient.open(self._url, "")
+            while waiting:
+                await self._join(client, waiting.pop())
+            client.close()
+
+        await asyncio.gather(*(some() for _ in range(_TOKENS_AT_ONCE)))
+
+    async def _join(self, client: HttpClient, access: Access) -> None:
+        form = {"grant_type": "client_credentials", "client_id": access.client_id, "client_secret": access.token}
+        kind = "application/x-www-form-urlencoded"
+        answer = await client.call("POST", "/connect/token", urlencode(form).encode(), kind)
+        runner = SimulatedRunner(self, access, answer["access_token"])
+        await self.connect(runner.socket)
+        async with asyncio.timeout(30):
+            await runner.is_welcome.wait()
+
+    async def connect(self, socket: WebSocket) -> None:
+        parts = urlsplit(self._url)
+        await asyncio.get_running_loop().create_connection(lambda: socket, parts.hostname, parts.port)
+
+
+class SimulatedRunner:
+    """Claims whatever it is offered, at once; the server keeps count of its slots."""
+
+    def __init__(self, crew: Crew, access: Access, token: str) -> None:
+        self._crew, self._access = crew, access
+        self._held: set[AttemptRef] = set()
+        self._executors: set[asyncio.Task[None]] = set()
+        self.is_welcome = asyncio.Event()
+        self.socket = WebSocket(crew.host, token)
+        self.socket.on_open = self._greet
+        self.socket.on_message = self._heed
+
+    def _greet(self) -> None:
+        self._send(
+            messages.RunnerHello(
+                runner_id=self._access.runner_id, instance="simulated", instance_key=self._access.token, version="0.1.0",
+                oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST, capacity=self._crew.capacity,
+                engines={"tofu": "1.12.6"}, attempts=[],
+            )
+        )  # fmt: skip
+
+    def _heed(self, frame: bytes) -> None:
+        match messages.decode_to_runner(frame):
+            case messages.Offer(job_id, attempt):
+                self._send(messages.Claim(job_id, attempt))
+            case messages.Granted() as granted:
+                self._crew.on_granted(granted.spec.job_id)
+                ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
+                self._held.add(ref)
+                executor = SimulatedExecutor(self._crew, granted, lambda: self._ended(ref))
+                task = asyncio.get_running_loop().create_task(self._crew.connect(executor.socket))
+                self._executors.add(task)
+                task.add_done_callback(self._executors.discard)
+            case messages.Missed():
+                self._crew.missed += 1
+            case messages.RunnerWelcome():
+                self.is_welcome.set()
+                first = random.uniform(0, _HEARTBEAT_SECONDS)  # noqa: S311  (as a crew that did not start as one)
+                asyncio.get_running_loop().call_later(first, self._beat)
+            case messages.Refused() as refused:
+                raise RuntimeError(f"a simulated runner was refused: {refused}")
+            case _:
+                pass
+
+    def _ended(self, ref: AttemptRef) -> None:
+        self._held.discard(ref)
+        self._crew.on_done(ref.job_id)
+
+    def _beat(self) -> None:
+        self._send(messages.Heartbeat("0.1.0", is_draining=False, attempts=sorted(self._held)))
+        asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)
+
+    def _send(self, message: messages.FromRunner) -> None:
+        self.socket.send((TEXT, messages.encode(message)))
+
+
+class SimulatedExecutor:
+    """Says hello and delivers a whole job behind it; an attempt's first connection need not wait for the welcome."""
+
+    def __init__(self, crew: Crew, granted: messages.Granted, ended: Callable[[], None]) -> None:
+        self._spec = granted.spec
+        self._ended = ended
+        self._last = 0
+        self.socket = WebSocket(crew.host, granted.credentials.hub)
+        self.socket.on_open = self._deliver
+        self.socket.on_message = self._heed
+
+    def _deliver(self) -> None:
+        hello = messages.ExecutorHello(
+            self._spec.job_id, self._spec.attempt, "0.1.0", oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST
+        )  # fmt: skip
+        records: list[bytes] = []
+        for step in STEPS_OF[self._spec.type]:
+            records += [
+                events.pack_fact(events.StepStatus(step, "RUNNING"), step, time.time()),
+                events.pack_fact(events.StepStatus(step, "SUCCEEDED", 0), step, time.time()),
+            ]
+        records.append(events.pack_fact(events.Result("SUCCEEDED"), step, time.time()))
+        self._last = len(records)
+        self.socket.send(
+            (TEXT, messages.encode(hello)), (BINARY, frames.pack(1, self._last, b"".join(records)))
+        )  # fmt: skip
+
+    def _heed(self, frame: bytes) -> None:
+        match messages.decode_to_executor(frame):
+            case messages.Ack(mark) if mark >= self._last:
+                self._ended()
+                self.socket.close()
+            case messages.Refused() as refused:
+                raise RuntimeError(f"a simulated executor was refused: {refused}")
+            case _:
+                pass

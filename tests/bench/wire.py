@@ -1,0 +1,141 @@
+"""The cheapest honest clients of HTTP and WebSocket that there are: on two cores, a load generator must cost next to nothing."""
+
+import asyncio
+import json
+import re
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_MASK = b"\0\0\0\0"
+"""A mask of zeros leaves the payload as it is; the server unmasks it like any other."""
+
+
+class HttpClient(asyncio.Protocol):
+    """One connection that is kept alive: a request at a time, whole answers."""
+
+    def __init__(self, host: str, token: str) -> None:
+        self._head = f" HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
+        self._buffer = b""
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._transport: asyncio.WriteTransport
+
+    @classmethod
+    async def open(cls, url: str, token: str) -> "HttpClient":
+        parts = urlsplit(url)
+        _, client = await asyncio.get_running_loop().create_connection(
+            lambda: cls(parts.netloc, token), parts.hostname, parts.port
+        )
+        return client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    async def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> Any:
+        """The answer's JSON; anything but a success is an error."""
+        self._answer = asyncio.get_running_loop().create_future()
+        head = f"{method} {path}{self._head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._transport.write(head.encode() + body)
+        status, content = await self._answer
+        if status >= 300:
+            raise RuntimeError(f"{method} {path}: {status} {content[:300]!r}")
+        return json.loads(content) if content else None
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0 or self._answer is None:
+            return
+        found = _LENGTH.search(self._buffer, 0, end)
+        whole = end + 4 + (int(found[1]) if found else 0)
+        if len(self._buffer) >= whole:
+            answer, content = self._answer, self._buffer[end + 4 : whole]
+            status, self._buffer, self._answer = int(self._buffer[9:12]), self._buffer[whole:], None
+            answer.set_result((status, content))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(exc or ConnectionResetError("the server closed the connection"))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class WebSocket(asyncio.Protocol):
+    """A client's side of one WebSocket, by callbacks: a task for each of a thousand would cost more than what they say."""
+
+    def __init__(self, host: str, token: str) -> None:
+        self._request = (
+            f"GET /runnerhub HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+            f"Authorization: Bearer {token}\r\n\r\n"
+        ).encode()
+        self._buffer = b""
+        self._is_open = False
+        self._transport: asyncio.WriteTransport
+        self.on_open: Callable[[], None] = lambda: None
+        self.on_message: Callable[[bytes], None] = lambda _: None
+        self.on_lost: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        transport.write(self._request)
+
+    def send(self, *frames: tuple[int, bytes]) -> None:
+        self._transport.write(b"".join(part for opcode, payload in frames for part in _frame(opcode, payload)))
+
+    def close(self) -> None:
+        """Say goodbye; the server closes the connection."""
+        self.send((CLOSE, b"\x03\xe8"))
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self._is_open:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            if b" 101 " not in self._buffer[:16]:
+                raise RuntimeError(f"the hub refused the handshake: {self._buffer[:200]!r}")
+            self._buffer, self._is_open = self._buffer[end + 4 :], True
+            self.on_open()
+        for opcode, payload in self._frames():
+            if opcode in (TEXT, BINARY):
+                self.on_message(payload)
+            elif opcode == PING:
+                self.send((PONG, payload))
+            elif opcode == CLOSE:
+                self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.on_lost()
+
+    def _frames(self) -> "deque[tuple[int, bytes]]":
+        found: deque[tuple[int, bytes]] = deque()
+        while len(self._buffer) >= 2:
+            size, start = self._buffer[1] & 0x7F, 2
+            if size == 126:
+                size, start = int.from_bytes(self._buffer[2:4]), 4
+            elif size == 127:
+                size, start = int.from_bytes(self._buffer[2:10]), 10
+            if len(self._buffer) < max(start, start + size):
+                break
+            found.append((self._buffer[0] & 0xF, self._buffer[start : start + size]))
+            self._buffer = self._buffer[start + size :]
+        return found
+
+
+def _frame(opcode: int, payload: bytes) -> tuple[bytes, bytes, bytes]:
+    size = len(payload)
+    if size < 126:
+        head = struct.pack(">BB", 0x80 | opcode, 0x80 | size)
+    elif size < 1 << 16:
+        head = struct.pack(">BBH", 0x80 | opcode, 0x80 | 126, size)
+    else:
+        head = struct.pack(">BBQ", 0x80 | opcode, 0x80 | 127, size)
+    return head, _MASK, payload

@@ -1,0 +1,173 @@
+"""What each command asks the server, and how it shows the answer."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew.cli import show
+from tests.cli.conftest import Terracrew
+from tests.client.site import Site
+
+pytestmark = pytest.mark.feature("E1")
+THEN = "2024-01-02T03:04:05Z"
+MODULE: dict[str, Any] = {
+    "id": "mod_1", "path": "platform/vpc", "engine": "tofu", "description": "", "inputs": {"a": 1},
+    "environment": {"K": "v"}, "state_version": 3,
+    "source": {"kind": "archive", "archive_id": "arc_1", "sha256": "ab" * 32, "subdirectory": ""},
+    "created_at": THEN,
+}  # fmt: skip
+
+
+def page(*items: Any) -> dict[str, Any]:
+    return {"items": list(items), "next": None}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "vpc"
+    (folder / ".terraform").mkdir(parents=True)
+    (folder / "main.tf").write_text('output "x" { value = 1 }')
+    (folder / ".terraform" / "cache").write_text("not yours")
+    return folder
+
+
+def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
+    lines = terracrew("module", "list").splitlines()
+    assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "AGE"]
+    assert lines[1].startswith("platform/vpc  tofu    archive abababababab")
+    assert lines[2].startswith("a             tofu    archive abababababab")
+    assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
+
+
+def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/groups", page())
+    assert terracrew("group", "list") == ""
+    assert "no groups yet" in terracrew.err
+    assert json.loads(terracrew("group", "list", "--json")) == []
+
+
+def test_a_name_cannot_move_the_cursor(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/groups", page({"path": "a\x1b[2J\nb", "description": "", "created_at": THEN}))
+    assert "a�[2J�b" in terracrew("group", "list")
+
+
+def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: Site, folder: Path) -> None:
+    site.on("POST /api/v1/archives", {"id": "arc_9"}, 201)
+    site.on("POST /api/v1/modules", MODULE, 201)
+    site.on("POST /api/v1/groups?parents=true", {"path": "platform"}, 201)
+    options = ["--var", "count=3", "--var", "name=vpc", "--var", 'zones=["a"]', "--env", "REGION=eu=1", "-p"]
+    terracrew("module", "create", "platform/vpc", "--from", str(folder), *options)
+    assert terracrew.code == 0
+    uploaded = next(asked for asked in site.asked if asked == "POST /api/v1/archives")
+    assert uploaded.headers["Content-Type"] == "application/gzip"
+    with tarfile.open(fileobj=io.BytesIO(uploaded.body)) as tar:
+        assert tar.getnames() == ["main.tf"]
+    body = site.asked[-1].json()
+    assert body["source"] == {"kind": "archive", "archive_id": "arc_9", "subdirectory": ""}
+    assert body["inputs"] == {"count": 3, "name": "vpc", "zones": ["a"]}
+    assert body["environment"] == {"REGION": "eu=1"}
+    assert "POST /api/v1/groups?parents=true" in site.asked
+
+
+def test_a_module_needs_a_source(terracrew: Terracrew, site: Site) -> None:
+    terracrew("module", "create", "platform/vpc")
+    assert terracrew.code == 2
+    assert "hint: --from" in terracrew.err
+    assert site.asked == []
+
+
+def test_an_input_without_a_value_is_refused_and_not_quoted(terracrew: Terracrew, site: Site) -> None:
+    terracrew("module", "create", "platform/vpc", "--path", "/srv/x", "--var", "=s3cret")
+    assert terracrew.code == 2
+    assert "s3cret" not in terracrew.err
+
+
+def test_an_update_changes_only_what_is_given(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/modules/platform%2Fvpc", MODULE)
+    site.on("PATCH /api/v1/modules/platform%2Fvpc", MODULE)
+    terracrew("module", "update", "platform/vpc", "--var", "b=2")
+    assert site.asked[-1].json() == {"inputs": {"a": 1, "b": 2}}
+
+
+def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
+    site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
+    terracrew("module", "delete", "platform/vpc", stdin="n\n")
+    assert (terracrew.code, site.asked) == (130, [])
+    terracrew("module", "delete", "platform/vpc", "--yes")
+    assert (terracrew.code, len(site.asked)) == (0, 1)
+
+
+def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, site: Site) -> None:
+    state = b'{"version": 4,\n  "serial": 2}\n'
+    site.then(lambda asked: asked.answer(200, state))
+    assert terracrew("module", "state", "platform/vpc") == state.decode()
+
+
+def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: Site) -> None:
+    plain = {"url": {"value": "http://x", "sensitive": False}, "ids": {"value": [1, 2], "sensitive": False}}
+    outputs = plain | {"password": {"value": None, "sensitive": True}}
+    site.on("GET /api/v1/modules/platform%2Fvpc/outputs", {"outputs": outputs})
+    assert [line.split() for line in terracrew("module", "outputs", "platform/vpc").splitlines()[1:]] == [
+        ["url", "http://x"], ["ids", "1,", "2"], ["password", "(sensitive)"],
+    ]  # fmt: skip
+    assert terracrew("module", "outputs", "platform/vpc", "url") == "http://x\n"
+    terracrew("module", "outputs", "platform/vpc", "password")
+    assert (terracrew.code, terracrew.out) == (2, "")
+    shown = plain | {"password": {"value": "s3cret", "sensitive": True}}
+    site.on("GET /api/v1/modules/platform%2Fvpc/outputs?sensitive=true", {"outputs": shown})
+    assert terracrew("module", "outputs", "platform/vpc", "password", "--sensitive") == "s3cret\n"
+    terracrew("module", "outputs", "platform/vpc", "nothing")
+    assert terracrew.code == 4
+    assert "it has: url, ids, password" in terracrew.err
+
+
+def test_a_token_is_printed_alone(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
+    assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"
+    assert site.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
+
+
+def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, site: Site) -> None:
+    made = {
+        "path": "a/fast",
+        "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "a b"},
+        "command": "terracrew runner start",
+    }
+    site.on("POST /api/v1/runners/register", made, 201)
+    out = terracrew("runner", "register", "fast", "--group", "a", "--tag", "gpu")
+    assert out == "export TERRACREW_API_URL=http://x\nexport TOKEN='a b'\nterracrew runner start\n"
+    assert site.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
+
+
+def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/runners/a%2Ffast/assignments", page(), 201)
+    site.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)
+    assert terracrew("runner", "assign", "a/fast", "--group", "a/b") == "a/fast serves group a/b\n"
+    assert site.asked[-1].json() == {"place": "a/b", "kind": "group"}
+    assert (
+        terracrew("runner", "assign", "a/fast", "--module", "a/m", "--remove") == "a/fast no longer serves module a/m\n"
+    )
+    terracrew("runner", "assign", "a/fast")
+    assert terracrew.code == 2
+
+
+def test_draining_and_back(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/runners/fast/drain", {})
+    terracrew("runner", "drain", "fast")
+    terracrew("runner", "undrain", "fast")
+    assert [asked.json() for asked in site.asked] == [{"on": True}, {"on": False}]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3, "3s"), (59.9, "59s"), (61, "1m"), (7200, "2h"), (200000, "2d"), (-5, "0s")]
+)
+def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    now = datetime(2024, 1, 2, tzinfo=UTC)
+    assert show.age((now - timedelta(seconds=seconds)).isoformat(), now) == words

@@ -1,0 +1,217 @@
+"""A whole Terracrew of real processes on this machine, that tests may kill, stop and start again."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from terracrew import archive
+from terracrew.client.http import Api, segment
+from terracrew.errors import TerracrewError
+
+T = TypeVar("T")
+ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
+
+
+def eventually(probe: Callable[[], T | None], *, within: float = 30, what: str = "it") -> T:
+    """The first truthy answer of a probe; a failure that names what did not happen."""
+    end = time.monotonic() + within
+    while True:
+        with contextlib.suppress(TerracrewError):
+            if found := probe():
+                return found
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {within} s")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """One of our processes: its output is kept in a file for whoever has to find out what happened."""
+
+    def __init__(self, name: str, arguments: list[str], log: Path, env: dict[str, str]) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "terracrew.cli", *arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=env,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        self._process.send_signal(number)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self._process.wait(20)
+
+    def stop(self) -> int:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self._process.returncode
+
+
+class System:
+    def __init__(self, directory: Path, database_url: str = "") -> None:
+        self.directory = directory
+        self.data = directory / "server"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._database = database_url if database_url.startswith("postgres") else ""
+        self._processes: list[Process] = []
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
+            "HOME": str(directory),
+            "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
+        }
+
+    # ---- processes
+
+    def start_server(self, *, runner: bool) -> Process:
+        arguments = ["server", "--data-dir", str(self.data), "--port", str(self.port)]
+        if self._database:
+            key = self.directory / "master.key"
+            key.write_text("00" * 32)
+            arguments += ["--database-url", self._database, "--master-key-file", str(key)]
+        if runner:
+            arguments.append("--with-runner")
+        server = self._start("server", arguments, self.env)
+        eventually(lambda: self._is_ready(server), what="the server's readiness")
+        return server
+
+    def start_runner(self, credentials: dict[str, str], instance: str = "one") -> Process:
+        env = self.env | credentials | {"TERRACREW_SERVER__URL": self.url}
+        directory = str(self.runner_directory(instance))
+        return self._start(
+            f"runner-{instance}", ["runner", "start", "--instance", instance, "--working-directory", directory], env
+        )
+
+    def runner_directory(self, instance: str = "one") -> Path:
+        return self.directory / f"runner-{instance}"
+
+    def _start(self, name: str, arguments: list[str], env: dict[str, str]) -> Process:
+        process = Process(name, arguments, self.directory / f"{name}.log", env)
+        self._processes.append(process)
+        return process
+
+    def _is_ready(self, server: Process) -> bool:
+        if server._process.poll() is not None:  # pyright: ignore[reportPrivateUsage]
+            raise RuntimeError(server.log.read_text()[-3000:])
+        with contextlib.suppress(OSError):
+            import urllib.request
+
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
+                return answer.status == 200
+        return False
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            process.stop()
+        for pid in self.executors().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(os.getsid(pid), signal.SIGKILL)
+
+    # ---- what a person does
+
+    @property
+    def api(self) -> Api:
+        return Api(self.url, (self.data / "admin.token").read_text().strip())
+
+    def register_runner(self, name: str = "crew", **fields: Any) -> dict[str, str]:
+        made = self.api.post("/runners/register", {"name": name, "group": "", **fields})
+        return dict(made["environment"])
+
+    def module(self, path: str, main: str, **fields: Any) -> None:
+        folder = self.directory / "source" / path
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "main.tf").write_text(main)
+        uploaded = self.api.upload("/archives", archive.pack(folder), "application/gzip")
+        group = path.rpartition("/")[0]
+        if group:
+            with contextlib.suppress(TerracrewError):
+                self.api.post("/groups?parents=true", {"path": group})
+        source = {"kind": "archive", "archive_id": uploaded["id"]}
+        self.api.post("/modules", {"path": path, "engine": "tofu", "source": source, **fields})
+
+    def run(self, module: str, kind: str = "PLAN") -> str:
+        return self.api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        return self.api.get(f"/jobs/{job_id}")
+
+    def status(self, job_id: str) -> str:
+        return self.job(job_id)["job"]["status"]
+
+    def wait(self, job_id: str, within: float = 60) -> dict[str, Any]:
+        def ended() -> dict[str, Any] | None:
+            found = self.job(job_id)
+            return None if found["job"]["status"] in ACTIVE else found
+
+        return eventually(ended, within=within, what=f"the end of {job_id}")
+
+    def wait_for_step(self, job_id: str, step: str, within: float = 30) -> None:
+        eventually(
+            lambda: any(s["name"] == step and s["status"] == "RUNNING" for s in self.job(job_id)["steps"]),
+            within=within, what=f"step {step}",
+        )  # fmt: skip
+
+    def log(self, job_id: str, attempt: int | None = None) -> str:
+        out = io.BytesIO()
+        self.api.download(f"/jobs/{job_id}/log", out, **({"attempt": attempt} if attempt else {}))
+        return out.getvalue().decode()
+
+    def state(self, module: str) -> Any:
+        return self.api.get(f"/modules/{segment(module)}/state")
+
+    # ---- what an attacker sees
+
+    def executors(self) -> dict[str, int]:
+        """Executor process by attempt directory."""
+        found: dict[str, int] = {}
+        for file in self.directory.glob("**/attempts/*/pid"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                pid = json.loads(file.read_text())["pid"]
+                os.kill(pid, 0)
+                found[file.parent.name] = pid
+        return found
+
+    def executor(self, job_id: str, attempt: int = 1) -> int:
+        return eventually(lambda: self.executors().get(f"{job_id}.{attempt}"), what="an executor")
+
+
+@contextlib.contextmanager
+def running(directory: Path, database_url: str = "") -> Generator[System]:
+    system = System(directory, database_url)
+    try:
+        yield system
+    finally:
+        system.close()
+
+
+def lines_of(system: System, job_id: str, marker: str) -> Iterator[str]:
+    """The lines of a job's log that hold the marker, without what a terminal would colour."""
+    import re
+
+    for line in system.log(job_id).splitlines():
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
+        if marker in plain:
+            yield plain

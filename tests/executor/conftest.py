@@ -1,0 +1,32 @@
+"""A hub, a stage for real executors, and the real OpenTofu."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor.engines import discovery, install
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def tofu() -> str:
+    """OpenTofu as a user would get it; built once, kept in the cache."""
+    found = discovery.find("tofu") or install.install("tofu", report=lambda _: None)
+    return found.path
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Hub]:
+    hub = Hub()
+    await hub.start()
+    yield hub
+    await hub.stop()
+
+
+@pytest.fixture
+async def stage(hub: Hub, tmp_path: Path, tofu: str) -> AsyncIterator[Stage]:
+    stage = Stage(hub, tmp_path)
+    yield stage
+    await stage.close()

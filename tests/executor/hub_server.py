@@ -1,0 +1,226 @@
+"""A small server that speaks the executor's side of the hub over real sockets, and can be difficult on purpose."""
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import uvicorn
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.protocol import events, frames, messages
+from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
+
+HUB, API, KEY = "hub-credential-0123456789", "api-credential-0123456789", bytes(range(32))
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Hub:
+    """Stores what is above its mark, acknowledges, gives leave; tests read what it has and set how it behaves."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.hellos: list[messages.ExecutorHello] = []
+        self.begins: list[tuple[int, int]] = []
+        """State version asked for, and the mark at that moment."""
+        self.refused_numbers: list[tuple[int, int]] = []
+        """First number of a batch that left a gap, and the mark then: always a fault of the executor."""
+        self.answer_begin: Callable[[int], Any] = messages.Begun
+        self.welcome: Callable[[int], Any] = lambda mark: messages.ExecutorWelcome(mark, 1)
+        self.ack_delay = 0.0
+        self.is_acknowledging = True
+        self.drop_after: list[int] = []
+        """Drop the connection when this many batches have come on it; one entry for each connection."""
+        self.archive = b""
+        self.state, self.state_version = b"", 0
+        self.puts: dict[int, tuple[bytes, bool]] = {}
+        self.batches = 0
+        self.most_unacknowledged = 0
+        self._sends: set[Send] = set()
+        self._changed = asyncio.Condition()
+        self._port = 0
+        self._server: uvicorn.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    # ---- life
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        """Listen, on the same port as before after a stop."""
+        listening = socket.create_server(("127.0.0.1", self._port), backlog=64)
+        self._port = listening.getsockname()[1]
+        config = uvicorn.Config(
+            self,
+            log_level="error",
+            lifespan="off",
+            ws="websockets-sansio",
+            ws_max_size=8 << 20,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._serving = asyncio.create_task(self._server._serve([listening]))  # without its signal handlers
+
+    async def stop(self) -> None:
+        assert self._server
+        assert self._serving
+        await self.drop()
+        self._server.should_exit = True
+        await asyncio.wait_for(self._serving, 10)
+
+    async def drop(self) -> None:
+        for send in tuple(self._sends):
+            with contextlib.suppress(Exception):
+                await send({"type": "websocket.close", "code": 1012})
+        self._sends.clear()
+
+    async def tell(self, message: Any) -> None:
+        for send in self._sends:
+            await send({"type": "websocket.send", "text": messages.encode(message).decode()})
+
+    # ---- what it has
+
+    @property
+    def mark(self) -> int:
+        return len(self.records)
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [events.fact_of(record) for record in self.records if record.kind == Kind.FACT]
+
+    def facts_of(self, kind: type[Any]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    @property
+    def result(self) -> Result | None:
+        return next(iter(self.facts_of(Result)), None)
+
+    @property
+    def states(self) -> list[tuple[int, StateFact, bytes]]:
+        """Number, fact and plain text of every state."""
+        found = list[tuple[int, StateFact, bytes]]()
+        for number, record in enumerate(self.records, start=1):
+            if record.kind == Kind.STATE:
+                fact, sealed = events.state_of(record)
+                sealed, is_plain = (sealed, False) if fact.is_inline else self.puts[number]
+                found.append((number, fact, sealed if is_plain else unseal(sealed)))
+        return found
+
+    def log(self, stream: Stream = Stream.OUTPUT, step: str | None = None) -> bytes:
+        return b"".join(
+            record.payload
+            for record in self.records
+            if record.kind == Kind.LOG and record.stream == stream and step in (None, record.step_name)
+        )
+
+    async def until(self, predicate: Callable[[], object], within: float = 30) -> None:
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(lambda: bool(predicate())), within)
+
+    # ---- the protocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if dict(scope["headers"]).get(b"authorization") != f"Bearer {HUB}".encode():
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close"})
+            else:
+                await _respond(send, 401, b"")
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.accept"})
+            self._sends.add(send)
+            try:
+                await self._converse(receive, send)
+            finally:
+                self._sends.discard(send)
+
+    async def _converse(self, receive: Receive, send: Send) -> None:
+        limit = self.drop_after.pop(0) if self.drop_after else None
+        unacknowledged = 0
+        while (event := await receive())["type"] == "websocket.receive":
+            if event.get("text") is not None:
+                await self._message(messages.decode_from_executor(event["text"]), send)
+                continue
+            self.batches += 1
+            if limit is not None:
+                limit -= 1
+                if limit < 0:
+                    await send({"type": "websocket.close", "code": 1012})
+                    return
+            header, body = frames.unpack(event["bytes"])
+            await self._store(header, body)
+            if not self.is_acknowledging:
+                unacknowledged += 1
+                self.most_unacknowledged = max(self.most_unacknowledged, unacknowledged)
+                continue
+            if self.ack_delay:
+                await asyncio.sleep(self.ack_delay)
+            await send({"type": "websocket.send", "text": messages.encode(messages.Ack(self.mark)).decode()})
+
+    async def _store(self, header: frames.BatchHeader, body: bytes) -> None:
+        records = list(events.unpack(body))
+        assert len(records) == header.count
+        if header.first > self.mark + 1:
+            self.refused_numbers.append((header.first, self.mark))
+            return
+        for number, record in enumerate(records, start=header.first):
+            if record.kind == Kind.STATE and not events.state_of(record)[0].is_inline:
+                assert number in self.puts, "a state's event came before the state"
+        async with self._changed:
+            self.records += records[self.mark + 1 - header.first :]
+            self._changed.notify_all()
+
+    async def _message(self, message: messages.FromExecutor, send: Send) -> None:
+        match message:
+            case messages.ExecutorHello():
+                answer = self.welcome(self.mark)
+                async with self._changed:
+                    self.hellos.append(message)
+                    self._changed.notify_all()
+            case messages.Begin(state_version):
+                answer = self.answer_begin(state_version)
+                async with self._changed:
+                    self.begins.append((state_version, self.mark))
+                    self._changed.notify_all()
+        if answer is not None:
+            await send({"type": "websocket.send", "text": messages.encode(answer).decode()})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b"".join([chunk async for chunk in _body(receive)])
+        name = re.fullmatch(r"/runnerhub/attempts/[^/]+/\d+/(.+)", scope["path"])
+        match (scope["method"], name[1].split("/") if name else []):
+            case ("GET", ["archive"]):
+                await _respond(send, 200, self.archive)
+            case ("GET", ["state"]):
+                await _respond(send, 200, self.state, {"X-State-Version": str(self.state_version)})
+            case ("PUT", ["states", number]):
+                self.puts[int(number)] = body, dict(scope["headers"]).get(b"x-plain") == b"1"
+                await _respond(send, 204, b"")
+            case _:
+                await _respond(send, 404, b"")
+
+
+def unseal(sealed: bytes, owner: str = "job_1:1") -> bytes:
+    return AESGCM(KEY).decrypt(sealed[:12], sealed[12:], owner.encode())
+
+
+async def _body(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        event = await receive()
+        yield event.get("body", b"")
+        if not event.get("more_body"):
+            return
+
+
+async def _respond(send: Send, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

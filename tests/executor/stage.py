@@ -1,0 +1,143 @@
+"""Starts real executors, each in its own process and session, against the test's own hub."""
+
+import asyncio
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew import archive
+from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
+from terracrew.protocol.start import AttemptRecord, ExecutorStart, LogStreamSettings
+from tests.executor.hub_server import API, HUB, KEY, Hub
+
+CREDENTIALS = Credentials(HUB, API, KEY)
+
+
+def module(folder: Path, **files: str) -> bytes:
+    """An archive of a module with these files; `main` is main.tf."""
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.tf").write_text(text)
+    return archive.pack(folder)
+
+
+class Executor:
+    """One executor process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path) -> None:
+        self.process, self.directory = process, directory
+
+    async def exit_code(self, within: float = 60) -> int:
+        return await asyncio.wait_for(self.process.wait(), within)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Signals the executor alone; its engine is another process group."""
+        self.process.send_signal(number)
+
+    @property
+    def printed(self) -> bytes:
+        """What the engine itself wrote, unmasked."""
+        return (self.directory / "output").read_bytes()
+
+    @property
+    def said(self) -> str:
+        return (self.directory / "executor.log").read_text()
+
+
+class Stage:
+    def __init__(self, hub: Hub, folder: Path) -> None:
+        self.hub, self.folder = hub, folder
+        self.cache = folder / "cache"
+        self.directory = folder / "attempt"
+        self._executors: list[Executor] = []
+
+    def spec(self, job_type: JobType, source: bytes | Source, **changes: Any) -> JobSpec:
+        data = source if isinstance(source, bytes) else None
+        fields: dict[str, Any] = {
+            "job_id": "job_1", "attempt": 1, "number": 7, "type": job_type,
+            "organization_id": "org_1", "module_id": "mod_1",
+            "module_path": "acme/web", "group_path": "acme", "engine": "tofu", "inputs": {}, "environment": {},
+            "backend": "terracrew", "state": StateSeed(0), "archive": data,
+            "source": ArchiveSource("arc_1") if isinstance(source, bytes) else source,
+        }  # fmt: skip
+        return JobSpec(**fields | changes)
+
+    def start_of(self, spec: JobSpec | None, **changes: Any) -> ExecutorStart:
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "TERRACREW_"))}
+        fields: dict[str, Any] = {
+            "server_url": self.hub.url, "directory": str(self.directory), "cache_directory": str(self.cache),
+            "environment": env | {"HOME": str(self.folder)},
+            "granted": Granted(spec, CREDENTIALS) if spec else None,
+            "log_stream": LogStreamSettings(period_seconds=0.2),
+        }  # fmt: skip
+        return ExecutorStart(**fields | changes)
+
+    async def run(self, spec: JobSpec | None, **changes: Any) -> Executor:
+        """What a dispatcher does: the attempt's directory and record, then the process."""
+        start = self.start_of(spec, **changes)
+        directory = Path(start.directory)
+        if spec:
+            directory.mkdir(mode=0o700)
+            record = AttemptRecord(spec.job_id, spec.attempt, start.server_url, HUB, [API, "a-secret-of-the-runner"])
+            (directory / "attempt.json").write_bytes(msgspec.json.encode(record))
+        with open(directory / "executor.log", "ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "terracrew.executor", stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log,
+                cwd=directory, start_new_session=True,
+            )  # fmt: skip
+        assert process.stdin
+        process.stdin.write(msgspec.json.encode(start))
+        await process.stdin.drain()
+        process.stdin.close()
+        self._executors.append(executor := Executor(process, directory))
+        return executor
+
+    async def salvage(self) -> Executor:
+        return await self.run(None, is_salvage=True)
+
+    async def close(self) -> None:
+        """End what a failed test left running: every process of each session that was started here."""
+        for executor in self._executors:
+            for pid in session(executor.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            await executor.process.wait()
+
+
+def session(leader: int) -> list[int]:
+    """The living processes of a session."""
+    found: list[int] = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(entry))
+    return found
+
+
+async def gone(leader: int, within: float = 30) -> None:
+    """Wait until no process of the session is left: what a runner does before it salvages."""
+    async with asyncio.timeout(within):
+        while pids := session(leader):
+            descriptor = os.pidfd_open(pids[0])
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_reader(descriptor, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                asyncio.get_running_loop().remove_reader(descriptor)
+                os.close(descriptor)
+
+
+def unpacked(data: bytes, folder: Path) -> Path:
+    folder.mkdir()
+    archive.extract(io.BytesIO(data), folder)
+    return folder

@@ -1,0 +1,304 @@
+"""Whole attempts with the real OpenTofu: a real executor process against a hub over real sockets."""
+
+import base64
+import hashlib
+import json
+import re
+import stat
+
+import pytest
+
+from terracrew import archive
+from terracrew.protocol.events import EngineUsed, OutputsRead, PlanSummary, ResourceChange, SourceResolved, StepStatus
+from terracrew.protocol.messages import BeginRefused, Begun
+from terracrew.protocol.spec import ArchiveSource, JobType, LocalSource, StateSeed
+from tests.executor.hub_server import API, HUB, Hub
+from tests.executor.stage import Stage, module
+
+pytestmark = pytest.mark.engine
+
+GREETING = """
+variable "name" { type = string }
+resource "terraform_data" "greeting" { input = "hello ${var.name}" }
+output "greeting" { value = terraform_data.greeting.output }
+output "hush" {
+  value     = "not for the log"
+  sensitive = true
+}
+"""
+
+OLD = 'resource "terraform_data" "old" { input = "old" }\n'
+STATE = json.dumps({
+    "version": 4, "terraform_version": "1.12.6", "serial": 3, "lineage": "l", "outputs": {}, "resources": [{
+        "mode": "managed", "type": "terraform_data", "name": "old",
+        "provider": 'provider["terraform.io/builtin/terraform"]',
+        "instances": [{"schema_version": 0, "attributes": {
+            "id": "1", "input": {"value": "old", "type": "string"}, "output": {"value": "old", "type": "string"},
+            "triggers_replace": None,
+        }}],
+    }],
+}).encode()  # fmt: skip
+SHOW_ENVIRONMENT = """
+resource "terraform_data" "teller" {
+  provisioner "local-exec" { command = "env" }
+}
+"""
+CHECK = """variable "number" { default = 1 }
+resource "terraform_data" "checked" {
+  lifecycle {
+    precondition {
+      condition     = var.number > 2
+      error_message = "one is not more than two"
+    }
+  }
+}
+"""
+
+
+def statuses(hub: Hub) -> list[str]:
+    return [f"{fact.step} {fact.status}" for fact in hub.facts_of(StepStatus)]
+
+
+@pytest.mark.feature("J3", "J11")
+async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_show(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main=GREETING)
+    executor = await stage.run(stage.spec(JobType.PLAN, source, inputs={"name": "you"}))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    steps = ("fetch", "inputs", "init", "validate", "plan")
+    assert statuses(hub) == [f"{step} {status}" for step in steps for status in ("RUNNING", "SUCCEEDED")]
+    [summary] = hub.facts_of(PlanSummary)
+    assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (1, 0, 0, 0, 0)
+    assert summary.resources == [ResourceChange("terraform_data.greeting", "create")]
+    assert summary.outputs == {"greeting": "create", "hush": "create"}
+    assert hub.facts_of(EngineUsed)[0].name == "tofu"
+    assert hub.facts_of(SourceResolved)[0].digest.startswith("sha256:")
+    assert hub.log() == executor.printed
+    assert b"\x1b[1mPlan:\x1b[0m 1 to add" in hub.log(step="plan")
+    assert (executor.directory / "done").exists()
+
+
+@pytest.mark.feature("J3", "J12", "J15")
+async def test_an_apply_delivers_its_outputs_and_its_states(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main=GREETING)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    [outputs] = hub.facts_of(OutputsRead)
+    assert outputs.outputs["greeting"].value == "hello you"
+    assert outputs.outputs["hush"].is_sensitive
+    assert b"not for the log" not in hub.log()
+    number, fact, content = hub.states[-1]
+    assert (fact.serial, fact.origin) == (json.loads(content)["serial"], "engine")
+    assert json.loads(content)["outputs"]["greeting"]["value"] == "hello you"
+    assert content not in (executor.directory / "outbox").read_bytes(), "a state is encrypted on the disk"
+    assert hub.begins == [(0, hub.begins[0][1])]
+    assert number > hub.begins[0][1], "no state is written before leave was given"
+
+
+@pytest.mark.feature("J3")
+async def test_a_destroy_removes_what_the_state_has(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main=GREETING)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
+    assert await executor.exit_code() == 0
+    _, _, content = hub.states[-1]
+    second = Hub()
+    await second.start()
+    try:
+        again = Stage(second, stage.folder / "second")
+        again.folder.mkdir()
+        seed = StateSeed(3, size=len(content), content=content)
+        executor = await again.run(again.spec(JobType.DESTROY, source, inputs={"name": "you"}, state=seed))
+        assert await executor.exit_code() == 0, executor.said
+        assert second.result and second.result.status == "SUCCEEDED", second.result
+        [summary] = second.facts_of(PlanSummary)
+        assert (summary.add, summary.destroy, summary.unchanged) == (0, 1, 0)
+        assert second.begins[0][0] == 3
+        assert json.loads(second.states[-1][2])["resources"] == []
+    finally:
+        await second.stop()
+
+
+@pytest.mark.feature("J3")
+async def test_a_failing_plan_says_why_and_skips_the_rest(hub: Hub, stage: Stage) -> None:
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHECK)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "FAILED"
+    assert hub.result.message == "plan failed: exit code 1: Resource precondition failed (main.tf:5)"
+    assert statuses(hub)[-3:] == ["plan FAILED", "apply SKIPPED", "output SKIPPED"]
+    assert hub.begins == []
+
+
+@pytest.mark.feature("J5")
+async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root(hub: Hub, stage: Stage) -> None:
+    source = stage.folder / "source"
+    module(source, main='output "here" { value = path.cwd }')
+    (source / "terraform.tfstate").write_text("{}")
+    spec = stage.spec(JobType.PLAN, LocalSource(str(source)))
+    executor = await stage.run(spec, source_roots=[str(stage.folder)])
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.facts_of(SourceResolved)[0].digest.startswith("tree:")
+    assert not (executor.directory / "workspace" / "terraform.tfstate").exists()
+    assert not (source / ".terraform").exists()
+    assert str(executor.directory / "workspace").encode() in hub.log(step="plan")
+
+
+@pytest.mark.feature("J5", "X1")
+@pytest.mark.parametrize("path", ["/etc", "{root}/../outside", "{root}/link"])
+async def test_a_local_source_outside_the_roots_is_refused(hub: Hub, stage: Stage, path: str) -> None:
+    root = stage.folder / "root"
+    root.mkdir()
+    (stage.folder / "outside").mkdir()
+    (root / "link").symlink_to(stage.folder / "outside")
+    spec = stage.spec(JobType.PLAN, LocalSource(path.format(root=root)))
+    executor = await stage.run(spec, source_roots=[str(root)])
+    assert await executor.exit_code() == 0
+    assert hub.result and "is not under a folder that this runner allows" in hub.result.message
+    assert statuses(hub)[:2] == ["fetch RUNNING", "fetch FAILED"]
+
+
+@pytest.mark.feature("J5")
+async def test_a_source_that_changed_between_attempts_fails_the_job(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main=GREETING)
+    executor = await stage.run(stage.spec(JobType.PLAN, source, source_digest="sha256:" + "0" * 64))
+    assert await executor.exit_code() == 0
+    assert hub.result and "the source changed since attempt 1" in hub.result.message
+
+
+@pytest.mark.feature("J5")
+async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(hub: Hub, stage: Stage) -> None:
+    data = module(stage.folder / "source", main='output "x" { value = 1 }')
+    hub.archive = data
+    sha256 = hashlib.sha256(data).hexdigest()
+    spec = stage.spec(JobType.PLAN, ArchiveSource("arc_1", sha256=sha256))
+    executor = await stage.run(spec)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert (stage.cache / "archives" / sha256).read_bytes() == data
+
+
+@pytest.mark.feature("J15")
+async def test_a_backend_of_the_modules_own_is_an_error_before_init(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main='terraform {\n  backend "s3" {}\n}\n')
+    executor = await stage.run(stage.spec(JobType.PLAN, source))
+    assert await executor.exit_code() == 0
+    assert hub.result and hub.result.message.startswith('inputs failed: main.tf:2 has a backend "s3" block')
+    assert hub.log() == b""
+
+
+@pytest.mark.feature("J15")
+async def test_a_module_may_keep_its_own_backend(hub: Hub, stage: Stage) -> None:
+    place = stage.folder / "own.tfstate"
+    backend = f'terraform {{\n  backend "local" {{ path = "{place}" }}\n}}\n'
+    source = module(stage.folder / "source", main=GREETING, backend=backend)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}, backend="own"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.states == []
+    assert json.loads(place.read_text())["outputs"]["greeting"]["value"] == "hello you"
+
+
+@pytest.mark.feature("J15")
+async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(hub: Hub, stage: Stage) -> None:
+    large = 'resource "terraform_data" "large" { input = join("", [for i in range(300000) : format("%010d", i)]) }'
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=large)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    number, fact, content = hub.states[-1]
+    assert not fact.is_inline
+    assert fact.size == len(content) > 2 << 20
+    assert number in hub.puts
+
+
+@pytest.mark.feature("J15")
+async def test_a_large_state_to_start_from_is_fetched(hub: Hub, stage: Stage) -> None:
+    hub.state, hub.state_version = STATE, 9
+    seed = StateSeed(9, size=len(STATE))
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=""), state=seed))
+    assert await executor.exit_code() == 0, executor.said
+    [summary] = hub.facts_of(PlanSummary)
+    assert (summary.destroy, summary.resources[0].address) == (1, "terraform_data.old")
+
+
+async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(hub: Hub, stage: Stage) -> None:
+    hub.state, hub.state_version = STATE, 5
+    hub.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD), state=StateSeed(4)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    first, second = hub.facts_of(PlanSummary)
+    assert (first.add, first.unchanged) == (1, 0)
+    assert (second.add, second.unchanged) == (0, 1)
+    assert [version for version, _ in hub.begins] == [4, 5]
+
+
+async def test_leave_that_is_refused_ends_the_job_with_the_servers_words(hub: Hub, stage: Stage) -> None:
+    hub.answer_begin = lambda _: BeginRefused("quarantine", "a state waits in quarantine")
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD)))
+    assert await executor.exit_code() == 0
+    assert hub.result and hub.result.message == "apply was not started: a state waits in quarantine"
+    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
+    assert hub.states == []
+
+
+@pytest.mark.feature("L5", "X4")
+async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credential_not_even_the_engine(
+    hub: Hub, stage: Stage
+) -> None:
+    tell = """
+    resource "terraform_data" "teller" {
+      provisioner "local-exec" {
+        command = "env; echo a-secret-of-the-runner; printf 'half a-secret-of-'; echo the-runner"
+      }
+    }
+    """
+    source = module(stage.folder / "source", main=tell)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TF_LOG": "trace", "REGION": "north"}))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    printed, log = executor.printed, hub.log()
+    password = re.search(rb"TF_HTTP_PASSWORD=(\w+)", printed)
+    assert password
+    basic = base64.b64encode(b"attempt:" + password[1])
+    assert API.encode() in printed
+    assert HUB.encode() not in printed
+    for secret in (HUB.encode(), API.encode(), password[1], basic, b"a-secret-of-the-runner"):
+        assert secret not in log
+        assert secret not in (executor.directory / "outbox").read_bytes()
+    assert b"REGION=north" in log
+    assert b"half ***" in log
+    assert log.count(b"\n") == printed.count(b"\n")
+
+
+@pytest.mark.feature("J13")
+async def test_a_job_has_its_built_in_environment(hub: Hub, stage: Stage) -> None:
+    source = module(stage.folder / "source", main=SHOW_ENVIRONMENT)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"}))
+    assert await executor.exit_code() == 0
+    printed = executor.printed.decode()
+    assert "TERRACREW_GROUP_PATH=acme\n" in printed
+    assert f"TERRACREW_ENDPOINT={hub.url}\n" in printed
+    assert f"TF_TOKEN_127_0_0_1={API}\n" in printed
+    assert f"TF_TOKEN_127_0_0_1:{hub.url.rpartition(':')[2]}={API}\n" in printed
+
+
+@pytest.mark.feature("J6")
+async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: Hub, stage: Stage) -> None:
+    folder = stage.folder / "source"
+    module(folder, main=GREETING)
+    (folder / "zzz.auto.tfvars").write_text('name = "nobody"\n')
+    executor = await stage.run(stage.spec(JobType.APPLY, archive.pack(folder), inputs={"name": "you"}))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.facts_of(OutputsRead)[0].outputs["greeting"].value == "hello you"
+    inputs = executor.directory / "workspace" / "~terracrew.auto.tfvars.json"
+    assert stat.S_IMODE(inputs.stat().st_mode) == 0o600
+
+
+@pytest.mark.feature("J4")
+async def test_a_missing_engine_is_said_before_anything_runs(hub: Hub, stage: Stage) -> None:
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), engine="terraform"))
+    assert await executor.exit_code() == 0
+    assert hub.result and hub.result.status == "FAILED"
+    assert "terraform" in hub.result.message.lower()
+    assert not (executor.directory / "workspace").exists()

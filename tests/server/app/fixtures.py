@@ -1,0 +1,15 @@
+"""The fixture of the rooms whose tests speak HTTP."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.app.world import World, open_world
+
+
+@pytest.fixture
+async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+    """A server on each database, with an administrator; sources may lie under /srv/sources."""
+    async with open_world(database_url, tmp_path / "data", local_roots=(Path("/srv/sources"),)) as world:
+        yield world

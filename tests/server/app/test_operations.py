@@ -1,0 +1,50 @@
+"""Health, readiness, figures and the description of the API."""
+
+from terracrew import __version__
+from tests.server.app.world import World
+
+
+async def test_it_says_that_it_is_alive_and_ready(world: World) -> None:
+    stranger = world.stranger("192.0.2.1")
+    assert (await stranger.get("/healthz")).json() == {"status": "ok"}
+    assert (await stranger.get("/readyz")).json() == {"status": "ok"}
+
+
+async def test_it_is_not_ready_while_it_stops_or_its_database_is_away(world: World) -> None:
+    world.server.closing.set()
+    assert (await world.stranger().get("/readyz")).status_code == 503
+    world.server.closing.clear()
+    await world.server.db.close()
+    answer = await world.stranger().get("/readyz")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert (await world.stranger().get("/healthz")).status_code == 200
+
+
+async def test_figures_are_for_this_machine_or_for_those_who_log_in(world: World) -> None:
+    await world.admin.get("/api/v1/groups")
+    await world.admin.get("/nothing")
+    figures = (await world.stranger().get("/metrics")).text
+    assert 'terracrew_requests_total{method="GET",status="200"} 1.0' in figures
+    assert 'terracrew_requests_total{method="GET",status="404"} 1.0' in figures
+    for name in ("terracrew_jobs_queued", "terracrew_jobs_active", "terracrew_runners_connected"):
+        assert f"\n{name} 0.0\n" in figures
+    assert (await world.stranger("192.0.2.1").get("/metrics")).status_code == 401
+    assert (await world.admin.get("/metrics")).status_code == 200
+
+
+async def test_the_api_describes_itself_to_anybody(world: World) -> None:
+    schema = (await world.stranger().get("/schema/openapi.json")).json()
+    assert (await world.stranger().get("/schema")).json() == schema
+    assert schema["info"] == {"title": "Terracrew", "version": __version__}
+    assert schema["openapi"].startswith("3.")
+    paths = schema["paths"]
+    assert paths.keys() >= {
+        "/api/v1/groups",
+        "/api/v1/modules/{module}",
+        "/api/v1/runners/register",
+        "/api/v1/archives",
+    }
+    body = paths["/api/v1/modules"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/NewModule"}
+    new = schema["components"]["schemas"]["NewModule"]
+    assert set(new["required"]) == {"path", "source"}

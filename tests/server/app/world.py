@@ -1,0 +1,89 @@
+"""A server without a socket, and people who ask it things."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from terracrew.server.app import build, close, make_app
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups.service import ensure_organization
+from terracrew.server.identity import access_store, sessions, store
+from terracrew.server.identity import service as identity
+from terracrew.server.identity.model import Principal
+from terracrew.server.settings import ServerSettings
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+class Person(httpx.AsyncClient):
+    """Speaks the API as one user."""
+
+    principal: Principal
+
+    async def made(self, path: str, body: Any, **params: Any) -> Any:
+        """Create something that nothing stands in the way of."""
+        answer = await self.post(path, json=body, params=params)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def refused(self, method: str, path: str, status: int, **request: Any) -> str:
+        """Ask for what must be refused, as a problem; returns its words."""
+        answer = await self.request(method, path, **request)
+        assert answer.status_code == status, answer.text
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        return str(answer.json()["detail"])
+
+
+@dataclass
+class World:
+    server: Server
+    admin: Person
+
+    async def person(self, name: str, role: str | None = None, path: str = "", organization: str = "default") -> Person:
+        """A user of an organization, with a role at a group."""
+
+        async def work(tx: Tx) -> Principal:
+            place = await ensure_organization(tx, organization)
+            user = await store.insert_user(tx, place.id, name, is_system_admin=False)
+            if role is not None:
+                await access_store.bind_role(tx, place.id, "user", user.id, role, "group", path, "test")
+            return sessions.person(user, None)
+
+        return await self.as_user(await self.server.db.write(work))
+
+    async def as_user(self, who: Principal) -> Person:
+        _, token = await identity.create_token(self.server.db, who, "test", None)
+        person = self.stranger()
+        person.headers["Authorization"] = f"Bearer {token.text}"
+        person.principal = who
+        return person
+
+    def stranger(self, address: str = "127.0.0.1") -> Person:
+        """Somebody without a token."""
+        transport = httpx.ASGITransport(make_app(self.server), raise_app_exceptions=False, client=(address, 12345))
+        return Person(transport=transport, base_url="http://127.0.0.1:7400")
+
+    async def scalar(self, sql: Any, **params: Any) -> Any:
+        row = await self.server.db.read(lambda tx: tx.one(sql, **params))
+        return None if row is None else next(iter(row.values()))
+
+
+@asynccontextmanager
+async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[World]:
+    key = {} if database_url.startswith("sqlite") else {"master_key": KEY}
+    server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings))
+    try:
+        world = World(server, None)  # pyright: ignore[reportArgumentType]
+        await identity.first_start(server.db, "default")
+        user = await server.db.read(lambda tx: store.user(tx, "admin"))
+        world.admin = await world.as_user(sessions.person(user, None))
+        yield world
+    finally:
+        await close(server)

@@ -1,0 +1,141 @@
+"""Groups: the tree, who sees what of it, and what cannot be a path."""
+
+import pytest
+
+from tests.server.app.world import World
+
+
+async def test_a_group_is_created_shown_listed_and_deleted(world: World) -> None:
+    made = await world.admin.made("/api/v1/groups", {"path": "a", "description": "first"})
+    assert made["id"].startswith("grp_")
+    assert (made["path"], made["name"], made["depth"], made["description"]) == ("a", "a", 1, "first")
+    assert (await world.admin.get("/api/v1/groups/a")).json() == made
+    assert (await world.admin.get(f"/api/v1/groups/{made['id']}")).json() == made
+    assert (await world.admin.get(f"/api/v1/groups/{made['id'].removeprefix('grp_')}")).json() == made
+    assert (await world.admin.get("/api/v1/groups")).json() == {"items": [made], "next": None}
+    assert (await world.admin.delete("/api/v1/groups/a")).status_code == 204
+    assert "no group `a`" in await world.admin.refused("GET", "/api/v1/groups/a", 404)
+
+
+@pytest.mark.feature("X3")
+async def test_each_change_of_the_tree_is_in_the_audit(world: World) -> None:
+    made = await world.admin.made("/api/v1/groups", {"path": "a"})
+    await world.admin.delete("/api/v1/groups/a")
+    rows = await world.server.db.read(
+        lambda tx: tx.all("SELECT action, actor_name FROM audit WHERE target_id = :id ORDER BY id", id=made["id"])
+    )
+    assert [(row["action"], row["actor_name"]) for row in rows] == [
+        ("group.create", "admin"),
+        ("group.delete", "admin"),
+    ]
+
+
+async def test_parents_must_exist_unless_they_are_asked_for(world: World) -> None:
+    assert "no group `a/b`" in await world.admin.refused("POST", "/api/v1/groups", 404, json={"path": "a/b/c"})
+    assert await world.scalar("SELECT count(*) FROM groups") == 1
+    made = await world.admin.made("/api/v1/groups", {"path": "a/b/c"}, parents=True)
+    assert made["depth"] == 3
+    # A path is one segment of a URL.
+    assert (await world.admin.get("/api/v1/groups/a%2Fb%2Fc")).json() == made
+    inside = await world.admin.get("/api/v1/groups", params={"parent": "a"})
+    assert [group["path"] for group in inside.json()["items"]] == ["a/b"]
+    top = await world.admin.get("/api/v1/groups", params={"parent": ""})
+    assert [group["path"] for group in top.json()["items"]] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("..", "'..' has no meaning here"),
+        ("a/../b", "'..' has no meaning here"),
+        ("a//b", "a name between its slashes is missing"),
+        ("/a", "a name between its slashes is missing"),
+        ("a/", "a name between its slashes is missing"),
+        ("A", "upper case"),
+        ("-a", "not start with a hyphen"),
+        ("a b", "letters a to z"),
+        ("a\u0000", "letters a to z"),
+        ("a\n", "letters a to z"),
+        ("ü", "letters a to z"),
+        ("a" * 64, "64 characters is too long"),
+        ("/".join("a" * 100), "100 levels deep: at most 20"),
+        ("/".join(["a" * 63] * 21), "too long"),
+        ("", "the organization itself"),
+    ],
+)
+async def test_what_is_no_path_is_refused_in_words(world: World, path: str, words: str) -> None:
+    assert words in await world.admin.refused("POST", "/api/v1/groups", 400, json={"path": path}, params={"parents": 1})
+    assert await world.scalar("SELECT count(*) FROM groups") == 1
+
+
+async def test_a_path_of_twenty_levels_is_possible(world: World) -> None:
+    path = "/".join("a" * 20)
+    assert (await world.admin.made("/api/v1/groups", {"path": path}, parents=True))["depth"] == 20
+
+
+async def test_what_leaves_the_tree_in_a_url_is_refused(world: World) -> None:
+    assert "no meaning here" in await world.admin.refused("GET", "/api/v1/groups/..%2F..%2Fetc", 400)
+
+
+async def test_a_name_is_taken_once_by_groups_and_modules_together(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a"})
+    source = {"kind": "local", "path": "/srv/sources/m"}
+    await world.admin.made("/api/v1/modules", {"path": "a/m", "source": source})
+    words = await world.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a/m"})
+    assert "a module `a/m` already" in words
+    body = {"path": "a", "source": source}
+    assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/modules", 409, json=body)
+
+
+async def test_only_an_empty_group_is_deleted(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await world.admin.made("/api/v1/modules", {"path": "a/m", "source": {"kind": "local", "path": "/srv/sources/m"}})
+    await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    words = await world.admin.refused("DELETE", "/api/v1/groups/a", 409)
+    assert "1 groups, 1 modules, 1 runners" in words
+    root = await world.scalar("SELECT id FROM groups WHERE path = ''")
+    assert "it stays" in await world.admin.refused("DELETE", f"/api/v1/groups/{root}", 409)
+
+
+@pytest.mark.feature("X3")
+async def test_a_viewer_sees_and_changes_nothing(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    viewer = await world.person("vera", "viewer", "a")
+    assert (await viewer.get("/api/v1/groups/a%2Fb")).status_code == 200
+    await viewer.refused("POST", "/api/v1/groups", 403, json={"path": "a/c"})
+    await viewer.refused("DELETE", "/api/v1/groups/a%2Fb", 403)
+    assert await world.scalar("SELECT count(*) FROM groups") == 3
+
+
+@pytest.mark.feature("X3")
+async def test_a_list_shows_what_one_may_see_and_the_way_there(world: World) -> None:
+    for path in ("a/b/c", "a/d", "e"):
+        await world.admin.made("/api/v1/groups", {"path": path}, parents=True)
+    person = await world.person("olga", "owner", "a/b")
+    found = (await person.get("/api/v1/groups")).json()["items"]
+    assert {group["path"] for group in found} == {"a", "a/b", "a/b/c"}
+    await person.refused("GET", "/api/v1/groups/a%2Fd", 404)
+    await person.refused("GET", "/api/v1/groups", 404, params={"parent": "e"})
+    await person.made("/api/v1/groups", {"path": "a/b/x"})
+    await person.refused("POST", "/api/v1/groups", 404, json={"path": "a/x"})
+
+
+@pytest.mark.feature("X3")
+async def test_another_organization_has_no_such_group(world: World) -> None:
+    made = await world.admin.made("/api/v1/groups", {"path": "a"})
+    other = await world.person("mallory", "owner", "", "other")
+    await other.refused("GET", f"/api/v1/groups/{made['id']}", 404)
+    await other.refused("GET", "/api/v1/groups/a", 404)
+    await other.refused("DELETE", f"/api/v1/groups/{made['id']}", 404)
+    assert (await other.get("/api/v1/groups")).json()["items"] == []
+    # The same path is free there.
+    await other.made("/api/v1/groups", {"path": "a"})
+
+
+async def test_a_role_does_not_outlive_its_group(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    person = await world.person("olga", "owner", "a")
+    assert (await person.delete("/api/v1/groups/a")).status_code == 204
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    await person.refused("GET", "/api/v1/groups/a", 404)

@@ -1,0 +1,111 @@
+"""API tokens of people and the credentials of an attempt, at the one door."""
+
+import pytest
+
+from terracrew.errors import Unauthenticated
+from terracrew.server.db import Tx
+from terracrew.server.identity import service, store
+from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.identity.model import Role
+from tests.server.identity.world import World
+
+
+async def is_valid(world: World, token: str) -> bool:
+    try:
+        await principal_from_bearer(world.identity, token)
+    except Unauthenticated:
+        return False
+    return True
+
+
+async def test_an_api_token_acts_as_its_owner_until_it_is_revoked(world: World) -> None:
+    who = await world.user("vera", Role.VIEWER)
+    token, secret = await service.create_token(world.db, who, "script", None)
+    assert secret.text.startswith("tcu_")
+    assert len(secret.text) == 47
+    found = await principal_from_bearer(world.identity, secret.text)
+    assert (found.kind, found.id, found.credential_id) == ("user", who.id, token.id)
+    await world.db.write(lambda tx: service.revoke_token(tx, who, token.id))
+    assert not await is_valid(world, secret.text)
+
+
+async def test_an_api_token_ends_at_its_time_and_sleeps_while_its_owner_is_disabled(world: World) -> None:
+    admin, who = await world.user("root", is_system_admin=True), await world.user("vera")
+    token, secret = await service.create_token(world.db, who, "script", 30)
+    for is_disabled in (True, False):
+        await world.db.write(lambda tx, it=is_disabled: service.set_disabled(tx, admin, who.id, it))
+        assert await is_valid(world, secret.text) != is_disabled
+    await world.run("UPDATE api_tokens SET expires_at = 1 WHERE id = :id", id=token.id)
+    assert not await is_valid(world, secret.text)
+
+
+async def test_the_last_use_is_kept_coarsely(world: World) -> None:
+    who = await world.user("vera")
+    token, secret = await service.create_token(world.db, who, "script", None)
+
+    async def last_use(tx: Tx) -> float | None:
+        used = (await store.tokens(tx, who.id, "", 1))[0].last_used_at
+        return used and used.timestamp()
+
+    assert await world.db.read(last_use) is None
+    await principal_from_bearer(world.identity, secret.text)
+    first = await world.db.read(last_use)
+    await principal_from_bearer(world.identity, secret.text)
+    assert first is not None
+    assert await world.db.read(last_use) == first, "a second use just after the first writes nothing"
+    await world.run("UPDATE api_tokens SET last_used_at = :then WHERE id = :id", then=first - 700, id=token.id)
+    await principal_from_bearer(world.identity, secret.text)
+    assert (await world.db.read(last_use) or 0) >= first
+
+
+async def test_nothing_but_hashes_is_stored(world: World) -> None:
+    who = await world.user("vera")
+    _, secret = await service.create_token(world.db, who, "script", None)
+    row = await world.db.read(lambda tx: tx.one("SELECT * FROM api_tokens"))
+    assert row is not None
+    assert secret.text not in str(dict(row))
+
+
+@pytest.mark.feature("X4")
+async def test_an_attempts_credentials_name_their_attempt_and_tell_executor_from_engine(world: World) -> None:
+    job, hub, key = await world.attempt()
+    for token, kind in ((hub, "executor"), (key, "engine")):
+        found = await principal_from_bearer(world.identity, token)
+        assert found.kind == kind
+        assert found.attempt is not None
+        assert (found.attempt.job_id, found.attempt.attempt, found.attempt.module_path) == (job, 1, "net")
+        assert found.organization_id == found.attempt.organization_id == world.organization_id
+    assert not await is_valid(world, key.replace("tcj_", "tch_"))
+    assert not await is_valid(world, hub.replace("tch_", "tcj_"))
+
+
+@pytest.mark.feature("X4")
+@pytest.mark.parametrize(
+    "end",
+    [
+        "UPDATE attempts SET ended_at = 1, outcome = 'succeeded' WHERE job_id = :job",
+        "UPDATE jobs SET attempt = 2 WHERE id = :job",
+    ],
+)
+async def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_may_still_deliver(
+    world: World, end: str
+) -> None:
+    job, hub, key = await world.attempt()
+    await world.run(end, job=job)
+    assert not await is_valid(world, key)
+    assert await is_valid(world, hub)
+
+
+@pytest.mark.feature("X4")
+async def test_the_engines_token_cannot_write_or_look_around_over_the_api(world: World) -> None:
+    _, _, key = await world.attempt()
+    async with world.client(key) as client:
+        assert (await client.get("/api/v1/me")).json()["kind"] == "engine"
+        answers = [
+            await client.post("/api/v1/tokens", json={"name": "x"}), await client.get("/api/v1/tokens"),
+            await client.post("/api/v1/users", json={"name": "x"}), await client.get("/api/v1/users"),
+            await client.post("/api/v1/service-accounts", json={"name": "x"}), await client.get("/api/v1/service-accounts"),
+            await client.post("/api/v1/roles", json={"principal": "x", "role": "owner"}), await client.get("/api/v1/audit"),
+        ]  # fmt: skip
+        assert {answer.status_code for answer in answers} <= {403, 404}
+        assert (await client.get("/api/v1/roles")).json()["items"] == []

@@ -1,0 +1,176 @@
+"""How the first person gets in, one-time links, passwords, and logging in."""
+
+import asyncio
+
+import pytest
+
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, TerracrewError, Unauthenticated
+from terracrew.server.db import Database
+from terracrew.server.identity import credentials, service, sessions
+from terracrew.server.identity.authorize import Verb, organization, require
+from terracrew.server.identity.limits import FAILURES
+from terracrew.server.identity.model import Role
+from tests.server.identity.world import URL, World
+
+PASSWORD = "a long enough one"
+
+
+async def test_the_first_start_makes_one_administrator_and_a_link_and_no_password(database: Database) -> None:
+    links = await asyncio.gather(*[service.first_start(database) for _ in range(3)])
+    assert [link is not None for link in links].count(True) == 1
+    users = await database.read(lambda tx: tx.all("SELECT * FROM users"))
+    assert [(user["name"], bool(user["is_system_admin"]), user["password_hash"]) for user in users] == [
+        ("admin", True, None)
+    ]
+    root = await database.read(lambda tx: tx.all("SELECT organizations.name, path FROM groups JOIN organizations ON true"))
+    assert [dict(row) for row in root] == [{"name": "default", "path": ""}]
+    assert await service.first_start(database) is None
+
+
+async def test_a_link_logs_in_once_and_sets_the_password(world: World) -> None:
+    link = await service.first_start(world.db)
+    assert link is not None
+    assert service.link_url(URL + "/", link) == f"{URL}/login/link/{link}"
+    assert (await service.link_owner(world.identity, link, "a")).name == "admin"
+    assert (await service.link_owner(world.identity, link, "a")).name == "admin", "looking does not use it up"
+    session = await service.redeem_link(world.identity, link, "a", PASSWORD)
+    who = await sessions.principal(world.db, session.token)
+    assert who is not None
+    assert who.is_system_admin
+    await require(world.db, who, Verb.SERVER_ADMIN, organization(None))
+    for _ in range(2):
+        with pytest.raises(Unauthenticated, match="used up"):
+            await service.redeem_link(world.identity, link, "a", "another password")
+    assert await service.login(world.identity, "Admin", PASSWORD, "a")
+
+
+async def test_of_many_who_use_one_link_at_once_one_gets_in(world: World) -> None:
+    link = await service.first_start(world.db)
+    assert link is not None
+    tries = [service.redeem_link(world.identity, link, f"{n}") for n in range(10)]
+    results = await asyncio.gather(*tries, return_exceptions=True)
+    assert [isinstance(result, Unauthenticated) for result in results].count(False) == 1
+
+
+async def test_a_bad_password_does_not_use_the_link_up(world: World) -> None:
+    link = await service.first_start(world.db)
+    assert link is not None
+    with pytest.raises(Invalid):
+        await service.redeem_link(world.identity, link, "a", "short")
+    assert await service.redeem_link(world.identity, link, "a", PASSWORD)
+
+
+async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World) -> None:
+    old = await service.first_start(world.db)
+    new = await service.make_link(world.db, "admin")
+    assert old is not None
+    with pytest.raises(Unauthenticated):
+        await service.redeem_link(world.identity, old, "a")
+    await world.run("UPDATE one_time_links SET expires_at = 1")
+    with pytest.raises(Unauthenticated):
+        await service.redeem_link(world.identity, new, "a")
+    with pytest.raises(NotFound):
+        await service.make_link(world.db, "nobody")
+
+
+async def test_links_cannot_be_guessed_for_long(world: World) -> None:
+    for _ in range(FAILURES):
+        with pytest.raises(Unauthenticated):
+            await service.link_owner(world.identity, credentials.new("tcl").text, "a")
+    with pytest.raises(RateLimited):
+        await service.link_owner(world.identity, credentials.new("tcl").text, "a")
+    assert await service.link_owner(world.identity, await service.make_link(world.db, (await world.user("x")).id), "a")
+
+
+async def with_password(world: World, name: str = "vera") -> None:
+    user = await world.user(name)
+    await service.redeem_link(world.identity, await service.make_link(world.db, user.id), "a", PASSWORD)
+
+
+async def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(world: World) -> None:
+    await with_password(world)
+    await world.user("without-password")
+    answers: set[str] = set()
+    for name, password in (("vera", "wrong"), ("nobody", PASSWORD), ("without-password", ""), ("", ""), ("\x00", "\x00")):
+        with pytest.raises(Unauthenticated) as error:
+            await service.login(world.identity, name, password, "a")
+        answers.add(str(error.value))
+    assert len(answers) == 1
+
+
+async def test_logins_are_limited_by_address_and_by_name_and_only_failures_count(world: World) -> None:
+    await with_password(world)
+    for _ in range(FAILURES + 2):
+        await service.login(world.identity, "vera", PASSWORD, "home")
+    for number in range(FAILURES):
+        with pytest.raises(Unauthenticated):
+            await service.login(world.identity, f"x{number}", "wrong", "cafe")
+    with pytest.raises(RateLimited) as error:
+        await service.login(world.identity, "vera", PASSWORD, "cafe")
+    assert error.value.details["retry_after"] > 0
+    assert await service.login(world.identity, "vera", PASSWORD, "home")
+    for number in range(FAILURES):
+        with pytest.raises(Unauthenticated):
+            await service.login(world.identity, "VERA", "wrong", f"bot {number}")
+    with pytest.raises(RateLimited):
+        await service.login(world.identity, "vera", PASSWORD, "home")
+
+
+async def test_logging_out_ends_this_session_and_no_other(world: World) -> None:
+    await with_password(world)
+    here, there = [await service.login(world.identity, "vera", PASSWORD, "a") for _ in range(2)]
+    await service.logout(world.db, here.token)
+    assert await sessions.principal(world.db, here.token) is None
+    assert await sessions.principal(world.db, there.token) is not None
+
+
+async def test_a_new_password_needs_the_old_one_and_ends_every_session(world: World) -> None:
+    await with_password(world)
+    session = await service.login(world.identity, "vera", PASSWORD, "a")
+    who = await sessions.principal(world.db, session.token)
+    assert who is not None
+    for current in (None, "wrong"):
+        with pytest.raises(Forbidden):
+            await service.set_password(world.identity, who, "the next password", current)
+    await service.set_password(world.identity, who, "the next password", PASSWORD)
+    assert await sessions.principal(world.db, session.token) is None
+    with pytest.raises(Unauthenticated):
+        await service.login(world.identity, "vera", PASSWORD, "a")
+    assert await service.login(world.identity, "vera", "the next password", "a")
+
+
+async def test_a_disabled_user_is_out_at_once_and_an_owner_cannot_disable_an_administrator(world: World) -> None:
+    await with_password(world)
+    owner, admin = await world.user("olga", Role.OWNER), await world.user("root", is_system_admin=True)
+    session = await service.login(world.identity, "vera", PASSWORD, "a")
+    vera = await sessions.principal(world.db, session.token)
+    assert vera is not None
+    await world.db.write(lambda tx: service.set_disabled(tx, owner, vera.id, True))
+    assert await sessions.principal(world.db, session.token) is None
+    with pytest.raises(Unauthenticated):
+        await service.login(world.identity, "vera", PASSWORD, "a")
+    with pytest.raises(Conflict):
+        await service.make_link(world.db, "vera")
+    with pytest.raises(Forbidden):
+        await world.db.write(lambda tx: service.set_disabled(tx, owner, admin.id, True))
+    foreigner = await world.user("eve", Role.OWNER, organization_id=await world.organization("other"))
+    with pytest.raises(NotFound):
+        await world.db.write(lambda tx: service.set_disabled(tx, foreigner, vera.id, False))
+
+
+async def test_only_an_administrator_makes_administrators(world: World) -> None:
+    owner, admin = await world.user("olga", Role.OWNER), await world.user("root", is_system_admin=True)
+    with pytest.raises(Forbidden):
+        await service.create_user(world.db, owner, "mole", True)
+    user, link = await service.create_user(world.db, owner, "ann@crew.test", False)
+    assert user.organization_id == owner.organization_id
+    assert await service.redeem_link(world.identity, link, "a")
+    assert (await service.create_user(world.db, admin, "second", True))[0].is_system_admin
+    with pytest.raises(Conflict, match="already"):
+        await service.create_user(world.db, owner, "ann@crew.test", False)
+
+
+@pytest.mark.parametrize("name", ["", "Ann", "usr_x", "a b", "../x", "a\x00", "é", "x" * 101])
+async def test_a_name_that_could_be_taken_for_something_else_is_refused(world: World, name: str) -> None:
+    with pytest.raises(TerracrewError):
+        await service.create_user(world.db, await world.user("olga", Role.OWNER), name, False)

@@ -1,0 +1,122 @@
+"""Logins in a browser, and what other sites cannot do with them."""
+
+import httpx
+import pytest
+
+from terracrew.server.identity import sessions
+from terracrew.server.identity.model import Role, Session
+from tests.server.identity.world import URL, World
+
+SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type]
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites() -> None:
+    header = sessions.cookie(SESSION, "https://crew.test").to_header(header="")
+    assert "terracrew_session=tcd_secret" in header
+    assert all(word in header for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
+    assert "Secure" not in sessions.cookie(SESSION, "http://127.0.0.1:7400").to_header(header="")
+    assert "tcd_secret" not in repr(SESSION)
+
+
+async def browser(world: World, name: str = "vera") -> tuple[httpx.AsyncClient, str]:
+    cookie, csrf = await world.login(await world.user(name, Role.VIEWER))
+    return world.client(cookies={sessions.COOKIE: cookie}), csrf
+
+
+async def test_a_session_reads_with_its_cookie_alone(world: World) -> None:
+    client, _ = await browser(world)
+    assert (await client.get("/api/v1/me")).json()["name"] == "vera"
+    assert (await client.get("/anybody")).text == "vera"
+    async with world.client(cookies={sessions.COOKIE: "tcd_" + "x" * 43}) as stranger:
+        assert (await stranger.get("/api/v1/me")).status_code == 401
+        assert (await stranger.get("/anybody")).text == "nobody"
+
+
+async def test_a_change_by_cookie_needs_the_sessions_own_csrf_token(world: World) -> None:
+    client, csrf = await browser(world)
+    _, foreign = await browser(world, "mallory")
+    for given in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": foreign}, {"X-CSRF-Token": "é".encode("latin-1")}):
+        answer = await client.delete("/thing", headers=given)
+        assert answer.status_code == 403
+    assert (await client.delete("/thing", headers={"X-CSRF-Token": csrf})).status_code == 204
+
+
+async def test_a_form_may_carry_the_csrf_token_and_its_handler_still_gets_the_form(world: World) -> None:
+    client, csrf = await browser(world)
+    assert (await client.post("/form", data={"a": "1"})).status_code == 403
+    assert (await client.post("/form", data={"a": "1", "_csrf": "x"})).status_code == 403
+    answer = await client.post("/form", data={"a": "1", "_csrf": csrf})
+    assert (answer.status_code, answer.json()) == (201, {"a": "1"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site", "Origin": URL}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 204),
+        ({"Origin": "https://evil.test"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": f"{URL}.evil.test"}, 403),
+        ({"Origin": URL}, 204),
+        ({"Origin": "http://localhost:7400", "Host": "localhost:7400"}, 204),
+    ],
+)
+async def test_a_change_that_another_site_asked_for_is_refused_even_with_the_token(
+    world: World, headers: dict[str, str], status: int
+) -> None:
+    client, csrf = await browser(world)
+    assert (await client.delete("/thing", headers={**headers, "X-CSRF-Token": csrf})).status_code == status
+    public = await client.post("/anybody", headers=headers)
+    assert public.status_code == (403 if status == 403 else 201), "nor does another site log anybody in"
+
+
+async def test_a_public_change_acts_for_no_session(world: World) -> None:
+    client, _ = await browser(world)
+    assert (await client.post("/anybody")).text == "nobody"
+
+
+async def test_a_bearer_token_needs_no_csrf_token_and_goes_before_the_cookie(world: World) -> None:
+    client, _ = await browser(world)
+    token = await world.token(await world.user("script"))
+    foreign = {"Authorization": f"Bearer {token}", "Origin": "https://elsewhere.test"}
+    assert (await client.delete("/thing", headers=foreign)).status_code == 204
+    assert (await client.get("/api/v1/me", headers=foreign)).json()["name"] == "script"
+    answer = await client.get("/api/v1/me", headers={"Authorization": "Bearer nonsense"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+async def test_without_anything_only_public_handlers_answer(world: World) -> None:
+    async with world.client() as client:
+        assert (await client.get("/anybody")).text == "nobody"
+        assert (await client.get("/neighbours")).status_code == 200
+        for path in ("/api/v1/me", "/api/v1/audit", "/api/v1/users"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert (await client.delete("/thing")).status_code == 401
+    async with world.client(address="192.0.2.7") as client:
+        assert (await client.get("/neighbours")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "UPDATE sessions SET expires_at = 1",
+        "UPDATE sessions SET seen_at = seen_at - 90000",
+        "DELETE FROM sessions",
+        "UPDATE users SET is_disabled = true",
+    ],
+)
+async def test_a_session_ends_by_time_by_rest_by_logout_and_with_its_user(world: World, end: str) -> None:
+    client, _ = await browser(world)
+    assert (await client.get("/api/v1/me")).status_code == 200
+    await world.run(end)
+    assert (await client.get("/api/v1/me")).status_code == 401
+
+
+async def test_a_session_that_is_used_stays(world: World) -> None:
+    client, _ = await browser(world)
+    await world.run("UPDATE sessions SET seen_at = seen_at - 80000")
+    assert (await client.get("/api/v1/me")).status_code == 200
+    await world.run("UPDATE sessions SET seen_at = seen_at - 80000")
+    assert (await client.get("/api/v1/me")).status_code == 200

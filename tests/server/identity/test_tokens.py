@@ -1,0 +1,278 @@
+"""Access tokens: what gets one, what a forged or stale one gets."""
+
+import asyncio
+import base64
+import hmac
+import time
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from terracrew.errors import Unauthenticated
+from terracrew.server.identity import access
+from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.identity.context import open_identity
+from terracrew.server.identity.limits import FAILURES
+from terracrew.server.identity.model import SYSTEM, Role
+from terracrew.server.identity.signing import GENERIC
+from terracrew.server.identity.tokens import LIFETIME
+from tests.server.identity.world import URL, World
+
+
+async def ask(world: World, client_id: str, secret: str, **options: Any) -> httpx.Response:
+    async with world.client(**options) as client:
+        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+        return await client.post("/connect/token", data=form)
+
+
+async def claims_of(world: World, token: str) -> dict[str, Any]:
+    return await world.identity.tokens.signing.verify(token, "at+jwt")
+
+
+@pytest.mark.feature("A1")
+async def test_a_service_account_trades_its_secret_for_a_short_lived_token(world: World) -> None:
+    account, secret_id, secret = await world.account()
+    answer = await ask(world, f"{world.organization_id}:{account}", secret)
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    body = answer.json()
+    assert (body["token_type"], body["expires_in"]) == ("Bearer", LIFETIME)
+    claims = await claims_of(world, body["access_token"])
+    assert claims | {"iat": 0, "exp": 0} == {
+        "iss": URL, "sub": account, "aud": "terracrew", "iat": 0, "exp": 0, "org": world.organization_id,
+        "kind": "service_account", "sid": secret_id,
+    }  # fmt: skip
+    assert 0 < claims["exp"] - time.time() <= 900
+    principal = await principal_from_bearer(world.identity, body["access_token"])
+    assert (principal.kind, principal.id, principal.organization_id) == ("service_account", account, world.organization_id)
+
+
+@pytest.mark.feature("A1")
+async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basic(world: World) -> None:
+    account, _, secret = await world.account()
+    for client_id in (f"default:{account}", f"default%3A{account}"):
+        basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+        async with world.client(headers={"Authorization": f"Basic {basic}"}) as client:
+            answer = await client.post("/connect/token", data={"grant_type": "client_credentials"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.feature("A2")
+async def test_a_worker_id_and_token_go_through_the_same_endpoint(world: World) -> None:
+    runner, secret = await world.runner(world.organization_id)
+    answer = await ask(world, f"{world.organization_id}:{runner}", secret)
+    principal = await principal_from_bearer(world.identity, answer.json()["access_token"])
+    assert (principal.kind, principal.id, principal.organization_id) == ("runner", runner, world.organization_id)
+    shared, secret = await world.runner(None, "built-in")
+    answer = await ask(world, shared, secret)
+    principal = await principal_from_bearer(world.identity, answer.json()["access_token"])
+    assert (principal.id, principal.organization_id) == (shared, None)
+
+
+@pytest.mark.feature("A1", "A5")
+async def test_every_wrong_client_gets_the_same_answer(world: World) -> None:
+    account, _, secret = await world.account()
+    other = await world.organization("other")
+    runner, worker_token = await world.runner(world.organization_id)
+    wrong = [
+        (f"{world.organization_id}:{account}", "tcs_" + "x" * 43), (f"{other}:{account}", secret), (account, secret),
+        (f"org_nowhere:{account}", secret), (f"{world.organization_id}:{runner}", secret), (runner, worker_token),
+        (f"{world.organization_id}:{account}", worker_token), (f"{world.organization_id}:{account}", "tcs_\ud7ff\x00"),
+        (f"\x00:{account}", secret), (":", secret),
+    ]  # fmt: skip
+    answers = [await ask(world, *each, address=f"10.0.0.{n}") for n, each in enumerate(wrong)]
+    assert {answer.status_code for answer in answers} == {401}
+    assert {answer.text for answer in answers} == {
+        '{"error":"invalid_client","error_description":"this credential is not valid"}'
+    }
+    assert answers[0].headers["WWW-Authenticate"].startswith("Basic")
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ("", "invalid_request"),
+        ("grant_type=client_credentials", "invalid_request"),
+        ("grant_type=password&client_id=a&client_secret=b", "unsupported_grant_type"),
+        ("grant_type=client_credentials&client_id=a&client_id=c&client_secret=b", "invalid_request"),
+    ],
+)
+async def test_a_malformed_request_is_told_what_it_lacks(world: World, form: str, error: str) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with world.client(headers=kind) as client:
+        answer = await client.post("/connect/token", content=form)
+        assert (answer.status_code, answer.json()["error"]) == (400, error)
+        answer = await client.post("/connect/token", content="{}", headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+        answer = await client.post("/connect/token", content="client_secret=" + "x" * 20_000)
+        assert answer.status_code == 413
+
+
+async def test_guessing_is_slowed_down_and_who_knows_the_secret_gets_through(world: World) -> None:
+    account, _, secret = await world.account()
+    client_id = f"{world.organization_id}:{account}"
+    for _ in range(FAILURES):
+        assert (await ask(world, client_id, "tcs_wrong")).status_code == 401
+    answer = await ask(world, client_id, "tcs_wrong")
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert (await ask(world, client_id, secret)).status_code == 200
+
+
+@pytest.mark.feature("A6")
+async def test_a_token_ends_with_its_secret_and_the_other_secret_goes_on(world: World) -> None:
+    account, secret_id, secret = await world.account()
+    owner = await world.user("olga", Role.OWNER)
+    _, _, second = await access.create_secret(world.db, owner, account, None)
+    client_id = f"{world.organization_id}:{account}"
+    first_token, second_token = [
+        (await ask(world, client_id, each)).json()["access_token"] for each in (secret, second.text)
+    ]
+    for token in (first_token, second_token):
+        await principal_from_bearer(world.identity, token)
+    listener = asyncio.create_task(world.identity.tokens.forget_revoked())
+    with world.db.listen("access") as wakeups:
+        await asyncio.sleep(0)
+        await world.db.write(lambda tx: access.revoke_secret(tx, owner, account, secret_id))
+        assert await wakeups.get(5) == {("access", account)}, "the hub ends its connections by this"
+    async with asyncio.timeout(4):  # less than it would be remembered without the wake-up
+        while True:
+            try:
+                await principal_from_bearer(world.identity, first_token)
+            except Unauthenticated:
+                break
+            await world.db.read(lambda tx: tx.one("SELECT 1 AS one"))
+    assert (await principal_from_bearer(world.identity, second_token)).id == account
+    assert (await ask(world, client_id, secret)).status_code == 401
+    listener.cancel()
+
+
+@pytest.mark.feature("A6")
+async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(world: World) -> None:
+    runner, secret = await world.runner(world.organization_id)
+    token = (await ask(world, f"default:{runner}", secret)).json()["access_token"]
+    await principal_from_bearer(world.identity, token)
+    await world.run("UPDATE runners SET worker_token_sha256 = 'another' WHERE id = :id", id=runner)
+    world.identity.tokens.forget(runner)
+    with pytest.raises(Unauthenticated):
+        await principal_from_bearer(world.identity, token)
+    await world.run("DELETE FROM runners WHERE id = :id", id=runner)
+    with pytest.raises(Unauthenticated):
+        await principal_from_bearer(world.identity, token)
+
+
+async def test_an_expired_secret_gets_nothing_and_ends_what_it_got(world: World) -> None:
+    account, secret_id, secret = await world.account()
+    token = (await ask(world, f"default:{account}", secret)).json()["access_token"]
+    await world.run("UPDATE service_account_secrets SET expires_at = 1 WHERE id = :id", id=secret_id)
+    with pytest.raises(Unauthenticated):
+        await principal_from_bearer(world.identity, token)
+    assert (await ask(world, f"default:{account}", secret)).status_code == 401
+
+
+async def good_claims(world: World) -> dict[str, Any]:
+    account, _, secret = await world.account()
+    return await claims_of(world, (await ask(world, f"default:{account}", secret)).json()["access_token"])
+
+
+def part(value: Any) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
+
+
+@pytest.mark.feature("A5", "X4")
+async def test_a_forged_or_misused_token_gets_one_and_the_same_answer(world: World) -> None:
+    claims = await good_claims(world)
+    sign = world.identity.tokens.signing.sign
+    public = world.identity.tokens.signing.jwks()["keys"][0]
+    kid, stranger = public["kid"], ECKey.generate_key("P-256", private=True)
+    header = {"alg": "ES256", "kid": kid, "typ": "at+jwt"}
+    good = await sign(claims, "at+jwt")
+    head, body, signature = good.split(".")
+    signed_by_secret = f"{part(header | {'alg': 'HS256'})}.{body}"
+    pem = ECKey.import_key(public).as_pem(private=False)
+    mac = base64.urlsafe_b64encode(hmac.digest(pem, signed_by_secret.encode(), "sha256")).decode().rstrip("=")
+    other = await world.organization("other")
+    wrong = {
+        "no algorithm": f"{part(header | {'alg': 'none'})}.{body}.",
+        "no algorithm, signature kept": f"{part(header | {'alg': 'none'})}.{body}.{signature}",
+        "the public key as a shared secret": f"{signed_by_secret}.{mac}",
+        "signed by another key under our key's id": jwt.encode(header, claims, stranger, ["ES256"]),
+        "a key that the token brings along": jwt.encode(
+            header | {"kid": "mine", "jwk": stranger.as_dict(private=False)}, claims, stranger, ["ES256"]
+        ),
+        "a key that nobody knows": jwt.encode(header | {"kid": "key_x"}, claims, stranger, ["ES256"]),
+        "changed claims": f"{head}.{part(claims | {'org': other})}.{signature}",
+        "of another use": await sign(claims, "JWT"),
+        "for another audience": await sign(claims | {"aud": "sts.amazonaws.com"}, "at+jwt"),
+        "for two audiences": await sign(claims | {"aud": ["terracrew", "x"]}, "at+jwt"),
+        "without audience": await sign({k: v for k, v in claims.items() if k != "aud"}, "at+jwt"),
+        "of another issuer": await sign(claims | {"iss": "https://elsewhere.test"}, "at+jwt"),
+        "expired": await sign(claims | {"exp": int(time.time()) - 60}, "at+jwt"),
+        "without expiry": await sign({k: v for k, v in claims.items() if k != "exp"}, "at+jwt"),
+        "from the future": await sign(claims | {"iat": int(time.time()) + 600}, "at+jwt"),
+        "of another organization": await sign(claims | {"org": other}, "at+jwt"),
+        "of no organization": await sign(claims | {"org": None}, "at+jwt"),
+        "of another kind": await sign(claims | {"kind": "user"}, "at+jwt"),
+        "of a runner with that id": await sign(claims | {"kind": "runner"}, "at+jwt"),
+        "of a secret that never was": await sign(claims | {"sid": "sec_x"}, "at+jwt"),
+        "nonsense": "a.b.c",
+        "dots": "..",
+        "too long": good + "A" * 5000,
+        "not ASCII": good + "é",
+    }  # fmt: skip
+    assert (await principal_from_bearer(world.identity, good)).id == claims["sub"]
+    for what, token in wrong.items():
+        with pytest.raises(Unauthenticated) as error:
+            await principal_from_bearer(world.identity, token)
+        assert str(error.value) == GENERIC, what
+
+
+@pytest.mark.parametrize("token", ["", "tcu_", "tcu_x", "tcw_x", "tcs_x", "tch_x", "tcj_x", "tcd_x", "x" * 100_000, "\x00"])
+async def test_a_token_that_is_none_of_ours_gets_that_answer_too(world: World, token: str) -> None:
+    with pytest.raises(Unauthenticated) as error:
+        await principal_from_bearer(world.identity, token)
+    assert str(error.value) == GENERIC
+
+
+async def test_a_secret_is_no_bearer_token(world: World) -> None:
+    _, _, secret = await world.account()
+    _, worker_token = await world.runner(world.organization_id)
+    for token in (secret, worker_token):
+        with pytest.raises(Unauthenticated):
+            await principal_from_bearer(world.identity, token)
+
+
+async def test_servers_share_their_signing_keys_and_follow_a_rotation(world: World) -> None:
+    another = await open_identity(world.db, world.container.keys, URL)
+    assert another.tokens.signing.jwks() == world.identity.tokens.signing.jwks()
+    account, _, secret = await world.account()
+    before = await world.identity.tokens.exchange(f"default:{account}", secret, "")
+    await world.identity.tokens.signing.rotate()
+    after = await world.identity.tokens.exchange(f"default:{account}", secret, "")
+    for token in (before, after):
+        assert (await another.tokens.principal(token.access_token)).id == account
+    assert len(another.tokens.signing.jwks()["keys"]) == 2
+
+
+async def test_the_public_keys_are_public_and_nothing_else_is(world: World) -> None:
+    async with world.client() as client:
+        keys = (await client.get("/.well-known/jwks.json")).json()["keys"]
+    assert [set(key) for key in keys] == [{"kty", "crv", "x", "y", "kid", "use", "alg"}]
+    account, _, secret = await world.account()
+    token = (await ask(world, f"default:{account}", secret)).json()["access_token"]
+    assert jwt.decode(token, ECKey.import_key(keys[0]), ["ES256"]).claims["sub"] == account
+    stored = await world.db.read(lambda tx: tx.all("SELECT private_jwk FROM signing_keys"))
+    assert b'"d"' not in bytes(stored[0]["private_jwk"])
+
+
+async def test_no_secret_shows_in_what_is_printed_of_it(world: World) -> None:
+    account, _, secret = await world.account()
+    token = await world.identity.tokens.exchange(f"default:{account}", secret, "")
+    _, _, made = await access.create_secret(world.db, await world.user("ann", Role.OWNER), account, None)
+    assert token.access_token not in repr(token)
+    assert made.text not in repr(made) + str(made)
+    assert SYSTEM.name in repr(SYSTEM)

@@ -1,0 +1,183 @@
+"""Live logs: what a viewer sees is what was printed, in order, once, whenever they come and however often they come back."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from terracrew.client.sse import Event
+from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.server.hub.registry import ExecutorSession
+from terracrew.server.logs.follow import Watchers, follow
+from terracrew.server.logs.tail import Batch, Position
+from tests.server.logs.crew import DONE, PATIENCE, RUNNING, Crew, log, watching
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [each["text"] for event in events if event.name == "log" for each in json.loads(event.data)]
+
+
+@pytest.mark.feature("L2", "L4")
+async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Crew) -> None:
+    attempt = await crew.run()
+    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+        first = await viewer.next()
+        assert (first.name, json.loads(first.data)["job"]["status"]) == ("job", "CLAIMED")
+        for n in range(1, 6):
+            await attempt.deliver(log(f"{n}\n"))
+            event = await viewer.next("log")
+            assert (event.id, texts([event])) == (f"1.{n}", [f"{n}\n"])
+        await attempt.deliver(RUNNING)
+        assert json.loads((await viewer.next("job")).data)["job"]["status"] == "PROCESSING"
+        await attempt.deliver(log("last\n"), DONE)
+        rest = await viewer.rest()
+        assert texts(rest) == ["last\n"]
+        assert [event.name for event in rest] == ["log", "job", "end"]
+        assert json.loads(rest[1].data)["job"]["status"] == "SUCCEEDED"
+
+
+@pytest.mark.feature("L4")
+async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, *(log(f"{n}:{'x' * 1000}\n") for n in range(1000)), DONE)
+    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+        rest = await viewer.rest()
+        assert "".join(texts(rest)) == "".join(f"{n}:{'x' * 1000}\n" for n in range(1000))
+        assert rest[-1].name == "end"
+        # Large enough to be quick, small enough to be taken in without a stutter.
+        assert 5 < len(rest) < 20
+
+
+@pytest.mark.feature("L3")
+@pytest.mark.parametrize("taken", [0, 1, 2, 3])
+async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(crew: Crew, taken: int) -> None:
+    attempt = await crew.run()
+    path, last = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream", ""
+    seen: list[str] = []
+    async with crew.listening() as url:
+        async with watching(url, crew.app.admin, path) as viewer:
+            for n in range(taken):
+                await attempt.deliver(log(f"{n}\n"), RUNNING)
+                event = await viewer.next("log")
+                seen, last = seen + texts([event]), event.id
+        await attempt.deliver(log("while away\n"))
+        await attempt.deliver(log("end\n"), DONE)
+        async with watching(url, crew.app.admin, path, last) as viewer:
+            seen += texts(await viewer.rest())
+        assert seen == [*(f"{n}\n" for n in range(taken)), "while away\n", "end\n"]
+        async with watching(url, crew.app.admin, f"{path}?last_event_id={last}") as viewer:
+            assert texts(await viewer.rest()) == seen[taken:]
+        if taken:
+            async with watching(url, crew.app.admin, path, f"1.{2 * taken - 2}") as viewer:
+                assert texts(await viewer.rest()) == seen[taken - 1 :]
+
+
+async def test_the_stream_goes_on_to_the_next_attempt(crew: Crew) -> None:
+    attempt = await crew.run()
+    path = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"
+    async with crew.listening() as url:
+        async with watching(url, crew.app.admin, path) as viewer, watching(url, crew.app.admin, f"{path}?attempt=1") as one:
+            await attempt.deliver(RUNNING, log("first\n"))
+            assert (await viewer.next("log")).id == "1.2"
+            await attempt.lose()
+            assert texts(await one.rest()) == ["first\n"]
+            second = await crew.again(attempt.ref.job_id, 2)
+            await second.deliver(log("second\n"), RUNNING)
+            assert (await viewer.next("log")).id == "2.1"
+            await second.deliver(DONE)
+            assert texts(await viewer.rest()) == []
+        async with watching(url, crew.app.admin, path, "1.1") as viewer:
+            assert texts(await viewer.rest()) == ["first\n", "second\n"]
+        async with watching(url, crew.app.admin, path) as viewer:
+            assert texts(await viewer.rest()) == ["second\n"]
+
+
+async def test_what_is_no_id_of_the_stream_is_refused(crew: Crew) -> None:
+    attempt = await crew.run()
+    await crew.app.admin.refused(
+        "GET", f"/api/v1/jobs/{attempt.ref.job_id}/log/stream", 400, headers={"Last-Event-ID": "x"}
+    )
+
+
+async def test_a_stream_ends_at_once_when_the_server_stops(crew: Crew) -> None:
+    attempt = await crew.run()
+    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+        await attempt.deliver(RUNNING, log("one\n"))
+        await viewer.next("log")
+        crew.server.closing.set()
+        async with asyncio.timeout(2):
+            assert "end" not in [event.name for event in await viewer.rest()]
+
+
+async def test_a_quiet_stream_shows_that_it_is_alive(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("terracrew.server.logs.follow.QUIET", 0.01)
+    attempt = await crew.run()
+    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+        assert (await viewer.next()).name == "job"
+        assert (await viewer.next()).name == "ping"
+
+
+class Socket:
+    """Takes down what an executor is told."""
+
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
+    def post(self, message: Any) -> None:
+        cadence: LogCadence = message.cadence
+        self.told.append(cadence.is_watched)
+
+
+@pytest.mark.feature("L2")
+async def test_the_executor_ships_at_once_while_anybody_watches(crew: Crew) -> None:
+    attempt, socket, other = await crew.run(), Socket(), Socket()
+    registry, watchers = crew.server.registry, crew.server.watchers
+    registry.add_executor(ExecutorSession(socket, attempt.ref))  # pyright: ignore[reportArgumentType]
+    registry.add_executor(ExecutorSession(other, AttemptRef("job_x", 1)))  # pyright: ignore[reportArgumentType]
+    with watchers.watching(attempt.ref.job_id):
+        assert watchers.is_watched(attempt.ref.job_id)
+        with watchers.watching(attempt.ref.job_id):
+            assert socket.told == [True]
+        assert socket.told == [True]
+    assert socket.told == [True, False]
+    assert not watchers.is_watched(attempt.ref.job_id)
+    assert other.told == []
+
+
+async def test_a_viewer_that_leaves_is_not_counted_any_more(crew: Crew) -> None:
+    attempt = await crew.run()
+    watchers = crew.server.watchers
+    async with crew.listening() as url:
+        async with watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+            await viewer.next("job")
+            assert watchers.is_watched(attempt.ref.job_id)
+        async with asyncio.timeout(PATIENCE):
+            while watchers.is_watched(attempt.ref.job_id):
+                await asyncio.sleep(0.01)  # the server notices by itself
+
+
+@pytest.mark.feature("L3", "L4")
+async def test_many_viewers_at_once_all_see_everything_in_order(crew: Crew) -> None:
+    """Whoever reads joins whoever is reading: no wake-up may be lost in that."""
+    attempt, viewers = await crew.run(), 40
+    db, closing = crew.server.db, asyncio.Event()
+    watchers = Watchers(crew.server.registry)
+
+    async def view(started: asyncio.Event) -> list[int]:
+        seen: list[int] = []
+        async for news in follow(db, watchers, closing, attempt.ref.job_id, Position(1, 0)):
+            started.set()
+            if isinstance(news, Batch):
+                seen += [each["n"] for each in json.loads(news.data)]
+        return seen
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        started = [asyncio.Event() for _ in range(viewers)]
+        tasks = [group.create_task(view(one)) for one in started]
+        await asyncio.gather(*(one.wait() for one in started))
+        await attempt.deliver(RUNNING)
+        for n in range(200):
+            await attempt.deliver(log(f"{n}\n"))
+        await attempt.deliver(log("end\n"), DONE)
+    assert [task.result() for task in tasks] == [list(range(2, 203))] * viewers

@@ -1,0 +1,72 @@
+"""Logs as people and programs read them."""
+
+import msgspec
+import pytest
+
+from tests.server.logs.crew import DONE, RUNNING, Crew, log
+
+GREEN = "\x1b[32mcreated\x1b[0m\n"
+
+
+@pytest.mark.feature("L4")
+async def test_a_log_is_read_as_it_was_printed(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log("one\n"), log(GREEN), log("a\rb\n"))
+    answer = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")
+    assert answer.text == "one\n" + GREEN + "a\rb\n"
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert (answer.headers["X-Log-Lines"], answer.headers["X-Log-Attempt"]) == ("3", "1")
+    part = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log?line=2&lines=1")
+    assert part.text == GREEN
+    saved = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log?download=true")
+    assert saved.headers["Content-Disposition"] == 'attachment; filename="job-1-attempt-1.log"'
+
+
+async def test_events_come_one_a_line_from_where_the_reader_is(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log("one\n", 1.0), log("two\n", 2.0), log("three\n", 3.0))
+    path = f"/api/v1/jobs/{attempt.ref.job_id}/log?format=events"
+    answer = await crew.app.admin.get(f"{path}&after=2&limit=1")
+    assert [msgspec.json.decode(line) for line in answer.text.splitlines()] == [
+        {"n": 3, "time": 2.0, "step": "plan", "stream": 1, "text": "two\n"}
+    ]
+    assert len((await crew.app.admin.get(path)).text.splitlines()) == 3
+
+
+async def test_the_log_of_the_last_attempt_is_shown_unless_another_one_is_named(crew: Crew) -> None:
+    first = await crew.run()
+    path = f"/api/v1/jobs/{first.ref.job_id}/log"
+    await first.deliver(RUNNING, log("first\n"))
+    await first.lose()
+    assert (await crew.app.admin.get(path)).text == "first\n"
+    second = await crew.again(first.ref.job_id, 2)
+    await second.deliver(RUNNING, log("second\n"), DONE)
+    assert (await crew.app.admin.get(path)).text == "second\n"
+    assert (await crew.app.admin.get(path, params={"attempt": 1})).text == "first\n"
+    await crew.app.admin.refused("GET", f"{path}?attempt=3", 404)
+
+
+async def test_a_job_that_nobody_has_had_has_an_empty_log(crew: Crew) -> None:
+    job_id = await crew.world.job(await crew.world.module())
+    assert (await crew.app.admin.get(f"/api/v1/jobs/{job_id}/log")).text == ""
+
+
+@pytest.mark.parametrize("query", ["line=0", "lines=0", "limit=0", "after=-1", "attempt=0", "format=xml", "after=x"])
+async def test_a_range_that_makes_no_sense_is_refused(crew: Crew, query: str) -> None:
+    attempt = await crew.run()
+    await crew.app.admin.refused("GET", f"/api/v1/jobs/{attempt.ref.job_id}/log?{query}", 400)
+
+
+async def test_a_log_is_for_those_who_may_see_the_job(crew: Crew) -> None:
+    attempt, other = await crew.run(), await crew.run()
+    await attempt.deliver(RUNNING, log("secret plans\n"))
+    viewer = await crew.app.person("vera", "viewer")
+    for path in (f"/api/v1/jobs/{attempt.ref.job_id}/log", f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"):
+        await (await crew.app.person(f"nobody{len(path)}")).refused("GET", path, 404)
+        await (await crew.app.person(f"else{len(path)}", "owner", organization="elsewhere")).refused("GET", path, 404)
+        await crew.app.stranger().refused("GET", path, 401)
+        await other.engine.refused("GET", path, 404)
+        await other.executor.refused("GET", path, 404)
+        await attempt.executor.refused("GET", path, 403)
+    assert (await viewer.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")).text == "secret plans\n"
+    assert (await attempt.engine.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")).text == "secret plans\n"

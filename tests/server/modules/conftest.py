@@ -1,0 +1,5 @@
+"""Rooms are tested through the API."""
+
+from tests.server.app.fixtures import world
+
+__all__ = ["world"]

@@ -1,0 +1,78 @@
+"""Uploaded sources: stored whole, looked through first, and nothing left behind of those that are refused."""
+
+import hashlib
+import io
+import tarfile
+
+import pytest
+
+from terracrew.server.modules.archives import LARGEST
+from tests.server.app.world import World
+
+
+def packed(*files: tuple[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.feature("J5")
+async def test_an_archive_becomes_the_source_of_a_module(world: World) -> None:
+    content = packed(("main.tf", b'output "a" { value = 1 }\n'))
+    answer = await world.admin.post("/api/v1/archives", content=content, headers={"Content-Type": "application/gzip"})
+    assert answer.status_code == 201, answer.text
+    archive = answer.json()
+    assert (archive["sha256"], archive["size"]) == (hashlib.sha256(content).hexdigest(), len(content))
+    assert await world.server.objects.get(f"archives/{archive['id']}") == content
+    source = {"kind": "archive", "archive_id": archive["id"], "sha256": "f" * 64, "size": 1}
+    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": source})
+    # What the row says counts, not what the client says of it.
+    assert made["source"] == {**source, "subdirectory": "", "sha256": archive["sha256"], "size": len(content)}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (packed(("../../etc/passwd", b"x")), 400, "leaves the folder"),
+        (packed(("/etc/passwd", b"x")), 400, "leaves the folder"),
+        (packed(("zeros", b"\0" * (64 << 20))), 413, "bomb"),
+        (b"no archive at all", 400, "not a whole tar.gz"),
+        (packed(("main.tf", b"x" * 100))[:-20], 400, "not a whole tar.gz"),
+        (b"", 400, "empty"),
+    ],
+    ids=["climbing", "absolute", "bomb", "nonsense", "torn", "empty"],
+)
+async def test_a_harmful_archive_is_refused_and_leaves_nothing(
+    world: World, content: bytes, status: int, words: str
+) -> None:
+    assert words in await world.admin.refused("POST", "/api/v1/archives", status, content=content)
+    assert await world.scalar("SELECT count(*) FROM archives") == 0
+    assert list((world.server.settings.directory / "objects").rglob("*")) == []
+    assert list(world.server.settings.uploads.iterdir()) == []
+
+
+async def test_an_archive_has_a_largest_size(world: World) -> None:
+    await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (LARGEST + 1))
+    assert list(world.server.settings.uploads.iterdir()) == []
+
+
+@pytest.mark.feature("X3")
+async def test_who_may_run_or_change_nothing_may_not_upload(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    content = packed(("main.tf", b""))
+    viewer, nobody = await world.person("vera", "viewer"), await world.person("nora")
+    await viewer.refused("POST", "/api/v1/archives", 403, content=content)
+    await nobody.refused("POST", "/api/v1/archives", 403, content=content)
+    operator = await world.person("otto", "operator", "a")
+    assert (await operator.post("/api/v1/archives", content=content)).status_code == 201
+
+
+async def test_another_organization_cannot_use_an_archive(world: World) -> None:
+    archive = (await world.admin.post("/api/v1/archives", content=packed(("main.tf", b"")))).json()
+    other = await world.person("mallory", "owner", "", "other")
+    body = {"path": "m", "source": {"kind": "archive", "archive_id": archive["id"]}}
+    assert "there is no archive" in await other.refused("POST", "/api/v1/modules", 400, json=body)

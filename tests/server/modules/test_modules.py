@@ -1,0 +1,158 @@
+"""Modules: what they may hold, where their source may lie, and what their deletion takes along."""
+
+from typing import Any
+
+import pytest
+
+from tests.server.app.world import World
+
+SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
+
+
+@pytest.mark.feature("J5", "J6")
+async def test_a_module_is_created_shown_changed_and_deleted(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "net"})
+    body = {
+        "path": "net/vpc", "source": SOURCE, "inputs": {"cidr": "10.0.0.0/8", "zones": [1, 2], "deep": {"a": None}},
+        "environment": {"AWS_REGION": "eu-central-1"}, "description": "the network",
+    }  # fmt: skip
+    made = await world.admin.made("/api/v1/modules", body)
+    assert made["id"].startswith("mod_")
+    assert made["source"] == {**SOURCE, "subdirectory": ""}
+    assert (made["engine"], made["backend"], made["state_version"]) == ("tofu", "terracrew", 0)
+    assert made["inputs"] == body["inputs"]
+    assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json() == made
+    change = {"inputs": {"cidr": "10.1.0.0/16"}, "engine": "terraform"}
+    changed = await world.admin.patch(f"/api/v1/modules/{made['id']}", json=change)
+    assert changed.json() == {**made, **change}
+    assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json() == changed.json()
+    assert (await world.admin.delete("/api/v1/modules/net%2Fvpc")).status_code == 204
+    await world.admin.refused("GET", "/api/v1/modules/net%2Fvpc", 404)
+
+
+async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
+    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}})
+    await world.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
+    rows = await world.server.db.read(
+        lambda tx: tx.all("SELECT details FROM audit WHERE target_id = :id", id=made["id"])
+    )
+    assert len(rows) == 2
+    assert not any("hunter2" in row["details"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("inputs", {"1a": 1}, "'1a' is no name"),
+        ("inputs", {"": 1}, "'' is no name"),
+        ("inputs", {"a\n": 1}, "is no name"),
+        ("inputs", [1], "Expected `object`"),
+        ("environment", {"A-B": "x"}, "'A-B' is no name"),
+        ("environment", {"A": 1}, "Expected `str`, got `int`"),
+        ("environment", {"A": "a\u0000b"}, "NUL"),
+        ("environment", {"TERRACREW_ENDPOINT": "x"}, "set by Terracrew itself"),
+        ("environment", {"TF_HTTP_ADDRESS": "http://evil"}, "set by Terracrew itself"),
+        ("environment", {"TF_TOKEN_example_com": "x"}, "set by Terracrew itself"),
+        ("environment", {"TF_CLI_CONFIG_FILE": "x"}, "set by Terracrew itself"),
+        ("environment", {"TF_DATA_DIR": "x"}, "set by Terracrew itself"),
+        ("engine", "cobol", "Invalid enum value 'cobol'"),
+        ("backend", "s3", "Invalid enum value 's3'"),
+        ("runner_instance_name", "one", "`runner` must be named too"),
+        ("runner", "nobody", "no runner `nobody`"),
+        ("description", "x" * 2001, "length <= 2000"),
+        ("color", "red", "unknown field `color`"),
+        ("path", "a/../b", "no meaning here"),
+        ("source", {"kind": "git", "url": "x"}, "Invalid value 'git'"),
+        ("source", {"kind": "local"}, "missing required field `path`"),
+        ("source", {"kind": "local", "path": "srv/sources"}, "should be absolute"),
+        ("source", {"kind": "local", "path": "/srv/sources/../../etc"}, "should be absolute"),
+        ("source", {"kind": "local", "path": "/etc"}, "not under one of the server's `local_roots` (/srv/sources)"),
+        ("source", {"kind": "local", "path": "/srv/sources-other"}, "not under one of"),
+        ("source", {**SOURCE, "subdirectory": "../x"}, "source.subdirectory"),
+        ("source", {**SOURCE, "subdirectory": "/etc"}, "source.subdirectory"),
+        ("source", {"kind": "archive", "archive_id": "arc_" + "0" * 32}, "upload it first"),
+        ("source", {"kind": "archive", "archive_id": "../../etc"}, "is not an id"),
+    ],
+)
+async def test_what_a_module_cannot_hold_is_refused_in_words(world: World, field: str, value: Any, words: str) -> None:
+    body = {"path": "m", "source": SOURCE, field: value}
+    status = 404 if field == "runner" else 400
+    assert words in await world.admin.refused("POST", "/api/v1/modules", status, json=body)
+    assert await world.scalar("SELECT count(*) FROM modules") == 0
+    if field != "path":
+        made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+        await world.admin.refused("PATCH", "/api/v1/modules/m", status, json={field: value})
+        assert (await world.admin.get("/api/v1/modules/m")).json() == made
+
+
+async def test_inputs_that_are_nested_without_end_are_refused(world: World) -> None:
+    body = b'{"path": "m", "source": {"kind": "local", "path": "/srv/sources"}, "inputs": {"a": ' + b"[" * 100_000
+    words = await world.admin.refused(
+        "POST", "/api/v1/modules", 400, content=body, headers={"Content-Type": "application/json"}
+    )
+    assert "no JSON" in words
+
+
+async def test_inputs_have_a_largest_size(world: World) -> None:
+    body = {"path": "m", "source": SOURCE, "inputs": {"a": "x" * 256 * 1024}}
+    assert "262,144 are possible" in await world.admin.refused("POST", "/api/v1/modules", 413, json=body)
+
+
+@pytest.mark.feature("S4")
+async def test_a_module_may_name_its_runner_and_one_instance_of_it(world: World) -> None:
+    runner = await world.admin.made("/api/v1/runners", {"name": "big"})
+    body = {"path": "m", "source": SOURCE, "runner": "big", "runner_instance_name": "one"}
+    made = await world.admin.made("/api/v1/modules", body)
+    assert (made["runner_id"], made["runner_instance_name"]) == (runner["id"], "one")
+    words = await world.admin.refused("DELETE", "/api/v1/runners/big", 409)
+    assert "the only runner that m may use" in words
+    freed = (await world.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
+    assert (freed["runner_id"], freed["runner_instance_name"]) == (None, None)
+    assert (await world.admin.delete("/api/v1/runners/big")).status_code == 204
+
+
+async def test_modules_are_listed_by_group(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await world.admin.made("/api/v1/groups", {"path": "ab"})
+    for path in ("m", "a/m", "a/b/m", "ab/m"):
+        await world.admin.made("/api/v1/modules", {"path": path, "source": SOURCE})
+
+    async def listed(**params: Any) -> set[str]:
+        return {each["path"] for each in (await world.admin.get("/api/v1/modules", params=params)).json()["items"]}
+
+    assert await listed() == {"m", "a/m", "a/b/m", "ab/m"}
+    assert await listed(group="a") == {"a/m"}
+    assert await listed(group="a", recursive=True) == {"a/m", "a/b/m"}
+    assert await listed(group="") == {"m"}
+    assert await listed(group="", recursive=True) == {"m", "a/m", "a/b/m", "ab/m"}
+
+
+@pytest.mark.feature("X3")
+async def test_who_may_see_a_module_and_who_may_change_it(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    made = await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
+    viewer = await world.person("vera", "viewer", "a")
+    assert (await viewer.get("/api/v1/modules")).json()["items"] == [made]
+    await viewer.refused("PATCH", "/api/v1/modules/a%2Fm", 403, json={"description": "mine"})
+    await viewer.refused("DELETE", "/api/v1/modules/a%2Fm", 403)
+    await viewer.refused("POST", "/api/v1/modules", 403, json={"path": "a/n", "source": SOURCE})
+    nobody = await world.person("nora")
+    assert (await nobody.get("/api/v1/modules")).json()["items"] == []
+    await nobody.refused("GET", "/api/v1/modules/a%2Fm", 404)
+    other = await world.person("mallory", "owner", "", "other")
+    for method, body in (("GET", None), ("PATCH", {"description": "mine"}), ("DELETE", None)):
+        await other.refused(method, f"/api/v1/modules/{made['id']}", 404, json=body)
+    assert (await world.admin.get("/api/v1/modules/a%2Fm")).json() == made
+
+
+async def test_a_module_with_a_history_is_deleted_only_on_demand_and_never_while_a_job_is_unfinished(
+    world: World,
+) -> None:
+    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+    job = await world.admin.made(f"/api/v1/modules/{made['id']}/jobs", {"type": "PLAN"})
+    words = await world.admin.refused("DELETE", "/api/v1/modules/m", 409, params={"force": True})
+    assert "1 unfinished jobs" in words
+    assert (await world.admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={"mode": "kill"})).is_success
+    assert "ask for force=true" in await world.admin.refused("DELETE", "/api/v1/modules/m", 409)
+    assert (await world.admin.delete("/api/v1/modules/m", params={"force": True})).status_code == 204
+    assert await world.scalar("SELECT count(*) FROM jobs") == 0

@@ -1,0 +1,191 @@
+"""Runner records: what they are made of, who may change them, and when they may go."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from terracrew import ids
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.credentials import digest
+from terracrew.server.runners import service
+from terracrew.settings import layers
+from tests.server.app.world import World
+
+
+@pytest.mark.feature("R1", "R2", "R8")
+async def test_a_runner_is_created_in_a_group_and_serves_it(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
+    body = {"name": "impatient", "group": "spectre/spaceship", "max_jobs": 7, "tags": ["gpu", "eu"]}
+    made = await world.admin.made("/api/v1/runners", body)
+    assert made["id"].startswith("rnr_")
+    assert made["path"] == "spectre/spaceship/impatient"
+    assert (made["group"], made["type"], made["region"], made["max_jobs"]) == (
+        "spectre/spaceship",
+        "self-hosted",
+        None,
+        7,
+    )
+    assert made["tags"] == ["eu", "gpu"]
+    assert (made["is_disabled"], made["is_draining"], made["allow_multiple_instances"]) == (False, False, False)
+    assert (made["status"], made["version"], made["last_seen_at"], made["instances"]) == ("OFFLINE", None, None, [])
+    assert made["is_assigned_to_all_modules"] is True
+    assert (await world.admin.get("/api/v1/runners/spectre%2Fspaceship%2Fimpatient")).json() == made
+    whole = await world.admin.made("/api/v1/runners", {"name": "root"})
+    assert (whole["path"], whole["group"]) == ("root", "")
+    words = await world.admin.refused("POST", "/api/v1/runners", 409, json=body)
+    assert "a runner `spectre/spaceship/impatient` already" in words
+
+
+@pytest.mark.feature("R1")
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("name", "Big", "upper case"),
+        ("name", "a/b", "letters a to z"),
+        ("name", "", "missing"),
+        ("max_jobs", 0, "`int` >= 1"),
+        ("max_jobs", "5", "Expected `int`, got `str`"),
+        ("max_jobs", True, "Expected `int`, got `bool`"),
+        ("tags", ["a b"], "tags[0]: Expected `str` matching regex"),
+        ("tags", ["a\n"], "tags[0]: Expected `str` matching regex"),
+        ("tags", "gpu", "Expected `array`"),
+        ("region", "eu", "unknown field `region`"),
+        ("service_account", "sac_" + "0" * 32, "no service account"),
+    ],
+)
+async def test_what_is_no_runner_is_refused_in_words(world: World, field: str, value: Any, words: str) -> None:
+    assert words in await world.admin.refused("POST", "/api/v1/runners", 400, json={"name": "r", field: value})
+    assert await world.scalar("SELECT count(*) FROM runners") == 0
+
+
+@pytest.mark.feature("R5")
+async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await world.admin.made("/api/v1/runners/register", {"name": "home"})
+    token = made["worker_token"]
+    assert made["worker_id"] == made["id"] == made["runner"]["id"]
+    assert token.startswith("tcw_")
+    assert len(token) == 47
+    assert made["command"] == "terracrew runner start"
+    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=made["id"])
+    assert stored == digest(token)
+    audited = await world.server.db.read(lambda tx: tx.all("SELECT details FROM audit"))
+    assert not any(token in row["details"] for row in audited)
+    assert token not in (await world.admin.get("/api/v1/runners")).text
+    # The runner's own settings understand what was printed.
+    for name, value in made["environment"].items():
+        monkeypatch.setenv(name, value)
+    config = layers.load(None, {})
+    assert (config.server_url, config.runner_id) == ("http://127.0.0.1:7400", made["id"])
+    assert (config.client_id, config.client_secret) == (f"{world.server.organization_id}:{made['id']}", token)
+
+
+@pytest.mark.feature("R5")
+async def test_a_lost_token_is_replaced_by_registering_again(world: World) -> None:
+    first = await world.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3})
+    words = await world.admin.refused("POST", "/api/v1/runners/register", 409, json={"name": "home"})
+    assert "`replace` registers it anew" in words
+    with world.server.db.listen("access") as woken:
+        second = await world.admin.made("/api/v1/runners/register", {"name": "home", "replace": True})
+        assert ("access", first["id"]) in await woken.get(5)
+    assert second["id"] == first["id"]
+    assert second["worker_token"] != first["worker_token"]
+    assert second["runner"]["max_jobs"] == 3
+    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=first["id"])
+    assert stored == digest(second["worker_token"])
+
+
+@pytest.mark.feature("R6")
+async def test_a_service_account_serves_runners_of_its_group_and_below(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
+    await world.admin.made("/api/v1/groups", {"path": "c"})
+
+    async def account(group: str) -> str:
+        async def work(tx: Tx) -> str:
+            row = await tx.one("SELECT id, organization_id FROM groups WHERE path = :path", path=group)
+            assert row is not None
+            made = ids.new("sac")
+            await tx.run(
+                """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
+                   VALUES (:id, :organization_id, :group_id, 'ci', 'test', :now)""",
+                id=made, organization_id=row["organization_id"], group_id=row["id"], now=tx.now,
+            )  # fmt: skip
+            return made
+
+        return await world.server.db.write(work)
+
+    root, own, below, beside = [await account(group) for group in ("", "a", "a/b", "c")]
+    runner = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "service_account": own})
+    assert runner["service_account_id"] == own
+    address = f"/api/v1/runners/{runner['id']}"
+    assert (await world.admin.patch(address, json={"service_account": root})).json()["service_account_id"] == root
+    for wrong in (below, beside):
+        words = await world.admin.refused("PATCH", address, 400, json={"service_account": wrong})
+        assert "neither `a` nor above it" in words
+    assert (await world.admin.patch(address, json={"service_account": None})).json()["service_account_id"] is None
+
+
+@pytest.mark.feature("R7")
+async def test_a_runner_is_changed_disabled_enabled_and_drained(world: World) -> None:
+    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+    address = f"/api/v1/runners/{made['id']}"
+    with world.server.db.listen("runners", "queue") as woken:
+        changed = (await world.admin.patch(address, json={"is_disabled": True, "max_jobs": 2})).json()
+        assert changed == {**made, "is_disabled": True, "max_jobs": 2}
+        assert await woken.get(5) >= {("runners", made["id"]), ("queue", "")}
+    assert (await world.admin.patch(address, json={"is_disabled": False})).json()["is_disabled"] is False
+    assert (await world.admin.post(f"{address}/drain", json={"on": True})).json()["is_draining"] is True
+    assert (await world.admin.post(f"{address}/drain", json={"on": False})).json()["is_draining"] is False
+    await world.admin.refused("PATCH", address, 400, json={"name": "another"})
+
+
+@pytest.mark.feature("R3")
+async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(world: World) -> None:
+    runner, token = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 4))
+    again, other = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 8, ["local"]))
+    assert again == msgspec.structs.replace(runner, max_jobs=8, tags=["local"])
+    assert token != other
+    stored = await world.scalar("SELECT worker_token_sha256 FROM runners WHERE id = :id", id=runner.id)
+    assert stored == digest(other)
+    owner = await world.person("olga", "owner")
+    seen = (await owner.get("/api/v1/runners/built-in")).json()
+    assert (seen["group"], seen["organization_id"], seen["is_assigned_to_all_modules"]) == (None, None, True)
+    assert [each["id"] for each in (await owner.get("/api/v1/runners")).json()["items"]] == [runner.id]
+    foreigner = await world.person("mallory", "owner", "", "other")
+    assert (await foreigner.get("/api/v1/runners/built-in")).status_code == 200
+    for person in (owner, foreigner):
+        await person.refused("PATCH", "/api/v1/runners/built-in", 403, json={"is_disabled": True})
+        await person.refused("DELETE", "/api/v1/runners/built-in", 403)
+        await person.refused("POST", "/api/v1/runners/built-in/assignments", 403, json={"place": ""})
+    assert (await world.admin.patch("/api/v1/runners/built-in", json={"is_disabled": True})).json()[
+        "is_disabled"
+    ] is True
+    words = await world.admin.refused(
+        "PATCH", "/api/v1/runners/built-in", 409, json={"service_account": "sac_" + "0" * 32}
+    )
+    assert "takes no service account" in words
+    words = await world.admin.refused("POST", "/api/v1/runners/built-in/assignments", 409, json={"place": ""})
+    assert "serves every module" in words
+
+
+@pytest.mark.feature("X3")
+async def test_who_may_see_a_runner_and_who_may_change_it(world: World) -> None:
+    await world.admin.made("/api/v1/groups", {"path": "a"})
+    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
+    viewer = await world.person("vera", "viewer", "a")
+    assert (await viewer.get("/api/v1/runners/a%2Fr")).json() == made
+    await viewer.refused("PATCH", "/api/v1/runners/a%2Fr", 403, json={"max_jobs": 1})
+    await viewer.refused("DELETE", "/api/v1/runners/a%2Fr", 403)
+    await viewer.refused("POST", "/api/v1/runners/register", 403, json={"name": "mine", "group": "a"})
+    await viewer.refused("POST", "/api/v1/runners/register", 403, json={"name": "r", "group": "a", "replace": True})
+    await viewer.refused("POST", "/api/v1/runners/a%2Fr/assignments", 403, json={"place": "a"})
+    nobody = await world.person("nora")
+    await nobody.refused("GET", "/api/v1/runners/a%2Fr", 404)
+    other = await world.person("mallory", "owner", "", "other")
+    for person in (nobody, other):
+        assert (await person.get("/api/v1/runners")).json()["items"] == []
+        await person.refused("GET", f"/api/v1/runners/{made['id']}", 404)
+        await person.refused("DELETE", f"/api/v1/runners/{made['id']}", 404, params={"force": True})
+    assert (await world.admin.get("/api/v1/runners/a%2Fr")).json() == made

@@ -1,0 +1,223 @@
+"""A small company's worth of rows, so that pages have something real to show."""
+
+import time
+from typing import Any, LiteralString, cast
+
+import msgspec
+
+from terracrew import ids
+from terracrew.protocol.events import Kind, Output, PlanSummary, Record, ResourceChange, Stream
+from terracrew.protocol.spec import STEPS, STEPS_OF, JobType, Step
+from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.logs import chunks
+
+PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
+\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["b"]: Refreshing state... [id=0d11]\x1b[0m
+
+OpenTofu used the selected providers to generate the following execution plan.
+Resource actions are indicated with the following symbols:
+  \x1b[32m+\x1b[0m create\x1b[0m
+  \x1b[33m~\x1b[0m update in-place\x1b[0m
+
+OpenTofu will perform the following actions:
+
+\x1b[1m  # module.vpc.terraform_data.subnet["c"]\x1b[0m will be created
+\x1b[0m  \x1b[32m+\x1b[0m\x1b[0m resource "terraform_data" "subnet" {
+      \x1b[32m+\x1b[0m\x1b[0m id     = (known after apply)
+      \x1b[32m+\x1b[0m\x1b[0m input  = "10.0.3.0/24"
+    }
+
+\x1b[1m  # terraform_data.peering\x1b[0m will be updated in-place
+\x1b[0m  \x1b[33m~\x1b[0m\x1b[0m resource "terraform_data" "peering" {
+        id     = "4be1"
+      \x1b[33m~\x1b[0m\x1b[0m input  = "pcx-1" \x1b[33m->\x1b[0m\x1b[0m "pcx-2"
+    }
+
+\x1b[1mPlan:\x1b[0m 1 to add, 1 to change, 0 to destroy.
+"""
+INIT_LOG = "".join(f"- Finding things, part {n} of 90...\n" for n in range(1, 91)) + "\x1b[32mOpenTofu is ready.\x1b[0m\n"
+
+
+class Company:
+    """Writes rows of one organization; every method returns the id of what it made."""
+
+    def __init__(self, tx: Tx, organization_id: str, user_id: str) -> None:
+        self.tx, self.organization_id, self.user_id, self.now = tx, organization_id, user_id, time.time()
+        self.number = 400
+
+    async def insert(self, table: str, **values: Param) -> None:
+        columns, places = ", ".join(values), ", ".join(f":{name}" for name in values)
+        await self.tx.run(cast("LiteralString", f"INSERT INTO {table} ({columns}) VALUES ({places})"), **values)
+
+    async def group(self, path: str) -> str:
+        row = await self.tx.one(
+            "SELECT id FROM groups WHERE organization_id = :org AND path = :path", org=self.organization_id, path=path
+        )
+        if row:
+            return row["id"]
+        parent, _, name = path.rpartition("/")
+        made = ids.new("grp")
+        await self.insert(
+            "groups", id=made, organization_id=self.organization_id, parent_id=await self.group(parent), name=name,
+            path=path, depth=path.count("/") + 1, created_at=self.now,
+        )  # fmt: skip
+        return made
+
+    async def module(self, path: str, description: str = "", **more: Param) -> str:
+        group, _, name = path.rpartition("/")
+        made = ids.new("mod")
+        await self.insert(
+            "modules", id=made, organization_id=self.organization_id, group_id=await self.group(group), name=name,
+            path=path, description=description, engine="tofu", created_at=self.now - 9e5, state_version=3,
+            source=msgspec.json.encode({"kind": "local", "path": f"/srv/{name}"}).decode(), **more,
+        )  # fmt: skip
+        return made
+
+    async def runner(self, path: str, description: str = "", *, shared: bool = False, **more: Param) -> str:
+        group, _, name = path.rpartition("/")
+        made = ids.new("rnr")
+        group_id = None if shared else await self.group(group)
+        values: dict[str, Param] = {"type": "self-hosted", "max_jobs": 8, "allow_multiple_instances": False} | more
+        await self.insert(
+            "runners", id=made, organization_id=None if shared else self.organization_id, group_id=group_id, name=name,
+            path=path, description=description, created_at=self.now - 30 * 86400, **values,
+        )  # fmt: skip
+        if group_id:
+            await self.insert(
+                "assignments", runner_id=made, place_id=group_id, kind="group", organization_id=self.organization_id,
+                path=group, created_at=self.now,
+            )  # fmt: skip
+        return made
+
+    async def instance(self, runner_id: str, name: str, *, silent: float = 1, capacity: int = 4, **more: Param) -> str:
+        made = ids.new("ins")
+        values: dict[str, Param] = {"version": "1.4.0", "is_connected": silent < 60, "is_draining": False} | more
+        await self.insert(
+            "instances", id=made, runner_id=runner_id, name=name, key_sha256=made, epoch=1, capacity=capacity,
+            engines='{"tofu":"1.12.6"}', connected_at=self.now - 7200, heard_at=self.now - silent, **values,
+        )  # fmt: skip
+        return made
+
+    async def job(self, module_id: str, kind: JobType, status: str, *, age: float = 60, **more: Param) -> str:
+        made, self.number = ids.new("job"), self.number + 1
+        values: dict[str, Param] = {"created_by": self.user_id, "queued_at": self.now - age} | more
+        if status in ("SUCCEEDED", "FAILED", "CANCELED"):
+            values |= {"started_at": self.now - age, "finished_at": self.now - age + 21.4}
+        elif status == "PROCESSING":
+            values |= {"claimed_at": self.now - age, "started_at": self.now - age}
+        await self.insert(
+            "jobs", id=made, organization_id=self.organization_id, module_id=module_id, number=self.number,
+            type=kind.value, status=status, source='{"kind":"local","path":"/srv/x"}', engine_version="1.12.6",
+            source_description="v2.3.1 · 8c1f0e2", created_at=self.now - age, **values,
+        )  # fmt: skip
+        return made
+
+    async def attempt(self, job_id: str, runner_id: str, instance_id: str, *, number: int = 1, **more: Param) -> None:
+        await self.insert(
+            "attempts", job_id=job_id, number=number, runner_id=runner_id, instance_id=instance_id, state_key=b"",
+            hub_sha256=ids.new("key"), api_sha256=ids.new("key"), claimed_at=self.now - 60, **more,
+        )  # fmt: skip
+
+    async def steps(self, job_id: str, kind: JobType, done: int, last: str = "RUNNING", *, attempt: int = 1) -> None:
+        """The first `done` steps have succeeded, the next one is as `last` says."""
+        for at, step in enumerate(STEPS_OF[kind][: done + (last != "")]):
+            status = last if at == done else "SUCCEEDED"
+            start = self.now - 60 + 3.1 * at
+            await self.insert(
+                "steps", job_id=job_id, attempt=attempt, name=step.value, status=status, started_at=start,
+                finished_at=None if status == "RUNNING" else start + 0.3 * (at + 1), exit_code=int(status == "FAILED"),
+            )  # fmt: skip
+
+    async def log(self, job_id: str, texts: list[tuple[Step, str]], *, attempt: int = 1, first: int = 1) -> None:
+        records = [
+            Record(Kind.LOG, Stream.OUTPUT, STEPS.index(step), self.now - 60 + at / 10, text.encode())
+            for at, (step, text) in enumerate(texts)
+        ]
+        chunk = chunks.pack(list(enumerate(records, first)))
+        assert chunk is not None
+        await self.insert(
+            "log_chunks", job_id=job_id, attempt=attempt, first=chunk.first, last=chunk.last, first_line=0,
+            lines=chunk.lines, size=chunk.size, data=chunk.data,
+        )  # fmt: skip
+        await self.tx.run(
+            "UPDATE attempts SET mark = :mark, lines = lines + :lines WHERE job_id = :id AND number = :attempt",
+            mark=chunk.last, lines=chunk.lines, id=job_id, attempt=attempt,
+        )  # fmt: skip
+
+
+def plan(**counts: Any) -> str:
+    return msgspec.json.encode(PlanSummary(**counts)).decode()
+
+
+async def company(db: Database, keys: Keyring, organization_id: str, user_id: str) -> dict[str, str]:
+    """Seed everything; returns the ids of jobs worth looking at, by what they show."""
+
+    async def work(tx: Tx) -> dict[str, str]:
+        made = Company(tx, organization_id, user_id)
+        return await _everything(made, keys)
+
+    return await db.write(work)
+
+
+async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
+    network = await made.runner(
+        "platform/network/runner", "Platform team, all network modules", allow_multiple_instances=True
+    )
+    net_a, _ = await made.instance(network, "net-a"), await made.instance(network, "net-b", silent=3)
+    payments = await made.runner("payments/prod", is_draining=True, max_jobs=2)
+    pay = await made.instance(payments, "pay-1", silent=4, capacity=2)
+    frankfurt = await made.runner("frankfurt-prod", type="cloud-hosted", region="eu-central-1")
+    await made.instance(frankfurt, "i-0fe3", version="1.3.2")
+    warehouse = await made.runner("data/warehouse", "Warehouse loaders")
+    await made.instance(warehouse, "dw", silent=1380)
+    built_in = await made.runner("built-in", shared=True, max_jobs=100)
+    await made.instance(built_in, "server", capacity=64)
+
+    vpc = await made.module("platform/network/vpc-eu", "The network of the European region")
+    ledger, dns = await made.module("payments/prod/ledger"), await made.module("platform/dns")
+    buckets = await made.module("data/warehouse/buckets", "Raw and curated zones", runner_id=warehouse)
+    broken, small = await made.module("payments/test/ledger"), await made.module("hello")
+
+    done = await made.job(small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0))
+    await made.attempt(done, built_in, net_a, ended_at=made.now, outcome="succeeded")
+    await made.steps(done, JobType.APPLY, 7, "")
+    await made.log(done, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG), (Step.APPLY, "Apply complete!\n")])
+    outputs = {"address": Output("10.0.3.7"), "token": Output("hush", is_sensitive=True), "zones": Output(["a", "b"])}
+    await made.insert(
+        "outputs", job_id=done, module_id=small, sha256="0", created_at=made.now,
+        content=keys.encrypt(msgspec.json.encode(outputs), f"outputs:{done}"),
+    )  # fmt: skip
+
+    failed = await made.job(
+        broken, JobType.PLAN, "FAILED", age=4000, runner_id=payments,
+        message="the plan failed: Invalid function argument on main.tf line 7",
+    )  # fmt: skip
+    await made.attempt(failed, payments, pay, ended_at=made.now, outcome="failed")
+    await made.steps(failed, JobType.PLAN, 4, "FAILED")
+    error = "\x1b[31m╷\x1b[0m\n\x1b[31m│\x1b[0m \x1b[1m\x1b[31mError: \x1b[0m\x1b[1mInvalid function argument\x1b[0m\n\x1b[31m╵\x1b[0m\n"
+    await made.log(failed, [(Step.INIT, INIT_LOG), (Step.PLAN, error)])
+
+    await made.job(dns, JobType.PLAN, "CANCELED", age=7000, message="canceled by ada")
+    applying = await made.job(ledger, JobType.APPLY, "PROCESSING", age=68, runner_id=payments, instance_id=pay)
+    await made.attempt(applying, payments, pay)
+    await made.steps(applying, JobType.APPLY, 5)
+    await made.log(applying, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG), (Step.APPLY, "ledger: Creating...\n")])
+
+    resources = [
+        ResourceChange('module.vpc.terraform_data.subnet["c"]', "create"),
+        ResourceChange("terraform_data.peering", "update", 'input: "pcx-1" → "pcx-2"'),
+        ResourceChange("terraform_data.old_gateway", "delete"),
+    ]
+    planning = await made.job(
+        vpc, JobType.PLAN, "PROCESSING", age=9, runner_id=network, instance_id=net_a, attempt=2,
+        plan=plan(add=1, change=1, destroy=1, unchanged=41, resources=resources, outputs={"subnets": "update"}),
+    )  # fmt: skip
+    lost = "neither the runner nor the executor is heard any more"
+    await made.attempt(planning, network, net_a, ended_at=made.now, outcome="lost", reason=lost)
+    await made.log(planning, [(Step.INIT, INIT_LOG)])
+    await made.attempt(planning, network, net_a, number=2)
+    await made.steps(planning, JobType.PLAN, 4, attempt=2)
+    await made.log(planning, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=2)
+    waiting = await made.job(buckets, JobType.APPLY, "QUEUED", age=1380)
+    return {"done": done, "failed": failed, "applying": applying, "planning": planning, "waiting": waiting}

@@ -1,0 +1,57 @@
+"""Diagnostics by level and category."""
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from terracrew import logging as diagnostics
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def _said(levels: dict[str, str], category: str) -> list[str]:
+    stream = io.StringIO()
+    diagnostics.configure(levels, stream)
+    logger = logging.getLogger(category)
+    for level in (diagnostics.TRACE, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+        logger.log(level, "x")
+    return [line.split()[1] for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.feature("T1", "L1")
+@pytest.mark.parametrize(
+    ("levels", "category", "lowest"),
+    [
+        ({}, "terracrew.runner.crew", "INFO"),
+        ({}, "websockets.client", "WARNING"),
+        ({"Default": "Error"}, "terracrew.runner.crew", "ERROR"),
+        ({"Default": "Error", "terracrew": "Debug"}, "terracrew.runner.crew", "DEBUG"),
+        ({"terracrew": "Debug", "Terracrew.Runner.": "Critical"}, "terracrew.runner.crew", "CRITICAL"),
+        ({"terracrew.runner.crew": "Trace", "terracrew.runner": "None"}, "terracrew.runner.crew", "TRACE"),
+        ({"terracrew.runner.crew": "Trace"}, "terracrew.runner.claims", "INFO"),
+    ],
+)
+def test_the_longest_category_that_fits_decides(levels: dict[str, str], category: str, lowest: str) -> None:
+    order = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+    assert _said(levels, category) == order[order.index(lowest) :]
+
+
+@pytest.mark.feature("T1")
+def test_none_is_silence() -> None:
+    assert _said({"terracrew": "None"}, "terracrew.runner") == []
+
+
+def test_a_second_configuration_replaces_the_first() -> None:
+    first = io.StringIO()
+    diagnostics.configure({}, first)
+    assert _said({}, "terracrew.runner") == ["INFO", "WARNING", "ERROR", "CRITICAL"]
+    assert first.getvalue() == ""
