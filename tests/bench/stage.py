@@ -56,12 +56,9 @@ class Env:
             self._postgres = self._stack.enter_context(postgres.running(self.directory / "postgres"))
         return self._postgres
 
-    @contextlib.contextmanager
-    def system(self, kind: str = "sqlite") -> Generator[System]:
-        """A system that is not started yet, with an empty database."""
-        database = self.postgres.unmigrated_database() if kind == "postgres" else contextlib.nullcontext("")
-        with database as url, running(self.folder(kind), url) as found:
-            yield found
+    def database(self, kind: str) -> contextlib.AbstractContextManager[str]:
+        """The address of an empty database; nothing for the embedded one."""
+        return self.postgres.unmigrated_database() if kind == "postgres" else contextlib.nullcontext("")
 
 
 class Filled(msgspec.Struct, frozen=True):
@@ -76,10 +73,9 @@ class Filled(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def filled(env: Env, kind: str, runners: int, modules: int) -> Generator[Filled]:
-    with env.system(kind) as system:
+    with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
-        url = system.database_url or str(system.data / "terracrew.db")
-        token, members, paths = asyncio.run(_fill(url, runners, modules))
+        token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules))
         (system.data / "admin.token").write_text(token)
         yield Filled(system, system.start_server(runner=False), token, members, paths)
 

@@ -6,7 +6,7 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -19,7 +19,7 @@ class HttpClient(asyncio.Protocol):
     """One connection that is kept alive: a request at a time, whole answers."""
 
     def __init__(self, host: str, token: str) -> None:
-        self._head = f" HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
+        self._head = f" HTTP/1.1\r\nHost: {host}\r\n" + (f"Authorization: Bearer {token}\r\n" if token else "")
         self._buffer = b""
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._transport: asyncio.WriteTransport
@@ -33,8 +33,7 @@ class HttpClient(asyncio.Protocol):
         return client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)
 
     async def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> Any:
         """The answer's JSON; anything but a success is an error."""
@@ -83,9 +82,8 @@ class WebSocket(asyncio.Protocol):
         self.on_lost: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.write(self._request)
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.write(self._request)
 
     def send(self, *frames: tuple[int, bytes]) -> None:
         self._transport.write(b"".join(part for opcode, payload in frames for part in _frame(opcode, payload)))

@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: real processes, a real OpenTofu, and an end that says whether all was as it should be."""
+"""The demo as a newcomer runs it: real processes, a real OpenTofu, and an end that says how it went."""
 
 import re
 import signal

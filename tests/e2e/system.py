@@ -189,7 +189,7 @@ class System:
         found: dict[str, int] = {}
         for file in self.directory.glob("**/attempts/*/pid"):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                pid = json.loads(file.read_text())["pid"]
+                pid = json.loads(file.read_text())["process"]["pid"]
                 os.kill(pid, 0)
                 found[file.parent.name] = pid
         return found

@@ -109,7 +109,9 @@ def test_a_server_that_is_away_for_20_s_in_a_chatty_apply_loses_no_line(system: 
 
 
 @pytest.mark.feature("J15", "O6")
-def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_before_success(system: System, tmp_path: Path) -> None:
+def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_before_success(
+    system: System, tmp_path: Path
+) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
     server = system.start_server(runner=False)
     system.start_runner(system.register_runner())

@@ -98,8 +98,13 @@ class Hub:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     @property
-    def result(self) -> Result | None:
-        return next(iter(self.facts_of(Result)), None)
+    def result(self) -> Result:
+        [result] = self.facts_of(Result)
+        return result
+
+    @property
+    def has_result(self) -> bool:
+        return bool(self.facts_of(Result))
 
     @property
     def states(self) -> list[tuple[int, StateFact, bytes]]:

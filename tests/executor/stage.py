@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from inotify_simple import INotify, flags
 
 from terracrew import archive
 from terracrew.protocol.messages import Granted
@@ -27,6 +28,24 @@ def module(folder: Path, **files: str) -> bytes:
     return archive.pack(folder)
 
 
+class Gate:
+    """Holds a provisioner, and with it the engine, at a known place until the test lets it go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "gate"
+        os.mkfifo(self.path)
+
+    def provisioner(self, before: str = "true", after: str = "true") -> str:
+        command = f"{before}; echo at the gate; read line < {self.path}; {after}"
+        return f'provisioner "local-exec" {{ command = "{command}" }}'
+
+    async def open(self) -> None:
+        def write() -> None:
+            self.path.write_text("go\n")
+
+        await asyncio.wait_for(asyncio.to_thread(write), 20)
+
+
 class Executor:
     """One executor process."""
 
@@ -39,6 +58,21 @@ class Executor:
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Signals the executor alone; its engine is another process group."""
         self.process.send_signal(number)
+
+    async def until_printed(self, text: bytes, within: float = 30) -> None:
+        """Wait, woken by the kernel, until the engine has printed this."""
+        with INotify(nonblocking=True) as watch:
+            watch.add_watch(self.directory, flags.MODIFY | flags.CREATE)
+            changed = asyncio.Event()
+            asyncio.get_running_loop().add_reader(watch.fileno(), changed.set)
+            try:
+                async with asyncio.timeout(within):
+                    while not ((self.directory / "output").exists() and text in self.printed):
+                        await changed.wait()
+                        watch.read(timeout=0)
+                        changed.clear()
+            finally:
+                asyncio.get_running_loop().remove_reader(watch.fileno())
 
     @property
     def printed(self) -> bytes:

@@ -40,7 +40,14 @@ STATE = json.dumps({
 }).encode()  # fmt: skip
 SHOW_ENVIRONMENT = """
 resource "terraform_data" "teller" {
-  provisioner "local-exec" { command = "env" }
+  provisioner "local-exec" { command = "tr '\\\\0' '\\\\n' < /proc/$PPID/environ" }
+}
+"""
+LARGE = """
+locals { piece = join("", [for i in range(1000) : "0123456789"]) }
+resource "terraform_data" "large" {
+  count = 30
+  input = sensitive(join("", [for i in range(10) : local.piece]))
 }
 """
 CHECK = """variable "number" { default = 1 }
@@ -64,7 +71,7 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.PLAN, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     steps = ("fetch", "inputs", "init", "validate", "plan")
     assert statuses(hub) == [f"{step} {status}" for step in steps for status in ("RUNNING", "SUCCEEDED")]
     [summary] = hub.facts_of(PlanSummary)
@@ -83,7 +90,7 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: Hub, stage: Sta
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     [outputs] = hub.facts_of(OutputsRead)
     assert outputs.outputs["greeting"].value == "hello you"
     assert outputs.outputs["hush"].is_sensitive
@@ -110,7 +117,7 @@ async def test_a_destroy_removes_what_the_state_has(hub: Hub, stage: Stage) -> N
         seed = StateSeed(3, size=len(content), content=content)
         executor = await again.run(again.spec(JobType.DESTROY, source, inputs={"name": "you"}, state=seed))
         assert await executor.exit_code() == 0, executor.said
-        assert second.result and second.result.status == "SUCCEEDED", second.result
+        assert second.result.status == "SUCCEEDED", second.result
         [summary] = second.facts_of(PlanSummary)
         assert (summary.add, summary.destroy, summary.unchanged) == (0, 1, 0)
         assert second.begins[0][0] == 3
@@ -123,7 +130,7 @@ async def test_a_destroy_removes_what_the_state_has(hub: Hub, stage: Stage) -> N
 async def test_a_failing_plan_says_why_and_skips_the_rest(hub: Hub, stage: Stage) -> None:
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHECK)))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "FAILED"
+    assert hub.result.status == "FAILED"
     assert hub.result.message == "plan failed: exit code 1: Resource precondition failed (main.tf:5)"
     assert statuses(hub)[-3:] == ["plan FAILED", "apply SKIPPED", "output SKIPPED"]
     assert hub.begins == []
@@ -137,7 +144,7 @@ async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root
     spec = stage.spec(JobType.PLAN, LocalSource(str(source)))
     executor = await stage.run(spec, source_roots=[str(stage.folder)])
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     assert hub.facts_of(SourceResolved)[0].digest.startswith("tree:")
     assert not (executor.directory / "workspace" / "terraform.tfstate").exists()
     assert not (source / ".terraform").exists()
@@ -154,7 +161,7 @@ async def test_a_local_source_outside_the_roots_is_refused(hub: Hub, stage: Stag
     spec = stage.spec(JobType.PLAN, LocalSource(path.format(root=root)))
     executor = await stage.run(spec, source_roots=[str(root)])
     assert await executor.exit_code() == 0
-    assert hub.result and "is not under a folder that this runner allows" in hub.result.message
+    assert "is not under a folder that this runner allows" in hub.result.message
     assert statuses(hub)[:2] == ["fetch RUNNING", "fetch FAILED"]
 
 
@@ -163,7 +170,7 @@ async def test_a_source_that_changed_between_attempts_fails_the_job(hub: Hub, st
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.PLAN, source, source_digest="sha256:" + "0" * 64))
     assert await executor.exit_code() == 0
-    assert hub.result and "the source changed since attempt 1" in hub.result.message
+    assert "the source changed since attempt 1" in hub.result.message
 
 
 @pytest.mark.feature("J5")
@@ -174,7 +181,7 @@ async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(hub: Hub, st
     spec = stage.spec(JobType.PLAN, ArchiveSource("arc_1", sha256=sha256))
     executor = await stage.run(spec)
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     assert (stage.cache / "archives" / sha256).read_bytes() == data
 
 
@@ -183,7 +190,7 @@ async def test_a_backend_of_the_modules_own_is_an_error_before_init(hub: Hub, st
     source = module(stage.folder / "source", main='terraform {\n  backend "s3" {}\n}\n')
     executor = await stage.run(stage.spec(JobType.PLAN, source))
     assert await executor.exit_code() == 0
-    assert hub.result and hub.result.message.startswith('inputs failed: main.tf:2 has a backend "s3" block')
+    assert hub.result.message.startswith('inputs failed: main.tf:2 has a backend "s3" block')
     assert hub.log() == b""
 
 
@@ -194,17 +201,16 @@ async def test_a_module_may_keep_its_own_backend(hub: Hub, stage: Stage) -> None
     source = module(stage.folder / "source", main=GREETING, backend=backend)
     executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}, backend="own"))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     assert hub.states == []
     assert json.loads(place.read_text())["outputs"]["greeting"]["value"] == "hello you"
 
 
 @pytest.mark.feature("J15")
 async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(hub: Hub, stage: Stage) -> None:
-    large = 'resource "terraform_data" "large" { input = join("", [for i in range(300000) : format("%010d", i)]) }'
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=large)))
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     number, fact, content = hub.states[-1]
     assert not fact.is_inline
     assert fact.size == len(content) > 2 << 20
@@ -226,7 +232,7 @@ async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
     hub.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD), state=StateSeed(4)))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     first, second = hub.facts_of(PlanSummary)
     assert (first.add, first.unchanged) == (1, 0)
     assert (second.add, second.unchanged) == (0, 1)
@@ -237,7 +243,7 @@ async def test_leave_that_is_refused_ends_the_job_with_the_servers_words(hub: Hu
     hub.answer_begin = lambda _: BeginRefused("quarantine", "a state waits in quarantine")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD)))
     assert await executor.exit_code() == 0
-    assert hub.result and hub.result.message == "apply was not started: a state waits in quarantine"
+    assert hub.result.message == "apply was not started: a state waits in quarantine"
     assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
     assert hub.states == []
 
@@ -256,7 +262,7 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
     source = module(stage.folder / "source", main=tell)
     executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TF_LOG": "trace", "REGION": "north"}))
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result and hub.result.status == "SUCCEEDED", hub.result
+    assert hub.result.status == "SUCCEEDED", hub.result
     printed, log = executor.printed, hub.log()
     password = re.search(rb"TF_HTTP_PASSWORD=(\w+)", printed)
     assert password
@@ -299,6 +305,6 @@ async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: Hub, stage: 
 async def test_a_missing_engine_is_said_before_anything_runs(hub: Hub, stage: Stage) -> None:
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), engine="terraform"))
     assert await executor.exit_code() == 0
-    assert hub.result and hub.result.status == "FAILED"
+    assert hub.result.status == "FAILED"
     assert "terraform" in hub.result.message.lower()
     assert not (executor.directory / "workspace").exists()

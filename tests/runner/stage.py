@@ -57,7 +57,7 @@ async def opened() -> AsyncIterator[Stage]:
             writers.append(writer)
             await stage.enter(reader, writer)
 
-        server = await asyncio.start_unix_server(enter, stage.path)
+        server = await asyncio.start_unix_server(enter, stage.path, limit=16 << 20)
         try:
             yield stage
         finally:

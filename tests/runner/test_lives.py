@@ -232,7 +232,9 @@ async def test_an_attempt_that_was_done_is_only_cleaned_up(bench: Bench) -> None
     await actor.tell("finish")
     directory = bench.attempts / "job_1.1"
     (directory / "workspace").mkdir()
-    (directory / "workspace" / "read-only").mkdir(0o500)
+    (directory / "workspace" / "read-only").mkdir()
+    (directory / "workspace" / "read-only" / "file").touch()
+    (directory / "workspace" / "read-only").chmod(0o500)
     await bench.start()
     peer = await bench.hub.peer()
     await until_gone(directory)

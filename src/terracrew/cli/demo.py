@@ -27,8 +27,8 @@ def demo(leave: bool, port: int | None, data_dir: Path | None, fresh: bool) -> i
     try:
         is_fine = driver.run(machine)
         if not leave:
-            driver.invite(machine)
             try:
+                driver.invite(machine)
                 machine.serve()
             except KeyboardInterrupt:
                 click.echo("\nstopping")

@@ -103,8 +103,9 @@ def follow(
                 last_attempt = number
                 write("".join(each["text"] for each in msgspec.json.decode(event.data)))
             case "job":
-                words = describe(flat(msgspec.json.decode(event.data)))
-                if news and words != said:
+                job = flat(msgspec.json.decode(event.data))
+                words = describe(job)
+                if news and words != said and job["status"] not in EXIT_CODES:
                     show.note(words)
                 said = words
             case "end":

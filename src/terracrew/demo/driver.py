@@ -93,7 +93,7 @@ def _run_jobs(api: Api) -> list[tuple[Sample, dict[str, Any]]]:
             case TerracrewError():
                 raise what
             case job:
-                lines[sample.path].finish(f"terracrew job logs {job['id']}")
+                lines[sample.path].finish()
                 ended.append((sample, job))
     return ended
 

@@ -4,8 +4,8 @@ import time
 
 import click
 
-_SHOWN = 40
-_LAST = 8
+_SHOWN = 90
+_LAST = 10
 _COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
 
 
@@ -45,12 +45,12 @@ class Lines:
                 self._held.append(line)
         del self._held[:-_LAST]
 
-    def finish(self, where: str) -> None:
+    def finish(self) -> None:
         if self._rest:
             self.write("\n")
         left_out = self._count - _SHOWN - len(self._held)
         if left_out > 0:
-            self._show(click.style(f"… {left_out:,} lines more; all of them: {where}", dim=True))
+            self._show(click.style(f"… {left_out:,} lines more in its log", dim=True))
         for line in self._held:
             self._show(line)
         self._held = []

@@ -29,7 +29,7 @@ class _FromServer(msgspec.Struct, frozen=True, tag_field="type"):
 # ---- runner → server
 
 
-class RunnerHello(_FromClient, tag="hello"):
+class RunnerHello(_FromClient, frozen=True, tag="hello"):
     runner_id: str
     instance: str
     instance_key: str
@@ -43,18 +43,18 @@ class RunnerHello(_FromClient, tag="hello"):
     is_draining: bool = False
 
 
-class Heartbeat(_FromClient, tag="heartbeat"):
+class Heartbeat(_FromClient, frozen=True, tag="heartbeat"):
     version: str
     is_draining: bool
     attempts: list[AttemptRef]
 
 
-class Claim(_FromClient, tag="claim"):
+class Claim(_FromClient, frozen=True, tag="claim"):
     job_id: str
     attempt: int
 
 
-class HandBack(_FromClient, tag="hand_back"):
+class HandBack(_FromClient, frozen=True, tag="hand_back"):
     """The runner could not start what it was granted: no process of it ever existed."""
 
     job_id: str
@@ -62,7 +62,7 @@ class HandBack(_FromClient, tag="hand_back"):
     reason: str
 
 
-class Gone(_FromClient, tag="journal"):
+class Gone(_FromClient, frozen=True, tag="journal"):
     """Every process of the attempt is gone and all that it had spooled is delivered."""
 
     job_id: str
@@ -72,7 +72,7 @@ class Gone(_FromClient, tag="journal"):
     reason: str
 
 
-class Renew(_FromClient, tag="renew"):
+class Renew(_FromClient, frozen=True, tag="renew"):
     token: str
 
 
@@ -82,7 +82,7 @@ FromRunner = RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew
 # ---- server → runner
 
 
-class RunnerWelcome(_FromServer, tag="welcome"):
+class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     instance_id: str
     epoch: int
     protocol: int
@@ -92,23 +92,23 @@ class RunnerWelcome(_FromServer, tag="welcome"):
     is_draining: bool = False
 
 
-class Offer(_FromServer, tag="offer"):
+class Offer(_FromServer, frozen=True, tag="offer"):
     job_id: str
     attempt: int
 
 
-class Granted(_FromServer, tag="granted"):
+class Granted(_FromServer, frozen=True, tag="granted"):
     spec: JobSpec
     credentials: Credentials
 
 
-class Missed(_FromServer, tag="missed"):
+class Missed(_FromServer, frozen=True, tag="missed"):
     job_id: str
     attempt: int
     reason: str
 
 
-class CancelAttempt(_FromServer, tag="cancel"):
+class CancelAttempt(_FromServer, frozen=True, tag="cancel"):
     """To a runner: only where the executor cannot be reached. To an executor: stop, in this way."""
 
     job_id: str
@@ -116,23 +116,23 @@ class CancelAttempt(_FromServer, tag="cancel"):
     mode: CancelMode
 
 
-class ConfigureRunner(_FromServer, tag="configure"):
+class ConfigureRunner(_FromServer, frozen=True, tag="configure"):
     heartbeat_seconds: float | None = None
     log_level: dict[str, str] | None = None
 
 
-class Drain(_FromServer, tag="drain"):
+class Drain(_FromServer, frozen=True, tag="drain"):
     on: bool
 
 
-class Settled(_FromServer, tag="ack"):
+class Settled(_FromServer, frozen=True, tag="ack"):
     """A hand-back or a journal entry has been taken in; its directory may go."""
 
     job_id: str
     attempt: int
 
 
-class Refused(_FromServer, tag="refused"):
+class Refused(_FromServer, frozen=True, tag="refused"):
     """What was asked is not done. `code` is that of `errors`; the connection is closed after it where `is_final`."""
 
     code: str
@@ -148,7 +148,7 @@ FromServerToRunner = (
 # ---- executor → server (beside the binary frame of events)
 
 
-class ExecutorHello(_FromClient, tag="hello"):
+class ExecutorHello(_FromClient, frozen=True, tag="hello"):
     job_id: str
     attempt: int
     version: str
@@ -156,7 +156,7 @@ class ExecutorHello(_FromClient, tag="hello"):
     newest_protocol: int
 
 
-class Begin(_FromClient, tag="begin"):
+class Begin(_FromClient, frozen=True, tag="begin"):
     """Ask for leave to mutate, naming the state version that the plan was made from."""
 
     state_version: int
@@ -176,7 +176,7 @@ class LogCadence(msgspec.Struct, frozen=True):
     period_seconds: float | None = None
 
 
-class ExecutorWelcome(_FromServer, tag="welcome"):
+class ExecutorWelcome(_FromServer, frozen=True, tag="welcome"):
     mark: int
     """The number of the last event that is stored; the executor resumes after it."""
     protocol: int
@@ -185,24 +185,24 @@ class ExecutorWelcome(_FromServer, tag="welcome"):
     cadence: LogCadence = LogCadence()
 
 
-class Ack(_FromServer, tag="ack"):
+class Ack(_FromServer, frozen=True, tag="ack"):
     mark: int
 
 
-class Begun(_FromServer, tag="begun"):
+class Begun(_FromServer, frozen=True, tag="begun"):
     state_version: int
 
 
-class BeginRefused(_FromServer, tag="begin_refused"):
+class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
     code: Literal["state_moved", "quarantine", "superseded", "canceled", "in_doubt", "wait"]
     message: str
 
 
-class ConfigureExecutor(_FromServer, tag="configure"):
+class ConfigureExecutor(_FromServer, frozen=True, tag="configure"):
     cadence: LogCadence
 
 
-class Superseded(_FromServer, tag="superseded"):
+class Superseded(_FromServer, frozen=True, tag="superseded"):
     reason: str
 
 

@@ -12,7 +12,17 @@ from websockets.exceptions import ConnectionClosed
 
 from terracrew import __version__
 from terracrew.client import hub
-from terracrew.errors import Conflict, Incompatible, TerracrewError, Unauthenticated, Unavailable, Unreachable, tree
+from terracrew.errors import (
+    Conflict,
+    Forbidden,
+    Incompatible,
+    RateLimited,
+    TerracrewError,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+    tree,
+)
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner import engines
@@ -27,6 +37,8 @@ from terracrew.runner.token import Tokens
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 15.0
+_REJECTED = (Unauthenticated, Forbidden, RateLimited)
+"""A person has to mend these, and servers count them: ask again, but not every few seconds."""
 
 
 class Connection:
@@ -44,7 +56,7 @@ class Connection:
         self._crew, self._claims, self._reports, self._stop = crew, claims, reports, stop
         self._tokens = Tokens(config.server_url, config.client_id, config.client_secret)
         self._queue: asyncio.Queue[messages.FromRunner] = asyncio.Queue()
-        self._delays = hub.Backoff()
+        self._delays, self._delays_when_rejected = hub.Backoff(), hub.Backoff(1.0, 60.0)
         self._heart: Heart | None = None
         self._was_welcome = False
         self._is_drained = False
@@ -62,11 +74,11 @@ class Connection:
                 if isinstance(error, Unauthenticated):
                     self._tokens.drop()
                 log.warning("not connected to %s: %s", self._config.server_url, error)
+                delays = self._delays_when_rejected if isinstance(error, _REJECTED) else self._delays
             except Exception:
                 log.exception("the connection to %s failed", self._config.server_url)
-            delay = self._delays.next()
-            log.info("next try in %.1f s", delay)
-            await asyncio.sleep(delay)
+                delays = self._delays
+            await asyncio.sleep(delays.next())
 
     async def step(self) -> None:
         """One connection, from its opening to its end; always ends with an error that says why."""
@@ -127,6 +139,7 @@ class Connection:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
         self._was_welcome = True
         self._delays.reset()
+        self._delays_when_rejected.reset()
         self._queue = asyncio.Queue()
         self._heart = Heart(self._crew, self._stop, self._send, welcome.heartbeat_seconds)
         self._is_drained = welcome.is_draining

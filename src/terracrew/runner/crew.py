@@ -147,6 +147,8 @@ class Crew:
         """Everything of it is gone: deliver what it left, then say so."""
         if not attempts.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
+            if last := attempts.last_words(directory):
+                log.warning("the last line of its own log: %s", last)
             await self._salvage(directory)
         await self._reports.deliver(Gone(ref.job_id, ref.attempt, saw_process=True, reason=reason))
 

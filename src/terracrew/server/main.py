@@ -1,11 +1,9 @@
 """A server process from its start to its end: what it opens, the loops beside the requests, and the built-in runner."""
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import click
 import structlog
@@ -18,8 +16,8 @@ from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.identity import service as identity
-from terracrew.server.identity.sessions import person
 from terracrew.server.identity import store as people
+from terracrew.server.identity.sessions import person
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.runners import service as runners
 from terracrew.server.settings import ServerSettings
@@ -115,8 +113,8 @@ async def _built_in(server: Server, port: int, stop: Stop) -> None:
 
 async def _leave_token(server: Server) -> None:
     """An administrator's API token in the data directory, for the command line of whoever owns that directory."""
-    file: Path = server.settings.directory / ADMIN_TOKEN
-    if file.exists():
+    file = server.settings.directory / ADMIN_TOKEN
+    if os.path.exists(file):  # noqa: ASYNC240 - once, before anything is served
         return
     admin = await server.db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
     _, secret = await identity.create_token(server.db, person(admin, None), f"{ADMIN_TOKEN} {server.id}", None)
@@ -130,5 +128,3 @@ def _greet(server: Server, link: str | None) -> None:
     click.echo(f"Terracrew is at {server.settings.url}/dashboard/runners")
     if link is not None:
         click.echo(f"Log in once by this link, and choose a password: {identity.link_url(server.settings.url, link)}")
-    with contextlib.suppress(OSError):
-        click.get_text_stream("stdout").flush()

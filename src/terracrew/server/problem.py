@@ -67,7 +67,10 @@ def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response
 def _invalid(error: ValidationException) -> Invalid:
     found: list[Any] = error.extra if isinstance(error.extra, list) else []
     errors = [{"field": str(each.get("key", "")), "message": str(each.get("message", ""))} for each in found]
-    if any(each["field"] == "data" and "missing" in each["message"].lower() for each in errors):
+    for each in errors:
+        if each["message"] == repr(each["field"]):  # the framework's way of saying that there is none
+            each["message"] = "it is missing"
+    if any(each["field"] == "data" for each in errors):  # what is wrong with one that is there is told elsewhere
         return Invalid("a JSON body is expected here, and there is none")
     words = "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in errors)
     return Invalid(words or error.detail, errors=errors)

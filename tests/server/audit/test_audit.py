@@ -29,7 +29,12 @@ async def test_a_change_and_its_record_are_there_together_or_not_at_all(world: W
     assert await entries(world) == []
     await world.db.write(lambda tx: audit.record(tx, who, "thing.change", "thing", "thing_1", {"path": "a/b"}))
     (entry,) = await entries(world)
-    assert (entry.actor_id, entry.actor_name, entry.action, entry.target_id) == (who.id, "vera", "thing.change", "thing_1")
+    assert (entry.actor_id, entry.actor_name, entry.action, entry.target_id) == (
+        who.id,
+        "vera",
+        "thing.change",
+        "thing_1",
+    )
     assert entry.details == {"path": "a/b"}
 
 
@@ -60,9 +65,9 @@ async def test_every_change_of_access_leaves_a_line_and_no_secret(world: World) 
     await client.delete(f"/api/v1/tokens/{token['id']}")
     answer = await client.get("/api/v1/audit")
     assert [entry["action"] for entry in reversed(answer.json()["items"])] == [
-        "token.create", "token.create", "service_account.create", "service_account.add_secret", "user.create", "user.link",
-        "role.grant", "role.revoke", "user.disable", "service_account.revoke_secret", "service_account.delete",
-        "token.revoke",
+        "token.create", "token.create", "service_account.create", "service_account.add_secret", "user.create",
+        "user.link", "role.grant", "role.revoke", "user.disable", "service_account.revoke_secret",
+        "service_account.delete", "token.revoke",
     ]  # fmt: skip
     for shown in (token["token"], secret["client_secret"], user["link"].rpartition("/")[2]):
         assert shown not in answer.text

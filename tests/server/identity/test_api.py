@@ -15,7 +15,9 @@ async def as_user(world: World, name: str, role: Role | None = None, path: str =
 
 async def test_a_token_is_shown_once_listed_by_pages_and_revoked(world: World) -> None:
     client = await as_user(world, "vera")
-    made = [(await client.post("/api/v1/tokens", json={"name": f"t{n}", "expires_in_days": 7})).json() for n in range(3)]
+    made = [
+        (await client.post("/api/v1/tokens", json={"name": f"t{n}", "expires_in_days": 7})).json() for n in range(3)
+    ]
     assert (await world.client(made[0]["token"]).get("/api/v1/me")).json()["name"] == "vera"
     answer = await client.post("/api/v1/tokens", json={"name": "t0"})
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
@@ -92,7 +94,8 @@ async def test_deleting_a_service_account_takes_it_off_its_runners_and_out_of_it
     assert (await client.delete(f"/api/v1/service-accounts/{account}")).status_code == 204
     left = await world.db.read(
         lambda tx: tx.all(
-            "SELECT id FROM role_bindings WHERE principal_id = :id UNION SELECT id FROM runners WHERE service_account_id = :id",
+            "SELECT id FROM role_bindings WHERE principal_id = :id"
+            " UNION SELECT id FROM runners WHERE service_account_id = :id",
             id=account,
         )
     )
@@ -126,7 +129,9 @@ async def test_a_service_account_has_roles_in_its_own_part_of_the_tree_only(worl
     await world.group("a")
     account, _, _ = await world.account("ci", "a")
     owner = await as_user(world, "olga", Role.OWNER)
-    assert (await owner.post("/api/v1/roles", json={"principal": account, "role": "owner", "path": ""})).status_code == 400
+    assert (
+        await owner.post("/api/v1/roles", json={"principal": account, "role": "owner", "path": ""})
+    ).status_code == 400
     answer = await owner.post("/api/v1/roles", json={"principal": account, "role": "operator", "path": "a"})
     assert answer.status_code == 201
 

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db import Tx
 from terracrew.server.identity import access_store, authorize
-from terracrew.server.identity.authorize import SERVER, Place, Verb, allows, covers, group, module, organization, require
+from terracrew.server.identity.authorize import (
+    SERVER,
+    Place,
+    Verb,
+    allows,
+    covers,
+    group,
+    module,
+    organization,
+    require,
+)
 from terracrew.server.identity.model import SYSTEM, AttemptRef, Principal, Role
 from tests.server.identity.world import World
 
@@ -94,9 +104,7 @@ async def test_a_role_at_one_module_is_not_one_at_its_neighbour(world: World) ->
     await world.attempt("net")
     who = await world.user("mo")
     home = world.organization_id
-    await world.db.write(
-        lambda tx: access_store.bind_role(tx, home, "user", who.id, "viewer", "module", "net", "x")
-    )
+    await world.db.write(lambda tx: access_store.bind_role(tx, home, "user", who.id, "viewer", "module", "net", "x"))
     assert await outcome(world, who, Verb.JOB_READ, module(home, "net")) == "yes"
     assert await outcome(world, who, Verb.JOB_RUN, module(home, "net")) == "forbidden"
     assert await outcome(world, who, Verb.JOB_READ, module(home, "net2")) == "not found"

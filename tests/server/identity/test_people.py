@@ -22,7 +22,9 @@ async def test_the_first_start_makes_one_administrator_and_a_link_and_no_passwor
     assert [(user["name"], bool(user["is_system_admin"]), user["password_hash"]) for user in users] == [
         ("admin", True, None)
     ]
-    root = await database.read(lambda tx: tx.all("SELECT organizations.name, path FROM groups JOIN organizations ON true"))
+    root = await database.read(
+        lambda tx: tx.all("SELECT organizations.name, path FROM groups JOIN organizations ON true")
+    )
     assert [dict(row) for row in root] == [{"name": "default", "path": ""}]
     assert await service.first_start(database) is None
 
@@ -91,7 +93,13 @@ async def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(world: Worl
     await with_password(world)
     await world.user("without-password")
     answers: set[str] = set()
-    for name, password in (("vera", "wrong"), ("nobody", PASSWORD), ("without-password", ""), ("", ""), ("\x00", "\x00")):
+    for name, password in (
+        ("vera", "wrong"),
+        ("nobody", PASSWORD),
+        ("without-password", ""),
+        ("", ""),
+        ("\x00", "\x00"),
+    ):
         with pytest.raises(Unauthenticated) as error:
             await service.login(world.identity, name, password, "a")
         answers.add(str(error.value))
@@ -122,6 +130,9 @@ async def test_logging_out_ends_this_session_and_no_other(world: World) -> None:
     await service.logout(world.db, here.token)
     assert await sessions.principal(world.db, here.token) is None
     assert await sessions.principal(world.db, there.token) is not None
+    await service.logout(world.db, here.token)
+    actions = await world.db.read(lambda tx: tx.all("SELECT action FROM audit WHERE target_id = :id", id=here.id))
+    assert sorted(row["action"] for row in actions) == ["session.end", "session.start"]
 
 
 async def test_a_new_password_needs_the_old_one_and_ends_every_session(world: World) -> None:

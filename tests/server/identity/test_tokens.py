@@ -48,7 +48,11 @@ async def test_a_service_account_trades_its_secret_for_a_short_lived_token(world
     }  # fmt: skip
     assert 0 < claims["exp"] - time.time() <= 900
     principal = await principal_from_bearer(world.identity, body["access_token"])
-    assert (principal.kind, principal.id, principal.organization_id) == ("service_account", account, world.organization_id)
+    assert (principal.kind, principal.id, principal.organization_id) == (
+        "service_account",
+        account,
+        world.organization_id,
+    )
 
 
 @pytest.mark.feature("A1")
@@ -231,7 +235,9 @@ async def test_a_forged_or_misused_token_gets_one_and_the_same_answer(world: Wor
         assert str(error.value) == GENERIC, what
 
 
-@pytest.mark.parametrize("token", ["", "tcu_", "tcu_x", "tcw_x", "tcs_x", "tch_x", "tcj_x", "tcd_x", "x" * 100_000, "\x00"])
+@pytest.mark.parametrize(
+    "token", ["", "tcu_", "tcu_x", "tcw_x", "tcs_x", "tch_x", "tcj_x", "tcd_x", "x" * 100_000, "\x00"]
+)
 async def test_a_token_that_is_none_of_ours_gets_that_answer_too(world: World, token: str) -> None:
     with pytest.raises(Unauthenticated) as error:
         await principal_from_bearer(world.identity, token)

@@ -1,6 +1,7 @@
 """A small real server for tests of identity: its routes, its one door, and a few people and machines."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import httpx
@@ -110,9 +111,7 @@ class World:
         new, secret = ids.new("rnr"), credentials.new("tcw")
 
         async def work(tx: Tx) -> None:
-            root = await tx.one(
-                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id
-            )
+            root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
             await tx.run(
                 "INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, created_at)"
                 " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
@@ -137,13 +136,14 @@ class World:
                 id=of, organization_id=self.organization_id, group_id=(root or {})["id"], name=module,
             )  # fmt: skip
             await tx.run(
-                "INSERT INTO jobs (id, organization_id, module_id, number, type, status, instance_id, source, created_by,"
-                " created_at, queued_at) VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'PROCESSING', 'i', '{}',"
-                " 'x', 0, 0)",
+                "INSERT INTO jobs (id, organization_id, module_id, number, type, status, instance_id, source,"
+                " created_by, created_at, queued_at)"
+                " VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'PROCESSING', 'i', '{}', 'x', 0, 0)",
                 id=job, organization_id=self.organization_id, module_id=of, number=hash(job) % 1_000_000_007,
             )  # fmt: skip
             await tx.run(
-                "INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)"
+                "INSERT INTO attempts"
+                " (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)"
                 " VALUES (:job, 1, 'r', 'i', :hub, :api, :key, 0)",
                 job=job, hub=hub.sha256, api=key.sha256, key=b"k",
             )  # fmt: skip
@@ -183,13 +183,18 @@ async def thing() -> None: ...
 EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, neighbours, form, thing]
 
 
-async def build(database: Database) -> World:
-    keys = Keyring([b"k" * 32])
-    container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
-    app = App(
+@cache
+def app() -> App:
+    """One application for all tests, which run one after the other; each puts its own container in."""
+    return App(
         [*api.routers, *audit_api.routers, *EXTRA],
         middleware=[AuthenticationMiddleware()], exception_handlers=HANDLERS, request_class=Call, openapi_config=None,
     )  # fmt: skip
-    app.state.server = container
+
+
+async def build(database: Database) -> World:
+    keys = Keyring([b"k" * 32])
+    container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
+    app().state.server = container
     organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
-    return World(container, app, organization.id)
+    return World(container, app(), organization.id)

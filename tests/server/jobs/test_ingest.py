@@ -7,8 +7,18 @@ import pytest
 
 from terracrew.errors import Conflict
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind, Output, OutputsRead, PlanSummary, Record, Result, StateFact, StepStatus, Stream
-from terracrew.protocol.messages import AttemptRef, Begun, BeginRefused
+from terracrew.protocol.events import (
+    Kind,
+    Output,
+    OutputsRead,
+    PlanSummary,
+    Record,
+    Result,
+    StateFact,
+    StepStatus,
+    Stream,
+)
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service, store
@@ -49,7 +59,9 @@ DONE = fact(Result("SUCCEEDED"))
 async def _text(db: Database, ref: AttemptRef) -> str:
     rows = await db.read(
         lambda tx: tx.all(
-            "SELECT data FROM log_chunks WHERE job_id = :id AND attempt = :n ORDER BY first", id=ref.job_id, n=ref.attempt
+            "SELECT data FROM log_chunks WHERE job_id = :id AND attempt = :n ORDER BY first",
+            id=ref.job_id,
+            n=ref.attempt,
         )
     )
     return b"".join(chunks.text(row["data"]) for row in rows).decode()
@@ -102,7 +114,11 @@ async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(databas
     await take(delivery(ref, 1, RUNNING))
     assert (await world.load(job)).status == "PROCESSING"
     plan = fact(PlanSummary(add=2))
-    await take(delivery(ref, 2, fact(StepStatus(Step.PLAN, "SUCCEEDED", 0)), plan, fact(OutputsRead({"a": Output(1)}, "x")), DONE))
+    await take(
+        delivery(
+            ref, 2, fact(StepStatus(Step.PLAN, "SUCCEEDED", 0)), plan, fact(OutputsRead({"a": Output(1)}, "x")), DONE
+        )
+    )
     ended = await world.load(job)
     assert (ended.status, ended.plan and ended.plan.add) == ("SUCCEEDED", 2)
     (step,) = await database.read(lambda tx: store.steps(tx, job, 1))
@@ -115,7 +131,7 @@ async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(databas
 @pytest.mark.feature("O3", "J2")
 async def test_a_superseded_attempt_changes_nothing(database: Database) -> None:
     world = await World.make(database)
-    job = await world.job(await world.module(), type="APPLY")
+    job = await world.job(await world.module(), kind="APPLY")
     runner = await world.runner()
     await runner.has(job)
     first, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -151,7 +167,7 @@ async def test_a_late_report_never_changes_a_terminal_job(database: Database) ->
 async def test_leave_to_mutate_names_the_state_it_was_planned_from(database: Database) -> None:
     world = await World.make(database)
     module = await world.module()
-    job = await world.job(module, type="APPLY")
+    job = await world.job(module, kind="APPLY")
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
     await take(delivery(ref, 1, RUNNING))
@@ -170,7 +186,7 @@ async def test_leave_to_mutate_names_the_state_it_was_planned_from(database: Dat
 @pytest.mark.feature("J15")
 async def test_the_mark_does_not_pass_a_state_that_is_not_stored(database: Database) -> None:
     world = await World.make(database)
-    job = await world.job(await world.module(), type="APPLY")
+    job = await world.job(await world.module(), kind="APPLY")
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
     record, received = state(1)
@@ -185,7 +201,7 @@ async def test_the_mark_does_not_pass_a_state_that_is_not_stored(database: Datab
 async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_begin(database: Database) -> None:
     world = await World.make(database)
     module = await world.module()
-    job = await world.job(module, type="APPLY")
+    job = await world.job(module, kind="APPLY")
     runner = await world.runner()
     await runner.has(job)
     first, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -202,7 +218,7 @@ async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_b
     assert await database.read(lambda tx: states.current(tx, module)) is None
     assert (await database.read(lambda tx: states.standing(tx, module))).has_quarantine
     await take(delivery(second, 2, DONE))
-    third = await world.job(module, type="APPLY")
+    third = await world.job(module, kind="APPLY")
     await runner.has(third)
     refused = await service.begin(database, AttemptRef(third, 1), 0)
     assert isinstance(refused, BeginRefused)

@@ -34,7 +34,9 @@ async def _job_in(world: World, status: JobStatus) -> Job:
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS)
-async def test_every_pair_of_statuses_goes_by_the_table(database: Database, before: JobStatus, after: JobStatus) -> None:
+async def test_every_pair_of_statuses_goes_by_the_table(
+    database: Database, before: JobStatus, after: JobStatus
+) -> None:
     world = await World.make(database)
     job = await _job_in(world, before)
     changes = {"runner_id": "r", "instance_id": "i"} if after in ACTIVE else {}

@@ -25,7 +25,9 @@ class World:
 
         async def work(tx: Tx) -> None:
             await tx.run(
-                "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, :now)", id=world.organization, now=tx.now
+                "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, :now)",
+                id=world.organization,
+                now=tx.now,
             )
             await tx.run(
                 """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
@@ -74,7 +76,7 @@ class World:
         await self.db.write(work)
         return Instance(self, runner_id, instance_id)
 
-    async def job(self, module_id: str, status: str = "QUEUED", type: str = "PLAN") -> str:
+    async def job(self, module_id: str, status: str = "QUEUED", kind: str = "PLAN") -> str:
         job_id = ids.new("job")
         self._numbers += 1
 
@@ -82,7 +84,7 @@ class World:
             await tx.run(
                 """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
                 VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now)""",
-                id=job_id, organization=self.organization, module_id=module_id, number=self._numbers, type=type, status=status,
+                id=job_id, organization=self.organization, module_id=module_id, number=self._numbers, type=kind, status=status,
                 source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
             )  # fmt: skip
 

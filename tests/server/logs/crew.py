@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 
@@ -67,7 +67,9 @@ class Running:
     def engine(self) -> Person:
         return self.crew.bearer(self.credentials.api)
 
-    async def deliver(self, *records: Record, first: int | None = None, received: dict[int, Received] | None = None) -> int:
+    async def deliver(
+        self, *records: Record, first: int | None = None, received: dict[int, Received] | None = None
+    ) -> int:
         first = first or self.next
         packed = chunks.pack(list(enumerate(records, first)))
         mark = await self.crew.server.ingest(
@@ -85,10 +87,18 @@ class Running:
         aad = owner or f"{self.ref.job_id}:{self.ref.attempt}"
         return nonce + AESGCM(self.credentials.state_key).encrypt(nonce, plain, aad.encode())
 
-    async def prepared(self, plain: bytes, *, serial: int = 1, lineage: str = "a", is_inline: bool = True) -> Received | None:
+    async def prepared(
+        self,
+        plain: bytes,
+        *,
+        serial: int = 1,
+        lineage: str = "a",
+        is_inline: bool = True,
+        sealed: bytes | None = None,
+    ) -> Received | None:
         """What the hub makes of a state in the attempt's next event."""
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
-        sealed = self.seal(plain) if is_inline else b""
+        sealed = sealed or (self.seal(plain) if is_inline else b"")
         return await transfer.prepare(
             self.crew.server, self.ref, self.module_id, self.credentials.state_key, self.next, told, sealed
         )
@@ -110,6 +120,7 @@ class Running:
 class Crew:
     def __init__(self, app: App, world: World, instance: Instance) -> None:
         self.app, self.world, self.instance = app, world, instance
+        self._stranger = app.stranger()
 
     @classmethod
     async def make(cls, app: App) -> "Crew":
@@ -125,9 +136,9 @@ class Crew:
     def server(self) -> Server:
         return self.app.server
 
-    async def run(self, module_id: str | None = None, type: str = "PLAN") -> Running:
+    async def run(self, module_id: str | None = None, kind: str = "PLAN") -> Running:
         """A job that has just been claimed."""
-        job_id = await self.world.job(module_id or await self.world.module(), type=type)
+        job_id = await self.world.job(module_id or await self.world.module(), kind=kind)
         return await self.again(job_id)
 
     async def again(self, job_id: str, attempt: int = 1) -> Running:
@@ -135,12 +146,12 @@ class Crew:
         return Running(self, AttemptRef(job_id, attempt), granted.credentials, granted.spec.module_id)
 
     def bearer(self, token: str) -> Person:
-        person = self.app.stranger()
+        person = Person(transport=self._stranger._transport, base_url=self._stranger.base_url)  # pyright: ignore[reportPrivateUsage]
         person.headers["Authorization"] = f"Bearer {token}"
         return person
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[str]:
+    async def listening(self) -> AsyncGenerator[str]:
         """The server on a socket of its own, for what does not end with one answer."""
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(make_app(self.server), log_level="warning", lifespan="off", timeout_graceful_shutdown=5)
@@ -182,7 +193,7 @@ class Viewer:
 
 
 @asynccontextmanager
-async def watching(url: str, who: Person, path: str, last_id: str = "") -> AsyncIterator[Viewer]:
+async def watching(url: str, who: Person, path: str, last_id: str = "") -> AsyncGenerator[Viewer]:
     headers = dict(who.headers) | ({"Last-Event-ID": last_id} if last_id else {})
     async with (
         httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client,

@@ -36,7 +36,7 @@ def test_a_secret_of_ours_that_reached_a_log_is_masked_before_it_is_stored(prefi
 
 
 def test_what_only_looks_like_one_stays() -> None:
-    text = b"tch_short fetch_from_the_other_side_of_the_world_and_back_again match_tcx_0123456789012345678901234567890123456789\n"
+    text = b"tch_short fetch_from_the_other_side_of_the_world_and_back_again tcx_" + b"0" * 43 + b"\n"
     chunk = chunks.pack([(1, log(text))])
     assert chunk is not None
     assert chunks.text(chunk.data) == text

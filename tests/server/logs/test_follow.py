@@ -1,4 +1,4 @@
-"""Live logs: what a viewer sees is what was printed, in order, once, whenever they come and however often they come back."""
+"""Live logs: a viewer sees what was printed, in order and once, whenever they come and however often they come back."""
 
 import asyncio
 import json
@@ -21,7 +21,10 @@ def texts(events: list[Event]) -> list[str]:
 @pytest.mark.feature("L2", "L4")
 async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Crew) -> None:
     attempt = await crew.run()
-    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+    async with (
+        crew.listening() as url,
+        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
+    ):
         first = await viewer.next()
         assert (first.name, json.loads(first.data)["job"]["status"]) == ("job", "CLAIMED")
         for n in range(1, 6):
@@ -41,7 +44,10 @@ async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Crew) -
 async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(crew: Crew) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, *(log(f"{n}:{'x' * 1000}\n") for n in range(1000)), DONE)
-    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+    async with (
+        crew.listening() as url,
+        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
+    ):
         rest = await viewer.rest()
         assert "".join(texts(rest)) == "".join(f"{n}:{'x' * 1000}\n" for n in range(1000))
         assert rest[-1].name == "end"
@@ -77,7 +83,10 @@ async def test_the_stream_goes_on_to_the_next_attempt(crew: Crew) -> None:
     attempt = await crew.run()
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"
     async with crew.listening() as url:
-        async with watching(url, crew.app.admin, path) as viewer, watching(url, crew.app.admin, f"{path}?attempt=1") as one:
+        async with (
+            watching(url, crew.app.admin, path) as viewer,
+            watching(url, crew.app.admin, f"{path}?attempt=1") as one,
+        ):
             await attempt.deliver(RUNNING, log("first\n"))
             assert (await viewer.next("log")).id == "1.2"
             await attempt.lose()
@@ -102,7 +111,10 @@ async def test_what_is_no_id_of_the_stream_is_refused(crew: Crew) -> None:
 
 async def test_a_stream_ends_at_once_when_the_server_stops(crew: Crew) -> None:
     attempt = await crew.run()
-    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+    async with (
+        crew.listening() as url,
+        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
+    ):
         await attempt.deliver(RUNNING, log("one\n"))
         await viewer.next("log")
         crew.server.closing.set()
@@ -113,7 +125,10 @@ async def test_a_stream_ends_at_once_when_the_server_stops(crew: Crew) -> None:
 async def test_a_quiet_stream_shows_that_it_is_alive(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("terracrew.server.logs.follow.QUIET", 0.01)
     attempt = await crew.run()
-    async with crew.listening() as url, watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
+    async with (
+        crew.listening() as url,
+        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
+    ):
         assert (await viewer.next()).name == "job"
         assert (await viewer.next()).name == "ping"
 

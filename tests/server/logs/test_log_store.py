@@ -55,7 +55,19 @@ async def test_lines_are_found_whatever_pieces_they_came_in(crew: Crew) -> None:
             at += size
         await attempt.deliver(*(log(piece) for piece in pieces if piece), RUNNING)
     expected = text.splitlines(keepends=True)
-    for start, count in ((0, 1), (0, 5), (1, 1), (17, 30), (150, 1), (298, 2), (299, 5), (300, 1), (301, 4), (900, 3), (0, 900)):
+    for start, count in (
+        (0, 1),
+        (0, 5),
+        (1, 1),
+        (17, 30),
+        (150, 1),
+        (298, 2),
+        (299, 5),
+        (300, 1),
+        (301, 4),
+        (900, 3),
+        (0, 900),
+    ):
         assert await lines(crew.server.db, attempt, start, count) == b"".join(expected[start : start + count])
     for start in range(0, 300, 11):
         assert await lines(crew.server.db, attempt, start, 1) == expected[start]
@@ -74,7 +86,10 @@ async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: Crew) -
     block = 1_000
     for start in range(0, 1_000_000, 50 * block):
         await attempt.deliver(
-            *(log("".join(f"line {n}\n" for n in range(at, at + block))) for at in range(start, start + 50 * block, block))
+            *(
+                log("".join(f"line {n}\n" for n in range(at, at + block)))
+                for at in range(start, start + 50 * block, block)
+            )
         )
     extent = await db.read(lambda tx: store.extent(tx, attempt.ref.job_id))
     assert (extent.lines, extent.mark) == (1_000_000, 1_000)

@@ -35,8 +35,16 @@ class Handle(msgspec.Struct):
 class Local:
     """The dispatcher `local`."""
 
-    def __init__(self, entry: str, environment: Mapping[str, str], engine_paths: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        entry: str,
+        environment: Mapping[str, str],
+        engine_paths: Sequence[str] = (),
+        *,
+        kill_seconds: float = KILL_SECONDS,
+    ) -> None:
         self.helper = Helper(entry, environment, engine_paths)
+        self._kill_seconds = kill_seconds
 
     async def start(self, start: ExecutorStart) -> Handle:
         try:
@@ -83,7 +91,7 @@ class Local:
         else:
             _signal_session(handle.process, signal.SIGINT)
         if mode == "kill":
-            deadline = asyncio.get_running_loop().time() + KILL_SECONDS
+            deadline = asyncio.get_running_loop().time() + self._kill_seconds
             while _has_members(handle.process):
                 if asyncio.get_running_loop().time() > deadline:
                     _signal_session(handle.process, signal.SIGKILL)

@@ -118,9 +118,7 @@ async def _record(tx: Tx, principal: Principal, runner_id: str) -> Record:
 async def _take_place(tx: Tx, server_id: str, record: Record, hello: messages.RunnerHello) -> Row:
     """The instance's row, with a new epoch. Its key gives it its old place at once; a stranger must find the place free."""
     key = credentials.digest(hello.instance_key)
-    rows = await tx.all(
-        "SELECT id, name, key_sha256, is_connected FROM instances WHERE runner_id = :id", id=record.id
-    )
+    rows = await tx.all("SELECT id, name, key_sha256, is_connected FROM instances WHERE runner_id = :id", id=record.id)
     for row in rows:
         if row["name"] == hello.instance:
             if row["is_connected"] and row["key_sha256"] != key:

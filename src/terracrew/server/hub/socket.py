@@ -1,6 +1,7 @@
 """One WebSocket of the hub: messages out in their order, without a task of its own while there is nothing to say."""
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any
 
@@ -54,10 +55,8 @@ class HubSocket:
             await asyncio.wait([self._writer], timeout=5)
         if self.is_open:
             self.is_open = False
-            try:
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # the client was faster
                 await self._socket.close(code)
-            except (RuntimeError, WebSocketDisconnect):
-                pass  # the client was faster
 
     def drop(self) -> None:
         """End the connection from another task; its own loop notices."""

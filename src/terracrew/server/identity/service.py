@@ -114,7 +114,16 @@ async def login(identity: Identity, name: str, password: str, address: str) -> S
 
 
 async def logout(db: Database, session_token: str) -> None:
-    await db.write(lambda tx: store.delete_session(tx, credentials.digest(session_token)))
+    """End this session; others of the same person go on."""
+
+    async def work(tx: Tx) -> None:
+        ended = await store.delete_session(tx, credentials.digest(session_token))
+        if ended is not None:
+            who = sessions.person(await store.user(tx, ended["user_id"]), ended["id"])
+            await audit.record(tx, who, "session.end", "session", ended["id"])
+            tx.wake("access", who.id)
+
+    await db.write(work)
 
 
 async def _log_in(tx: Tx, user: User, by: str) -> Session:

@@ -115,8 +115,8 @@ async def note_session(tx: Tx, session_id: str) -> None:
     await tx.run("UPDATE sessions SET seen_at = :now WHERE id = :id", now=tx.now, id=session_id)
 
 
-async def delete_session(tx: Tx, token_sha256: str) -> None:
-    await tx.run("DELETE FROM sessions WHERE token_sha256 = :sha256", sha256=token_sha256)
+async def delete_session(tx: Tx, token_sha256: str) -> Row | None:
+    return await tx.one("DELETE FROM sessions WHERE token_sha256 = :sha256 RETURNING id, user_id", sha256=token_sha256)
 
 
 async def delete_sessions_of(tx: Tx, user_id: str) -> None:

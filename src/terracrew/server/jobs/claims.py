@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.protocol.messages import INLINE_ARCHIVE, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Source, StateSeed
-from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.identity import credentials
 from terracrew.server.identity.keys import Keyring
 
@@ -88,7 +88,7 @@ def make_credentials() -> Credentials:
 def claims(db: Database, keys: Keyring) -> Claims:
     """The way to claim: concurrent claims share a transaction; None means that somebody or something was in the way."""
 
-    async def work(tx: Tx, items: list[Offered]) -> list[Won | None | Exception]:
+    async def work(tx: Tx, items: list[Offered]) -> list[Won | Exception | None]:
         won: dict[int, Won] = {}
         for turn in _turns(items):
             won |= await _claim(tx, keys, turn)
@@ -117,7 +117,7 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
         (item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, item.claimant.epoch, tx.now)
         for item in turn
     ]  # fmt: skip
-    columns = {
+    columns: Columns = {
         "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "epoch": "bigint",
         "now": "double precision",
     }  # fmt: skip

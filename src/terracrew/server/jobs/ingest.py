@@ -10,7 +10,7 @@ from terracrew.errors import Conflict, Superseded
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.db.mapping import row_to, to_params
-from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Attempt, Job
@@ -33,7 +33,7 @@ class Delivery(msgspec.Struct, frozen=True):
 Ingest = Callable[[Delivery], Awaitable[int]]
 """Returns the mark: the number of the last event that is stored."""
 
-_KEY = {"job_id": "text", "attempt": "bigint"}
+_KEY: Columns = {"job_id": "text", "attempt": "bigint"}
 _LOAD_JOBS = "SELECT " + store.JOB + " FROM jobs JOIN batch ON batch.job_id = jobs.id"
 _LOAD_ATTEMPTS = (
     "SELECT "
@@ -162,7 +162,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     if found:
         await tx.each(chunks.INSERT, chunks.COLUMNS, found)
     if steps := [step for change in changes for step in change.steps.values()]:
-        columns = {
+        columns: Columns = {
             "job_id": "text", "attempt": "bigint", "name": "text", "status": "text", "started_at": "double precision",
             "finished_at": "double precision", "exit_code": "bigint",
         }  # fmt: skip
@@ -184,7 +184,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = ("job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone")
-    columns = {
+    columns: Columns = {
         "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
         "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean", "was": "bigint",
         "was_outcome": "text",
@@ -201,7 +201,7 @@ async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = (
         "id", "status", "message", "started_at", "finished_at", "source_digest", "source_description", "engine_version", "plan",
     )  # fmt: skip
-    columns = {
+    columns: Columns = {
         "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
         "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text", "was": "text",
         "attempt": "bigint",

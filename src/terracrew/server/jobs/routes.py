@@ -20,7 +20,8 @@ class Route(msgspec.Struct, frozen=True):
 async def tiers(tx: Tx, organization_id: str, module_id: str, module_path: str, runner_id: str | None) -> Tiers:
     """The places that cover the module, nearest first, each with the runners assigned there (only the named one, if one is)."""
     rows = await tx.all(
-        """SELECT assignments.runner_id AS id, CASE WHEN assignments.kind = 'module' THEN 1000000 ELSE length(assignments.path) END AS nearness
+        """SELECT assignments.runner_id AS id,
+            CASE WHEN assignments.kind = 'module' THEN 1000000 ELSE length(assignments.path) END AS nearness
         FROM assignments
         WHERE assignments.organization_id = :organization_id
           AND (assignments.place_id = :module_id OR assignments.kind = 'group' AND (assignments.path = ''

@@ -226,7 +226,7 @@ async def view(tx: Tx, job: Job) -> JobView:
         steps=[found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())],
         attempts=await store.attempts(tx, job.id),
         notes=await store.notes(tx, job.id),
-        lock=holder and row_to(Lock, holder),
+        lock=None if holder is None else row_to(Lock, holder),
         reason=await reasons.why(tx, job),
         **row,
     )

@@ -33,7 +33,7 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     row = await tx.one(
         "SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id AND number = :number", job_id=job_id, number=number
     )
-    return row and row_to(Attempt, row)
+    return None if row is None else row_to(Attempt, row)
 
 
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:

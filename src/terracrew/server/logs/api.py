@@ -53,8 +53,8 @@ async def read_log(
         return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
     if line is not None:
         part = await db.read(lambda tx: store.lines(tx, found.id, extent, line - 1, lines))
-        return Response(part, media_type="text/plain; charset=utf-8", headers=headers)
-    return Stream(store.text(db, found.id, extent.attempt), media_type="text/plain; charset=utf-8", headers=headers)
+        return Response(part, media_type="text/plain", headers=headers)
+    return Stream(store.text(db, found.id, extent.attempt), media_type="text/plain", headers=headers)
 
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log")
@@ -76,7 +76,7 @@ async def stream_log(
     position = _position(resumed or last_event_id, extent, attempt)
     news = follow(server.db, server.watchers, server.closing, found.id, position, one_attempt=attempt is not None)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return Stream(_sent(request, found.id, news), media_type="text/event-stream; charset=utf-8", headers=headers)
+    return Stream(_sent(request, found.id, news), media_type="text/event-stream", headers=headers)
 
 
 async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[Job, Extent]:

@@ -60,6 +60,7 @@ async def follow(
     try:
         with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
             yield "changed"
+            is_changed = False
             while not closing.is_set():
                 found = await watchers.tails.next(db, job_id, position)
                 if isinstance(found, Batch):
@@ -71,12 +72,15 @@ async def follow(
                     yield "changed"
                     yield "end"
                     return
-                else:
+                elif not is_changed:
                     woken = await _woken(wakeups, job_id, stopping)
+                    is_changed = "jobs" in woken
                     if not woken:
                         yield "quiet"
-                    elif "jobs" in woken:
-                        yield "changed"
+                    continue
+                if is_changed:  # told after what was printed before it
+                    yield "changed"
+                    is_changed = False
     finally:
         stopping.cancel()
 

@@ -5,6 +5,7 @@ import { Search } from "./log/search.js";
 import { View } from "./log/view.js";
 
 const SLICE_MS = 10;
+const DRAW_MS = 150;
 const panel = document.querySelector("[data-log]");
 const part = (name) => panel.querySelector(`[data-part="${name}"]`);
 const number = new Intl.NumberFormat("en");
@@ -13,7 +14,7 @@ const lines = new Lines();
 const view = new View(part("view"), lines);
 const search = new Search(lines, showHits);
 const queue = [];
-let isPumping = false, isComplete = false, shown = Number(panel.dataset.attempt), wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
+let isPumping = false, isComplete = false, drawn = 0, shown = Number(panel.dataset.attempt), wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
 
 /** Decode and join what has come, a slice at a time, so that the page stays in the reader's hands. */
 function pump() {
@@ -27,13 +28,18 @@ function pump() {
   }
   queue.splice(0, taken);
   isPumping = queue.length > 0;
-  if (isPumping) setTimeout(pump);
-  show();
+  if (isPumping) soon();
+  if (!isPumping || performance.now() - drawn > DRAW_MS) show();
 }
+
+// A timer would wait four milliseconds each time; a message waits for nothing but the page itself.
+const channel = new MessageChannel();
+channel.port1.onmessage = pump;
+const soon = () => channel.port2.postMessage(null);
 
 function take(text, attempt) {
   queue.push({ text, attempt });
-  if (!isPumping) isPumping = true, setTimeout(pump);
+  if (!isPumping) isPumping = true, soon();
 }
 
 /** The job was given to another runner: what follows is the log of its new attempt. */
@@ -45,6 +51,7 @@ function restart(attempt) {
 }
 
 function show() {
+  drawn = performance.now();
   part("view").hidden = lines.length === 0;
   view.update();
   search.more();
@@ -133,6 +140,7 @@ document.addEventListener("click", (event) => {
 });
 
 function complete() {
+  if (isPumping) return void setTimeout(complete, SLICE_MS); // what has come is not yet all there
   isComplete = true;
   view.isLive = false;
   view.follow(false);

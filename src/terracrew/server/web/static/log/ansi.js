@@ -8,6 +8,7 @@ const CLEAR = { 22: BOLD | DIM, 23: ITALIC, 24: UNDERLINE, 27: INVERSE, 29: STRI
 
 const SPECIAL = /[\x00-\x08\x0b-\x1f\x7f\t]/;
 const MOVES = /[\r\b]/;
+const MOVING = /[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]/;
 const TOKEN = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)|\x1b[ -/]*[0-~]?|([\r\b\t])|[\x00-\x08\x0b-\x1f\x7f]|[^\x00-\x1f\x7f]+/g;
 const TAB = 8;
 const MOVES_KEPT = 32 << 10; // of a line that overwrites itself, only its end can still be seen
@@ -56,11 +57,62 @@ function nearest(red = 0, green = 0, blue = 0) {
   return (red > half ? 1 : 0) + (green > half ? 2 : 0) + (blue > half ? 4 : 0) + (most > 215 && least > 60 ? 8 : 0);
 }
 
-/** The style in which the next line starts. */
-export function carry(text, style) {
-  if (!text.includes("\x1b")) return style;
-  for (const [, params, final] of text.matchAll(TOKEN)) if (final === "m") style = restyle(style, params);
-  return style;
+const learned = new Map(); // few sequences make up almost all of a log
+
+function restyled(style, params) {
+  const key = `${style} ${params}`;
+  let after = learned.get(key);
+  if (after === undefined) {
+    if (learned.size > 5000) learned.clear();
+    learned.set(key, (after = restyle(style, params)));
+  }
+  return after;
+}
+
+/** Whether the only special thing about a text are its lines and its sequences: then the short ways below are good enough. */
+export const isCalm = (text) => !MOVING.test(text);
+
+/** How wide a calm line is; the style in which the next one starts is left in `carried`. */
+export function width(text, style) {
+  let hidden = 0;
+  carried = style;
+  for (let at = text.indexOf("\x1b"); at >= 0; at = text.indexOf("\x1b", at + 1)) {
+    const end = endOf(text, at);
+    if (end < 0) return look(text, style).length;
+    if (text[end] === "m") carried = restyled(carried, text.slice(at + 2, end));
+    hidden += end + 1 - at;
+  }
+  return text.length - hidden;
+}
+export let carried = 0;
+
+/** What any line leaves on the screen; the style in which the next one starts is left in `carried`. */
+export function look(text, style) {
+  carried = style;
+  if (text.includes("\x1b")) for (const [, params, final] of text.matchAll(TOKEN)) if (final === "m") carried = restyled(carried, params);
+  return runs(text).map(([part]) => part).join("");
+}
+
+/** The text of a line without its sequences. */
+export function plain(text) {
+  if (isPlain(text)) return text;
+  if (!isCalm(text)) return look(text, 0);
+  let out = "", from = 0;
+  for (let at = text.indexOf("\x1b"); at >= 0; at = text.indexOf("\x1b", from)) {
+    const end = endOf(text, at);
+    if (end < 0) return look(text, 0);
+    out += text.slice(from, at);
+    from = end + 1;
+  }
+  return out + text.slice(from);
+}
+
+/** Where a sequence of the usual kind ends; -1 for any other. */
+function endOf(text, at) {
+  if (text.charCodeAt(at + 1) !== 0x5b) return -1;
+  let end = at + 2;
+  while (end < text.length && text.charCodeAt(end) < 0x40) end++;
+  return end < text.length ? end : -1;
 }
 
 /** The runs of a line: [text, style] in the order of the screen. */
@@ -112,8 +164,6 @@ function erase(cells, styles, column, mode) {
   else if (mode === "2") cells.length = styles.length = 0;
   else for (let at = 0; at <= column && at < cells.length; at++) (cells[at] = " "), (styles[at] = 0);
 }
-
-export const plain = (text) => (isPlain(text) ? text : runs(text).map(([part]) => part).join(""));
 
 /** The names of a style's classes; the look belongs to the style sheet. */
 export function classes(style) {

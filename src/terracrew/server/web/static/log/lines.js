@@ -1,5 +1,5 @@
 // The lines of a log as they come: an event is not a line, so a line is joined from as many events as it takes.
-import { carry, isPlain, plain } from "./ansi.js";
+import { carried, isCalm, look, plain, width } from "./ansi.js";
 
 const PREPARING = new Set(["fetch", "inputs", "init", "validate"]);
 
@@ -28,7 +28,8 @@ export class Lines {
     this.widths = new Column(Uint32Array);
     this.isOurs = new Column(Uint8Array);
     this.styles = new Map(); // line → the style it starts in, where that is not the plain one
-    this.style = 0;
+    this.style = 0; // after the last line, and before it
+    this.before = 0;
     this.isOpen = false;
   }
 
@@ -45,27 +46,25 @@ export class Lines {
     const parts = text.split("\n");
     const ends = parts[parts.length - 1] === "";
     if (ends) parts.pop();
-    for (const part of parts) {
-      if (this.isOpen) this.texts[this.length - 1] += part;
-      else this.#start(part, at, ours);
-      this.isOpen = false;
-      this.#measure(this.length - 1);
-    }
+    const measure = isCalm(text) && !this.isOpen ? width : (line, style) => look(line, style).length;
+    for (const part of parts) this.#take(part, at, ours, measure);
     this.isOpen = !ends;
     section.to = this.length;
   }
 
-  #start(text, at, ours) {
-    const line = this.texts.push(text) - 1;
-    if (line > 0) this.style = carry(this.texts[line - 1], this.style);
-    if (this.style) this.styles.set(line, this.style);
-    this.times.set(line, at);
-    this.isOurs.set(line, ours);
-  }
-
-  #measure(line) {
-    const text = this.texts[line];
-    this.widths.set(line, isPlain(text) ? text.length : plain(text).length);
+  #take(part, at, ours, measure) {
+    const line = this.isOpen ? this.length - 1 : this.length;
+    if (this.isOpen) this.texts[line] += part;
+    else {
+      this.texts.push(part);
+      this.times.set(line, at);
+      this.isOurs.set(line, ours);
+      this.before = this.style;
+      if (this.style) this.styles.set(line, this.style);
+    }
+    this.isOpen = false;
+    this.widths.set(line, measure(this.texts[line], this.before));
+    this.style = carried;
   }
 
   #section(step) {

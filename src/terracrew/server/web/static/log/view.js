@@ -154,8 +154,8 @@ export class View {
   wrap(on) {
     this.isWrapped = on;
     this.scroller.classList.toggle("wrapped", on);
-    const line = this.layout.visible(this.top, this.top + 3 * HEAD);
-    const first = [...line].find((row) => row.line !== undefined)?.line;
+    const seen = this.top > 0 ? [...this.layout.visible(this.top + HEAD, this.top + 4 * HEAD)] : [];
+    const first = seen.find((row) => row.line !== undefined)?.line;
     this.layout.wrapAt(on ? this.#columns() : 0);
     this.update();
     if (first !== undefined && !this.isFollowing) this.#to(this.layout.topOf(first) - HEAD);
@@ -175,7 +175,7 @@ export class View {
     const ruler = make("span", "", "0".repeat(100));
     probe.lastChild.replaceChildren(ruler);
     this.rows.append(probe);
-    const wide = ruler.getBoundingClientRect().width / 100, room = probe.clientWidth - probe.lastChild.offsetLeft - 16;
+    const wide = ruler.getBoundingClientRect().width / 100, room = this.scroller.clientWidth - probe.lastChild.offsetLeft - 16;
     probe.remove();
     return Math.max(20, Math.floor(room / wide));
   }

@@ -1,0 +1,69 @@
+"""The peer: procrastinate, a job queue of PostgreSQL in Python, used as its documentation says.
+
+One process defers, another works, as with our own server and its load: `python -m tests.bench.peer URL JOBS` is the first.
+"""
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+
+import procrastinate
+
+CONCURRENCY = 30
+CLIENTS = 32
+
+
+def rate(url: str, jobs: int) -> float:
+    """No-op jobs deferred and run, a second; from the first deferral to the last job's end."""
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)
+    return asyncio.run(_work(url, jobs))
+
+
+def _app(url: str) -> procrastinate.App:
+    return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, min_size=4, max_size=CONCURRENCY))
+
+
+async def _work(url: str, jobs: int) -> float:
+    app, done, started, began = _app(url), asyncio.Event(), 0, 0.0
+
+    @app.task(name="noop")
+    async def noop() -> None:
+        nonlocal started, began
+        began = began or time.perf_counter()
+        started += 1
+        if started == jobs:
+            done.set()
+
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
+        deferring = subprocess.Popen([sys.executable, "-m", "tests.bench.peer", url, str(jobs)])
+        async with asyncio.timeout(240):
+            await done.wait()
+            while await app.job_manager.list_jobs_async(status="doing"):
+                await asyncio.sleep(0.005)
+        seconds = time.perf_counter() - began
+        deferring.wait(10)
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    return jobs / seconds
+
+
+async def _defer(url: str, jobs: int) -> None:
+    app, left = _app(url), jobs
+    task = app.configure_task("noop")
+
+    async def some() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await task.defer_async()
+
+    async with app.open_async():
+        await asyncio.gather(*(some() for _ in range(CLIENTS)))
+
+
+if __name__ == "__main__":
+    asyncio.run(_defer(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,215 @@
+"""What happens to an attempt when the server, the network or the executor itself goes away."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from terracrew.protocol.events import Kind, Result, StepStatus, Stream
+from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Refused, Superseded
+from terracrew.protocol.spec import JobType
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Gate, Stage, gone, module, session
+
+pytestmark = pytest.mark.engine
+
+CHATTY = """
+resource "terraform_data" "chatty" {
+  provisioner "local-exec" { command = "seq 1 20000" }
+}
+"""
+
+
+def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
+    first = 'resource "terraform_data" "first" { input = "made before the gate" }\n'
+    held = 'resource "terraform_data" "held" {\n  depends_on = [terraform_data.first]\n  '
+    return first + held + gate.provisioner(before, after) + "\n}\n"
+
+
+async def at_the_gate(hub: Hub) -> None:
+    await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
+
+
+@pytest.mark.feature("L3", "O1")
+async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeats_nothing(
+    hub: Hub, stage: Stage
+) -> None:
+    hub.drop_after = [3, 2, 4, 1, 2]
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert len(hub.hellos) == 6
+    assert hub.refused_numbers == []
+    assert hub.log() == executor.printed
+    assert hub.log().count(b"(local-exec):") >= 20000
+
+
+@pytest.mark.feature("O1", "J15")
+async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when_it_is_back(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    await at_the_gate(hub)
+    await hub.stop()
+    before = len(hub.states)
+    await gate.open()
+    await executor.until_printed(b"Apply complete!")
+    assert not hub.has_result
+    await hub.start()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert len(hub.states) > before
+    numbers = [number for number, _, _ in hub.states]
+    assert numbers == sorted(set(numbers))
+    assert [resource["name"] for resource in json.loads(hub.states[-1][2])["resources"]] == ["first", "held"]
+    assert hub.log() == executor.printed
+    assert isinstance(hub.facts[-1], Result), "the result comes after the state, and last"
+
+
+@pytest.mark.feature("O1")
+async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answered(hub: Hub, stage: Stage) -> None:
+    hub.answer_begin = lambda _: None
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    await hub.until(lambda: hub.begins)
+    assert hub.begins[0][1] == hub.mark, "begin comes after everything before it"
+    await hub.stop()
+    assert b"Apply complete!" not in executor.printed
+    hub.answer_begin = Begun
+    await hub.start()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert len(hub.begins) == 2
+
+
+@pytest.mark.feature("O3")
+async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(hub: Hub, stage: Stage) -> None:
+    hub.answer_begin = lambda _: None
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    await hub.until(lambda: hub.begins)
+    hub.welcome = lambda mark: ExecutorWelcome(mark, 1, is_superseded=True)
+    await hub.drop()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert len(hub.begins) == 1
+    assert b"Apply complete!" not in executor.printed
+    assert hub.facts_of(StepStatus)[-2:] == [StepStatus("apply", "SKIPPED"), StepStatus("output", "SKIPPED")]
+
+
+@pytest.mark.feature("O3")
+async def test_leave_that_has_to_wait_is_asked_for_again(hub: Hub, stage: Stage) -> None:
+    answers = [BeginRefused("wait", "module busy elsewhere"), Begun(0)]
+    hub.answer_begin = lambda _: answers.pop(0)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert b"module busy elsewhere" in hub.log(Stream.SYSTEM)
+
+
+@pytest.mark.feature("O3")
+async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_starts_nothing_more(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    await at_the_gate(hub)
+    await hub.tell(Superseded("attempt 2 is the current one"))
+    await gate.open()
+    assert await executor.exit_code() == 0, executor.said
+    assert b"Apply complete!" in hub.log()
+    assert len(json.loads(hub.states[-1][2])["resources"]) == 2
+    assert StepStatus("apply", "SUCCEEDED", 0) in hub.facts
+    assert StepStatus("output", "SKIPPED") in hub.facts
+    assert hub.result.status == "CANCELED"
+
+
+@pytest.mark.feature("O3")
+async def test_a_plan_that_is_superseded_stops(hub: Hub, stage: Stage) -> None:
+    gate = Gate(stage.folder)
+    # A variable read from a pipe holds the engine in its plan.
+    held = f'output "x" {{ value = file("{gate.path}") }}'
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=held)))
+    await hub.until(lambda: StepStatus("validate", "RUNNING") in hub.facts)
+    await hub.tell(Superseded("attempt 2 is the current one"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert "attempt 2 is the current one" in hub.result.message
+
+
+async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_directory(hub: Hub, stage: Stage) -> None:
+    hub.welcome = lambda _: Refused("not_found", "no such attempt", is_final=True)
+    hub.is_acknowledging = False
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
+    assert await executor.exit_code() == 3
+    assert (executor.directory / "outbox").exists()
+    assert not (executor.directory / "done").exists()
+
+
+@pytest.mark.feature("O4", "J15")
+async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the_engine_left(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    source = module(stage.folder / "source", main=gated(gate, after="seq 1 500; echo a-secret-of-the-runner"))
+    executor = await stage.run(stage.spec(JobType.APPLY, source))
+    await at_the_gate(hub)
+    executor.kill()
+    assert await executor.exit_code() == -signal.SIGKILL
+    assert session(executor.process.pid), "the engine outlives its executor"
+    await gate.open()
+    await gone(executor.process.pid)
+    assert b"(local-exec):\x1b[0m \x1b[0m500\n" in executor.printed
+
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert (executor.directory / "done").exists()
+    assert hub.log() == executor.printed.replace(b"a-secret-of-the-runner", b"***")
+    assert hub.log(step="apply").endswith(executor.printed.replace(b"a-secret-of-the-runner", b"***")[-200:])
+    _, fact, content = hub.states[-1]
+    assert (fact.origin, fact.is_inline) == ("errored", False)
+    assert sorted(resource["name"] for resource in json.loads(content)["resources"]) == ["first", "held"]
+    assert not hub.has_result, "nobody makes up a result"
+    assert hub.refused_numbers == []
+
+    mark = hub.mark
+    (executor.directory / "done").unlink()
+    again = await stage.salvage()
+    assert await again.exit_code() == 0
+    assert hub.mark == mark, "a second salvage has nothing to add"
+
+
+@pytest.mark.feature("O4")
+async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its_whole_outbox(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    hub.drop_after = [0] * 100
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    await executor.until_printed(b"known after apply")
+    executor.kill()
+    await executor.exit_code()
+    for pid in session(executor.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    await gone(executor.process.pid)
+    hub.drop_after = []
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert hub.log() == executor.printed
+    assert StepStatus("init", "SUCCEEDED", 0) in hub.facts
+    assert not hub.has_result
+
+
+@pytest.mark.feature("O4")
+async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_kept_less(hub: Hub, stage: Stage) -> None:
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
+    assert await executor.exit_code() == 0
+    mark = hub.mark
+    (executor.directory / "done").unlink()
+    outbox = executor.directory / "outbox"
+    outbox.write_bytes(outbox.read_bytes()[:300])
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert hub.mark == mark + 1
+    assert hub.records[-1].kind == Kind.LOG
+    assert b"The machine crashed" in hub.records[-1].payload

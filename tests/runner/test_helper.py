@@ -1,0 +1,104 @@
+"""The process that executors are forked from."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner import attempts
+from terracrew.runner.dispatch import zygote
+from terracrew.runner.dispatch.helper import Forked, Helper
+from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+from tests.runner.stage import Stage
+
+
+@pytest.fixture
+async def helper() -> AsyncIterator[Helper]:
+    made = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
+    directory = attempts.write(tmp_path, granted(), "http://server")
+    environment = {"STAGE": theatre.path}
+    return ExecutorStart("http://server", str(directory), str(tmp_path), environment, granted())
+
+
+async def _exit_code(forked: Forked) -> int | None:
+    os.close(forked.pidfd)
+    async with asyncio.timeout(BOUND):
+        return await forked.exit_code
+
+
+async def test_exit_codes_and_signals_are_reported(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+    forked = await helper.fork(start)
+    actor = await theatre.actor()
+    assert forked.process.pid == actor.pid
+    assert attempts.process_of(Path(start.directory)) == forked.process
+    await actor.tell("exit 42")
+    assert await _exit_code(forked) == 42
+
+
+async def test_a_signal_is_reported_as_a_negative_code(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+    forked = await helper.fork(start)
+    await (await theatre.actor()).kill()
+    assert await _exit_code(forked) == -9
+
+
+async def test_what_an_executor_raises_is_in_its_own_log(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+    forked = await helper.fork(start)
+    await (await theatre.actor()).tell("stumble")
+    assert await _exit_code(forked) == zygote.CRASHED
+    assert "RuntimeError: told to ['stumble']" in (Path(start.directory) / "executor.log").read_text()
+
+
+async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
+    helper: Helper, theatre: Stage, start: ExecutorStart
+) -> None:
+    assert attempts.seal(Path(start.directory))
+    assert await _exit_code(await helper.fork(start)) == zygote.IN_USE
+    assert theatre.is_empty
+
+
+async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
+    helper: Helper, theatre: Stage, start: ExecutorStart
+) -> None:
+    salvage = ExecutorStart(
+        start.server_url, start.directory, start.cache_directory, start.environment, is_salvage=True
+    )
+    first = await helper.fork(salvage)
+    actor = await theatre.actor()
+    assert await _exit_code(await helper.fork(salvage)) == zygote.IN_USE
+    assert theatre.is_empty
+    await actor.tell("exit 0")
+    assert await _exit_code(first) == 0
+
+
+async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
+    helper: Helper, theatre: Stage, start: ExecutorStart
+) -> None:
+    pid = helper.pid
+    assert pid
+    forked = await helper.fork(start)
+    actor = await theatre.actor()
+    await helper.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert await _exit_code(forked) is None
+    assert (await actor.tell("told"))["told"] == []
+    await actor.tell("finish")
+
+
+async def test_a_specification_larger_than_a_pipe_arrives_whole(
+    helper: Helper, theatre: Stage, start: ExecutorStart
+) -> None:
+    start.environment["LARGE"] = "x" * (4 << 20)
+    forked = await helper.fork(start)
+    actor = await theatre.actor()
+    assert len(actor.facts["environment"]["LARGE"]) == 4 << 20
+    await actor.tell("exit 0")
+    await _exit_code(forked)

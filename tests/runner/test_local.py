@@ -1,0 +1,47 @@
+"""The dispatcher `local`, without a runner around it."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner import attempts, processes
+from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.protocol import NotStarted
+from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+from tests.runner.stage import Stage
+
+
+@pytest.mark.feature("J9")
+async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_engine(
+    theatre: Stage, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}, kill_seconds=0.1)
+    try:
+        directory = attempts.write(tmp_path, granted(), "http://server")
+        handle = await local.start(
+            ExecutorStart("http://server", str(directory), str(tmp_path), {"STAGE": theatre.path}, granted())
+        )
+        actor = await theatre.actor()
+        engine = (await actor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]
+        async with asyncio.timeout(BOUND):
+            _, code = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
+        assert code == -9
+        found = processes.stat(engine)
+        assert found is None or not found.is_alive
+    finally:
+        await local.close()
+
+
+async def test_what_was_sealed_is_not_adopted(tmp_path: Path) -> None:
+    directory = attempts.write(tmp_path, granted(), "http://server")
+    local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    try:
+        with pytest.raises(NotStarted):
+            local.adopt(directory)
+        assert not attempts.sign(directory, processes.of(os.getpid()))
+    finally:
+        await local.close()

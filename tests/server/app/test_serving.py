@@ -1,0 +1,115 @@
+"""A real server process: over a socket, started and stopped as people do."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from terracrew.errors import Conflict, Invalid
+from terracrew.server import serve
+from terracrew.server.settings import ServerSettings
+
+STARTS = 60.0  # seconds; a machine that is busy with other tests takes its time
+
+
+class Process:
+    """`terracrew server` on an empty data directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        program = [sys.executable, "-c", "from terracrew.cli.main import main; main()", "server"]
+        self.child = subprocess.Popen(
+            [*program, "--port", str(self.port), "--data-directory", str(folder / "data")],
+            env={**os.environ, "XDG_STATE_HOME": str(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.child.stdout is not None
+        greeting = self.child.stdout.readline()  # it greets once it serves
+        assert str(self.port) in greeting, greeting + self.child.stdout.read()
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=STARTS)
+        token = (folder / "data" / "admin.token").read_text()
+        self.client.headers["Authorization"] = f"Bearer {token}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    made = Process(tmp_path)
+    try:
+        yield made
+    finally:
+        made.client.close()
+        if made.child.poll() is None:
+            made.child.kill()
+        made.child.communicate()
+
+
+def test_it_serves_refuses_large_bodies_and_stops_when_told(process: Process) -> None:
+    answer = process.client.get("/readyz")
+    assert answer.json() == {"status": "ok"}
+    assert "Server" not in answer.headers
+    # A path of the tree is one segment of a URL on the wire, too.
+    made = process.client.post("/api/v1/groups?parents=true", json={"path": "a/b"}).json()
+    assert process.client.get("/api/v1/groups/a%2Fb").json() == made
+    body = b'{"path": "' + b"a" * 50_000_000 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    answer = process.client.post("/api/v1/groups", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    pieces = (body[start : start + (1 << 16)] for start in range(0, len(body), 1 << 16))
+    answer = process.client.post("/api/v1/groups", content=pieces, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert process.client.get("/readyz").status_code == 200
+    process.child.send_signal(signal.SIGINT)
+    assert process.child.wait(STARTS) == 0
+
+
+def test_a_stop_ends_open_streams_first_and_waits_for_nobody(process: Process) -> None:
+    with process.client.stream("GET", "/api/v1/events") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry")
+        asked = time.monotonic()
+        process.child.send_signal(signal.SIGTERM)
+        list(lines)  # ends by itself, and as a whole answer ends
+    assert process.child.wait(STARTS) == 0
+    # The stream did not have to be torn off after the time that slow answers are given.
+    assert time.monotonic() - asked < serve.GRACE_SECONDS
+
+
+def test_an_address_in_use_is_told_in_words() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(Conflict, match=rf"cannot listen on 127.0.0.1:{port}: address already in use. Is another"):
+            serve.bind(ServerSettings(port=port))
+
+
+def test_it_binds_to_loopback_unless_told_otherwise() -> None:
+    with serve.bind(ServerSettings(port=0)) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_settings_that_cannot_work_are_refused_all_at_once() -> None:
+    wrong = ServerSettings(
+        database_url="postgresql://db", port=70000, public_url="ftp://x", local_roots=(Path("relative"),)
+    )
+    with pytest.raises(Invalid, match=r"master_key_file: .*port: .*public_url: .*local_roots: "):
+        wrong.check()
+    assert "secret" not in repr(ServerSettings(master_key="secret", database_url="postgresql://u:secret@db"))
+    assert ServerSettings(host="0.0.0.0", port=80).url == "http://localhost:80"
+    assert ServerSettings(host="::1", port=80).url == "http://[::1]:80"

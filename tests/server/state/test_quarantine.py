@@ -1,0 +1,88 @@
+"""A state that arrives too late waits for a person, who adopts or discards it."""
+
+import asyncio
+
+import pytest
+
+from terracrew.protocol.messages import AttemptRef, BeginRefused
+from terracrew.server.jobs import service as jobs
+from tests.server.logs.crew import DONE, RUNNING, Crew, Running
+from tests.server.state.test_states import applied, content
+
+
+async def quarantined(crew: Crew) -> tuple[Running, str]:
+    """A module with a current state (serial 2) and one of another lineage in quarantine."""
+    attempt = await applied(crew, content(1), content(2))
+    await attempt.write(b'{"late": true}', serial=9, lineage="other")
+    state_id = await crew.app.scalar("SELECT id FROM states WHERE status = 'quarantined'")
+    assert state_id is not None
+    return attempt, state_id
+
+
+@pytest.mark.feature("J15")
+async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_own(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    assert (await crew.app.admin.get(f"/api/v1/states/{state_id}")).json() == {"late": True}
+    answer = await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")
+    assert (answer.status_code, answer.json()["status"], answer.json()["version"]) == (200, "current", 3)
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).json() == {"late": True}
+    assert await crew.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=attempt.module_id) == 3
+    assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
+    assert await crew.app.scalar("SELECT target_id FROM audit WHERE action = 'state.adopt'") == state_id
+
+
+@pytest.mark.feature("J15")
+async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    again = await crew.run(attempt.module_id, kind="APPLY")
+    await again.deliver(RUNNING)
+    refused = await jobs.begin(crew.server.db, again.ref, 2)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "quarantine"
+    assert (await crew.app.admin.post(f"/api/v1/states/{state_id}/discard")).json()["status"] == "discarded"
+    assert not isinstance(await jobs.begin(crew.server.db, again.ref, 2), BeginRefused)
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == content(2)
+    assert await crew.app.scalar("SELECT target_id FROM audit WHERE action = 'state.discard'") == state_id
+
+
+async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    again = await crew.run(attempt.module_id)
+    assert "has the module's lock" in await crew.app.admin.refused("POST", f"/api/v1/states/{state_id}/adopt", 409)
+    assert await crew.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=attempt.module_id) == 2
+    await again.deliver(RUNNING, DONE)
+    assert (await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")).status_code == 200
+
+
+async def test_a_state_is_decided_on_once(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    answers = await asyncio.gather(*(crew.app.admin.post(f"/api/v1/states/{state_id}/adopt") for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+    await crew.app.admin.refused("POST", f"/api/v1/states/{state_id}/discard", 409)
+    assert await crew.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=attempt.module_id) == 3
+    current = await crew.app.scalar("SELECT id FROM states WHERE version = 1")
+    await crew.app.admin.refused("POST", f"/api/v1/states/{current}/adopt", 409)
+
+
+async def test_a_plan_from_before_the_adoption_is_not_applied(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")
+    again = await crew.run(attempt.module_id, kind="APPLY")
+    await again.deliver(RUNNING)
+    refused = await jobs.begin(crew.server.db, AttemptRef(again.ref.job_id, 1), 2)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "state_moved"
+
+
+@pytest.mark.feature("A2")
+async def test_only_an_owner_decides(crew: Crew) -> None:
+    attempt, state_id = await quarantined(crew)
+    engine = (await crew.run(attempt.module_id)).engine
+    approver = await crew.app.person("anna", "approver")
+    foreign = await crew.app.person("fred", "owner", organization="elsewhere")
+    for verb in ("adopt", "discard"):
+        await approver.refused("POST", f"/api/v1/states/{state_id}/{verb}", 403)
+        await engine.refused("POST", f"/api/v1/states/{state_id}/{verb}", 403)
+        await foreign.refused("POST", f"/api/v1/states/{state_id}/{verb}", 404)
+    owner = await crew.app.person("olga", "owner")
+    assert (await owner.post(f"/api/v1/states/{state_id}/discard")).status_code == 200

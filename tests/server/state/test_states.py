@@ -1,0 +1,122 @@
+"""States are kept in versions, encrypted, and read by those who may."""
+
+import json
+
+import pytest
+
+from terracrew.protocol.events import Output, OutputsRead, Result
+from terracrew.server.state.model import INLINE
+from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact
+
+
+def content(serial: int, size: int = 0) -> bytes:
+    return json.dumps({"version": 4, "serial": serial, "lineage": "a", "padding": "x" * size}).encode()
+
+
+async def applied(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+    """A finished apply that wrote these states, with serials from 1 on."""
+    attempt = await crew.run(module_id, kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    for serial, state in enumerate(states, 1):
+        await attempt.write(state, serial=serial)
+    await attempt.deliver(DONE)
+    return attempt
+
+
+@pytest.mark.feature("J15")
+async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: Crew) -> None:
+    attempt = await applied(crew, content(1), content(2))
+    current = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    assert (current.content, current.headers["Content-Type"]) == (content(2), "application/json")
+    assert (current.headers["X-State-Version"], current.headers["X-State-Status"]) == ("2", "current")
+    listed = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
+    assert [(each["version"], each["status"], each["serial"]) for each in listed["items"]] == [
+        (2, "current", 2), (1, "superseded", 1),
+    ]  # fmt: skip
+    old = await crew.app.admin.get(f"/api/v1/states/{listed['items'][1]['id']}")
+    assert old.content == content(1)
+
+
+@pytest.mark.feature("J15")
+async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(crew: Crew) -> None:
+    attempt = await applied(crew, content(1), content(2, INLINE))
+    rows = await crew.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
+    assert rows[0]["object"] is None
+    assert b"lineage" not in rows[0]["content"]
+    assert rows[1]["content"] is None
+    assert b"lineage" not in await crew.server.objects.get(rows[1]["object"])
+    large = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    assert large.content == content(2, INLINE)
+
+
+async def test_versions_come_in_pages(crew: Crew) -> None:
+    attempt = await applied(crew, *(content(n) for n in range(1, 6)))
+    path, seen, after = f"/api/v1/modules/{attempt.module_id}/states", list[int](), None
+    while True:
+        answer = (await crew.app.admin.get(path, params={"limit": 2} | ({"after": after} if after else {}))).json()
+        seen += [each["version"] for each in answer["items"]]
+        after = answer["next"]
+        if after is None:
+            break
+    assert seen == [5, 4, 3, 2, 1]
+
+
+async def test_a_module_without_a_state_says_so(crew: Crew) -> None:
+    module_id = await crew.world.module("net")
+    assert "no state yet" in await crew.app.admin.refused("GET", f"/api/v1/modules/{module_id}/state", 404)
+    assert (await crew.app.admin.get("/api/v1/modules/net/states")).json() == {"items": [], "next": None}
+    assert (await crew.app.admin.get("/api/v1/modules/net/outputs")).json()["outputs"] == {}
+    await crew.app.admin.refused("GET", "/api/v1/states/nonsense", 400)
+    await crew.app.admin.refused("GET", f"/api/v1/states/sta_{'0' * 32}", 404)
+
+
+@pytest.mark.feature("X4")
+async def test_reading_a_state_is_written_down(crew: Crew) -> None:
+    attempt = await applied(crew, content(1))
+    await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    rows = await crew.server.db.read(
+        lambda tx: tx.all("SELECT actor_name, target_id FROM audit WHERE action = 'state.read'")
+    )
+    state_id = await crew.app.scalar("SELECT id FROM states")
+    assert [(row["actor_name"], row["target_id"]) for row in rows] == [("admin", state_id)]
+
+
+@pytest.mark.feature("A2")
+async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: Crew) -> None:
+    attempt = await applied(crew, content(1))
+    state_id = await crew.app.scalar("SELECT id FROM states")
+    mine, other = await crew.run(attempt.module_id), await crew.run()
+    viewer, operator = await crew.app.person("vera", "viewer"), await crew.app.person("otto", "operator")
+    foreign = await crew.app.person("fred", "owner", organization="elsewhere")
+    path = f"/api/v1/modules/{attempt.module_id}"
+    for place in (f"{path}/state", f"{path}/states", f"/api/v1/states/{state_id}", f"{path}/outputs?sensitive=true"):
+        await viewer.refused("GET", place, 403)
+        await foreign.refused("GET", place, 404)
+        await other.engine.refused("GET", place, 404)
+        await mine.executor.refused("GET", place, 403)
+        await attempt.engine.refused("GET", place, 401)  # its attempt is over
+        for who in (operator, mine.engine):
+            assert (await who.get(place)).status_code == 200
+    for who in (viewer, operator, mine.engine):
+        assert (await who.get(f"{path}/outputs")).status_code == 200
+    await other.engine.refused("GET", f"{path}/outputs", 404)
+
+
+async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    found = {"url": Output("http://x", "string"), "password": Output("hunter2", "string", is_sensitive=True)}
+    await attempt.deliver(RUNNING, fact(OutputsRead(found, "hash")), DONE)
+    path = f"/api/v1/modules/{attempt.module_id}/outputs"
+    hidden = (await crew.app.admin.get(path)).json()
+    assert hidden["job_id"] == attempt.ref.job_id
+    assert hidden["outputs"] == {
+        "url": {"value": "http://x", "type": "string", "sensitive": False},
+        "password": {"value": None, "type": "string", "sensitive": True},
+    }
+    shown = (await crew.app.admin.get(f"{path}?sensitive=true")).json()
+    assert shown["outputs"]["password"]["value"] == "hunter2"
+    assert await crew.app.scalar("SELECT count(*) FROM audit WHERE action = 'outputs.read'") == 1
+    destroy = await crew.run(attempt.module_id, kind="DESTROY")
+    await destroy.deliver(RUNNING, fact(Result("SUCCEEDED")))
+    assert (await crew.app.admin.get(path)).json()["outputs"] == {}

@@ -1,0 +1,129 @@
+"""What an executor fetches and sends by HTTP: its own, whole, once in effect."""
+
+import hashlib
+import json
+
+import pytest
+
+from terracrew.server.state.model import INLINE
+from tests.server.logs.crew import DONE, RUNNING, Crew, log
+from tests.server.state.test_states import applied, content
+
+LARGE = content(1, 3 << 20)
+
+
+@pytest.mark.feature("J15")
+async def test_a_large_state_goes_by_http_and_counts_when_its_event_arrives(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    assert await attempt.write(LARGE, is_inline=False) == 1  # the mark does not pass a state that is not stored
+    path = f"{attempt.path}/states/2"
+    for _ in range(2):
+        answer = await attempt.executor.put(path, content=attempt.seal(LARGE))
+        assert (answer.status_code, answer.content) == (204, b"")
+    await crew.app.admin.refused("GET", f"/api/v1/modules/{attempt.module_id}/state", 404)
+    assert await attempt.write(LARGE, is_inline=False) == 2
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
+    assert (await attempt.executor.put(path, content=attempt.seal(LARGE))).status_code == 204
+    other = attempt.seal(content(2, 3 << 20))
+    assert "another state already" in await attempt.executor.refused("PUT", path, 409, content=other)
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
+    assert list(crew.server.settings.uploads.iterdir()) == []
+
+
+async def test_a_salvaged_state_comes_in_plain_and_is_kept_encrypted(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    put = await attempt.executor.put(f"{attempt.path}/states/2", content=content(1), headers={"X-Plain": "1"})
+    assert put.status_code == 204
+    assert await attempt.write(content(1), is_inline=False) == 2
+    stored = await crew.app.scalar("SELECT object FROM states")
+    assert b"lineage" not in await crew.server.objects.get(stored)
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == content(1)
+
+
+async def test_what_is_not_of_this_attempt_is_refused(crew: Crew) -> None:
+    attempt, other = await crew.run(kind="APPLY"), await crew.run()
+    for body in (b"", b"short", other.seal(LARGE), attempt.seal(LARGE, owner="job_x:1"), attempt.seal(LARGE)[:-1]):
+        await attempt.executor.refused("PUT", f"{attempt.path}/states/1", 400, content=body)
+    await attempt.executor.refused("PUT", f"{attempt.path}/states/0", 400, content=attempt.seal(LARGE))
+    await attempt.executor.refused("PUT", f"{attempt.path}/states/x", 404, content=attempt.seal(LARGE))
+
+
+@pytest.mark.feature("X2")
+async def test_no_credential_is_good_for_anything_but_its_own_attempt(crew: Crew) -> None:
+    attempt, other = await crew.run(), await crew.run()
+    sibling = await crew.run()
+    await sibling.deliver(RUNNING)
+    await sibling.lose()
+    second = await crew.again(sibling.ref.job_id, 2)
+    for method, place in (("GET", "archive"), ("GET", "state"), ("PUT", "states/1")):
+        path = f"{attempt.path}/{place}"
+        await crew.app.stranger().refused(method, path, 401)
+        for who in (crew.app.admin, other.executor, other.engine, attempt.engine):
+            await who.refused(method, path, 403)
+        await sibling.executor.refused(method, f"{second.path}/{place}", 403)
+        await second.executor.refused(method, f"{sibling.path}/{place}", 403)
+    assert await crew.app.scalar("SELECT count(*) FROM states") == 0
+
+
+async def test_an_executor_fetches_the_current_state_with_its_version(crew: Crew) -> None:
+    first = await crew.run()
+    nothing = await first.executor.get(f"{first.path}/state")
+    assert (nothing.status_code, nothing.headers["X-State-Version"]) == (204, "0")
+    await first.deliver(RUNNING, DONE)
+    await applied(crew, content(1), content(2, INLINE), module_id=first.module_id)
+    last = await crew.run(first.module_id)
+    answer = await last.executor.get(f"{last.path}/state")
+    assert (answer.content, answer.headers["X-State-Version"]) == (content(2, INLINE), "2")
+
+
+async def test_a_fenced_attempt_may_still_deliver_its_state_but_reads_nothing_more(crew: Crew) -> None:
+    first = await crew.run(kind="APPLY")
+    await first.deliver(RUNNING)
+    await first.begin()
+    await first.lose()
+    await crew.again(first.ref.job_id, 2)
+    await first.executor.refused("GET", f"{first.path}/state", 409)
+    assert (await first.executor.put(f"{first.path}/states/2", content=first.seal(LARGE))).status_code == 204
+    assert await first.write(LARGE, is_inline=False) == 2
+    assert await crew.app.scalar("SELECT count(*) FROM states") == 1
+
+
+async def test_an_executor_fetches_its_jobs_archive(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
+    source = json.dumps({"kind": "archive", "archive_id": "arc_1", "size": 3_000_000})
+    await crew.server.db.write(
+        lambda tx: tx.run("UPDATE jobs SET source = :source WHERE id = :id", source=source, id=attempt.ref.job_id)
+    )
+    await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
+    packed = hashlib.shake_128(b"archive").digest(3_000_000)
+    await crew.server.objects.put("archives/arc_1", packed)
+    answer = await attempt.executor.get(f"{attempt.path}/archive")
+    assert (answer.content, answer.headers["Content-Type"]) == (packed, "application/gzip")
+
+
+async def test_a_state_in_an_event_that_is_not_what_it_says_is_refused(crew: Crew) -> None:
+    attempt, other = await crew.run(kind="APPLY"), await crew.run()
+    assert await attempt.prepared(content(1)) is not None
+    with pytest.raises(ValueError, match="no state of this attempt"):
+        await attempt.prepared(content(1), sealed=other.seal(content(1)))
+    with pytest.raises(ValueError, match="hash or the size"):
+        await attempt.prepared(content(1), sealed=attempt.seal(content(2)))
+
+
+@pytest.mark.feature("J15")
+async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_same_number(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    large = content(1, INLINE)
+    assert await attempt.write(large) == 2
+    await attempt.deliver(log("more\n"), DONE)
+    attempt.next = 2
+    await attempt.write(content(7, INLINE), serial=7)
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == large
+    assert await crew.app.scalar("SELECT count(*) FROM states") == 1

@@ -1,0 +1,57 @@
+"""Fixtures of the pages: a seeded server over HTTP on both databases, and one in a real browser."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from tests.server.app.fixtures import world as world  # noqa: PLC0414 (a fixture, shared)
+from tests.server.web.stage import PASSWORD, Stage
+
+SHOTS = Path("build/screenshots")
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium here")
+    async with async_playwright() as playwright:
+        yield await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    made = Stage(tmp_path)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def context(browser: Browser, stage: Stage) -> AsyncIterator[BrowserContext]:
+    """A browser that has used its one-time link and is logged in."""
+    made = await browser.new_context(viewport={"width": 1280, "height": 860}, base_url=stage.url)
+    page = await made.new_page()
+    await page.goto(stage.link)
+    await page.fill("#password", PASSWORD)
+    await page.fill("#again", PASSWORD)
+    await page.click("button[type=submit]")
+    await page.wait_for_url("**/dashboard/runners")
+    await page.close()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> AsyncIterator[Page]:
+    """A page that must not complain: anything in its console fails the test."""
+    made = await context.new_page()
+    complaints: list[str] = []
+    made.on("console", lambda said: complaints.append(f"{made.url}: {said.text}") if said.type in ("error", "warning") else None)
+    made.on("pageerror", lambda error: complaints.append(f"{made.url}: {error}"))
+    yield made
+    assert not complaints

@@ -1,0 +1,53 @@
+"""A real server on loopback with a company's rows in it, for browsers to look at."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from terracrew.server.app import build, close
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Work
+from terracrew.server.identity import service as identity
+from terracrew.server.serve import bind, serve
+from terracrew.server.settings import ServerSettings
+from tests.server.web import seed
+
+PASSWORD = "correct horse battery"  # noqa: S105
+
+
+@dataclass
+class Stage:
+    folder: Path
+    port: int = 0
+    server: Server = field(init=False)
+    jobs: dict[str, str] = field(init=False, default_factory=dict[str, str])
+    link: str = field(init=False, default="")
+    user_id: str = field(init=False, default="")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Serve, the second time on the same port and the same rows."""
+        settings = ServerSettings(data_directory=self.folder, port=self.port, organization="acme")
+        listener = bind(settings)
+        self.port = listener.getsockname()[1]
+        self.server = await build(settings)
+        if link := await identity.first_start(self.server.db, "acme"):
+            self.link = f"{self.url}/login/link/{link}"
+            self.user_id = (await identity.link_owner(self.server.identity, link, "here")).id
+            self.jobs = await seed.company(
+                self.server.db, self.server.keys, self.server.organization_id, self.user_id
+            )
+        started = asyncio.Event()
+        self._serving = asyncio.create_task(serve(self.server, listener, started))
+        await asyncio.wait_for(started.wait(), 20)
+
+    async def stop(self) -> None:
+        self.server.closing.set()
+        await asyncio.wait_for(self._serving, 20)
+        await close(self.server)
+
+    async def write(self, work: Work[None]) -> None:
+        await self.server.db.write(work)

@@ -1,0 +1,295 @@
+"""Pages over plain HTTP: who may see and do what, and nothing of what others wrote becomes markup."""
+
+import re
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from terracrew.protocol.spec import JobType
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import service as identity
+from terracrew.server.identity import sessions
+from tests.server.app.world import World
+from tests.server.web.seed import Company, company
+
+HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"""
+INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re.IGNORECASE)
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class Visitor(httpx.AsyncClient):
+    """A browser without scripts: it keeps cookies, and sends the token of the last page's forms."""
+
+    csrf = ""
+
+    async def see(self, path: str, status: int = 200) -> str:
+        answer = await self.get(path)
+        assert answer.status_code == status, answer.text
+        if found := re.search(r'name="_csrf" value="([0-9a-f]+)"', answer.text):
+            self.csrf = found[1]
+        return answer.text
+
+    async def submit(self, path: str, **fields: str) -> httpx.Response:
+        return await self.post(path, data={"_csrf": self.csrf, **fields})
+
+
+def visitor(world: World) -> Visitor:
+    return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")  # noqa: SLF001
+
+
+async def logged_in(world: World, name: str = "admin") -> Visitor:
+    made = visitor(world)
+    token = await identity.make_link(world.server.db, name)
+    answer = await made.submit(f"/login/link/{token}", password="correct horse battery", again="correct horse battery")
+    assert answer.status_code == 303, answer.text
+    return made
+
+
+@pytest.fixture
+async def jobs(world: World) -> dict[str, str]:
+    server = world.server
+    return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)
+
+
+async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wanted(world: World) -> None:
+    someone = visitor(world)
+    answer = await someone.get("/dashboard/jobs/")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=%2Fdashboard%2Fjobs%2F"
+    await logged_in(world)  # sets the password
+    page = await someone.see(answer.headers["location"])
+    assert 'value="/dashboard/jobs/"' in page
+    wrong = await someone.submit("/login", name="admin", password="wrong password", next="/dashboard/jobs/")
+    assert wrong.status_code == 401
+    assert "The name or the password is wrong." in wrong.text
+    right = await someone.submit("/login", name="admin", password="correct horse battery", next="/dashboard/jobs/")
+    assert (right.status_code, right.headers["location"]) == (303, "/dashboard/jobs/")
+    cookie = right.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+
+
+@pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example/", "/dashboard//evil", "/dashboard/\\evil", "/x"])
+async def test_a_login_never_leads_to_another_site(world: World, to: str) -> None:
+    someone = await logged_in(world)
+    answer = await someone.get("/login", params={"next": to})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/runners")
+
+
+async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(world: World) -> None:
+    someone, token = visitor(world), await identity.make_link(world.server.db)
+    for _ in range(2):
+        assert "Welcome, admin" in await someone.see(f"/login/link/{token}")
+    short = await someone.submit(f"/login/link/{token}", password="short", again="short")
+    assert (short.status_code, "10 to 1024 characters" in short.text) == (400, True)
+    other = await someone.submit(f"/login/link/{token}", password="one long password", again="another long password")
+    assert (other.status_code, "not the same" in other.text) == (400, True)
+    good = await someone.submit(f"/login/link/{token}", password="one long password", again="one long password")
+    assert good.status_code == 303
+    assert "no longer good" in await visitor(world).see(f"/login/link/{token}", 410)
+
+
+async def test_whoever_logs_out_is_out(world: World) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/runners")
+    kept = someone.cookies.get(sessions.COOKIE)
+    assert (await someone.submit("/logout")).status_code == 303
+    someone.cookies.set(sessions.COOKIE, kept or "")
+    assert (await someone.get("/dashboard/runners")).status_code == 303
+
+
+async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
+    for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
+        answer = await someone.get(path)
+        assert answer.status_code in (200, 404), answer.text
+        assert not INLINE.findall(answer.text), path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+    assert not INLINE.findall(await visitor(world).see("/login"))
+
+
+async def test_hostile_names_are_text_and_nothing_else(world: World) -> None:
+    async def work(tx: Tx) -> str:
+        made = Company(tx, world.server.organization_id, HOSTILE)
+        runner = await made.runner("evil", HOSTILE, region=HOSTILE, type="cloud-hosted")
+        instance = await made.instance(runner, HOSTILE, version=HOSTILE)
+        module = await made.module(f"group/{HOSTILE}", HOSTILE)
+        job = await made.job(
+            module, JobType.PLAN, "FAILED", message=HOSTILE, runner_id=runner, instance_id=instance, attempt=2
+        )
+        for number in (1, 2):
+            await made.attempt(job, runner, instance, number=number, ended_at=made.now, outcome="lost", reason=HOSTILE)
+        await made.insert("notes", job_id=job, attempt=1, event=1, text=HOSTILE, created_at=made.now)
+        await tx.run("UPDATE jobs SET source_description = :text, engine_version = :text", text=HOSTILE)
+        return job
+
+    job = await world.server.db.write(work)
+    someone = await logged_in(world)
+    for path in ("/dashboard/runners", "/dashboard/jobs", f"/dashboard/jobs/{job}", "/dashboard/modules"):
+        page = await someone.see(path)
+        assert "&lt;script&gt;alert(1)" in page, path
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert "49" not in re.findall(r"'(\{\{.*?\}\}|49)", page)
+    for path in ("/dashboard/runners", "/dashboard/modules"):
+        page = (await someone.get(path, params={"q": f"nothing {HOSTILE}"})).text
+        assert "<script>alert" not in page
+    page = (await someone.get("/login", params={"next": HOSTILE})).text
+    assert "<script>alert" not in page
+
+
+@pytest.mark.feature("U1", "U2")
+async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    page = await someone.see("/dashboard/runners")
+    for word in ("platform/network/runner", "net-a", "net-b", "Online", "Draining", "Offline", "eu-central-1", "Undo drain"):
+        assert word in page
+    assert "None of its runners is online" in page
+    offline = await someone.see("/dashboard/runners?status=OFFLINE")
+    assert "data/warehouse" in offline
+    assert ">frankfurt-prod<" not in offline
+    found = await someone.see("/dashboard/runners?q=NET-B")
+    assert "platform/network/runner" in found
+    assert ">frankfurt-prod<" not in found
+    assert "No runner matches" in await someone.see("/dashboard/runners?q=nothing-like-it")
+    assert jobs["waiting"] in page
+
+
+async def test_a_fragment_is_the_same_as_in_the_page(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    for path, part in (("/dashboard/runners", "runners"), ("/dashboard/jobs", "jobs"), ("/dashboard/modules", "modules")):
+        whole = _still(await someone.see(path))
+        answer = await someone.get(path, headers={"HX-Request": "true"})
+        assert answer.headers["vary"] == "HX-Request"
+        fragment = _still(answer.text).partition('<span id="nav-jobs"')[0].strip()
+        assert fragment.startswith(f'<div id="{part}"')
+        assert fragment in whole
+    job = await someone.get(f"/dashboard/jobs/{jobs['done']}", headers={"HX-Request": "true"})
+    assert job.text.count('hx-swap-oob="morph"') == 3
+    assert "data-log" not in job.text, "a log appends and is never rendered again"
+
+
+@pytest.mark.feature("U5", "J12")
+async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    page = await someone.see(f"/dashboard/jobs/{jobs['done']}")
+    assert "10.0.3.7" in page
+    assert "sensitive, hidden" in page
+    assert "hush" not in page
+    planning = await someone.see(f"/dashboard/jobs/{jobs['planning']}")
+    for word in ("+1 add", "~1 change", "−1 destroy", "41 unchanged", "terraform_data.peering", "Attempt 1", "Runner lost"):
+        assert word in planning, word
+
+
+async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: World, jobs: dict[str, str]) -> None:
+    await world.person("vera", "viewer")
+    someone = await logged_in(world, "vera")
+    runners = await someone.see("/dashboard/runners")
+    assert ">Drain<" not in runners
+    assert "Add runner" not in runners
+    assert ">Apply<" not in await someone.see("/dashboard/modules")
+    page = await someone.see(f"/dashboard/jobs/{jobs['applying']}")
+    assert 'id="cancel-job"' not in page
+    answer = await someone.submit(f"/dashboard/jobs/{jobs['applying']}/cancel", mode="kill")
+    assert answer.status_code == 403
+    assert "Not allowed" in answer.text
+    done = await someone.see(f"/dashboard/jobs/{jobs['done']}")
+    assert "10.0.3.7" not in done, "a viewer may not read the state, so neither its outputs"
+
+
+async def test_another_organization_sees_nothing_of_it(world: World, jobs: dict[str, str]) -> None:
+    await world.person("eve", "owner", organization="elsewhere")
+    someone = await logged_in(world, "eve")
+    for job in jobs.values():
+        await someone.see(f"/dashboard/jobs/{job}", 404)
+    assert "ledger" not in await someone.see("/dashboard/modules")
+    assert "ledger" not in await someone.see("/dashboard/jobs")
+    assert ">frankfurt-prod<" not in await someone.see("/dashboard/runners")
+
+
+async def test_a_form_without_its_token_changes_nothing(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    assert (await someone.submit(f"/dashboard/jobs/{jobs['applying']}/cancel", mode="kill")).status_code == 403
+    assert await world.scalar("SELECT cancel_mode FROM jobs WHERE id = :id", id=jobs["applying"]) is None
+
+
+@pytest.mark.feature("U1", "R7")
+async def test_drain_undo_and_remove_work_from_the_page(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/runners")
+    runner = await world.scalar("SELECT id FROM runners WHERE path = 'frankfurt-prod'")
+    for on in ("true", "false"):
+        assert (await someone.submit(f"/dashboard/runners/{runner}/drain", on=on)).status_code == 303
+        assert bool(await world.scalar("SELECT is_draining FROM runners WHERE id = :id", id=runner)) is (on == "true")
+    gone = await world.scalar("SELECT id FROM runners WHERE path = 'data/warehouse'")
+    refused = await someone.submit(f"/dashboard/runners/{gone}/remove")
+    assert (refused.status_code, "data/warehouse/buckets" in refused.text) == (409, True)
+    await world.server.db.write(lambda tx: tx.run("UPDATE modules SET runner_id = NULL"))
+    assert (await someone.submit(f"/dashboard/runners/{gone}/remove")).status_code == 303
+    assert await world.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
+
+
+@pytest.mark.feature("U3", "R5")
+async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/runners/add")
+    made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert made.status_code == 200
+    token = re.search(r'id="worker-token">(tcw_[^<]+)<', made.text)
+    assert token
+    assert f"WORKER_TOKEN={token[1]}" in made.text
+    assert token[1] not in await someone.see("/dashboard/runners")
+    again = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert "There is a runner `platform/fresh` already" in again.text
+    assert 'value="fresh"' in again.text
+
+
+@pytest.mark.feature("U5", "J9", "J10")
+async def test_run_cancel_and_run_again_work_from_the_page(world: World, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/modules")
+    module = await world.scalar("SELECT id FROM modules WHERE path = 'hello'")
+    made = await someone.submit(f"/dashboard/modules/{module}/run", type="PLAN")
+    assert made.status_code == 303
+    path = urlsplit(made.headers["location"]).path
+    assert "Waiting" in await someone.see(path)
+    assert (await someone.submit(f"{path}/cancel", mode="after_step")).status_code == 303
+    assert "Canceled" in await someone.see(path)
+    again = await someone.submit(f"{path}/rerun")
+    assert again.headers["location"] not in ("", path)
+    assert (await someone.submit(f"/dashboard/modules/{module}/run", type="MELT")).status_code == 400
+    running = f"/dashboard/jobs/{jobs['applying']}"
+    await someone.see(running)
+    await someone.submit(f"{running}/cancel", mode="interrupt")
+    assert "Canceling" in await someone.see(running)
+
+
+async def test_a_job_is_found_by_its_number_and_lists_go_on_page_by_page(world: World) -> None:
+    async def work(tx: Tx) -> None:
+        made = Company(tx, world.server.organization_id, world.admin.principal.id)
+        module = await made.module("many")
+        for _ in range(60):
+            await made.job(module, JobType.PLAN, "SUCCEEDED")
+
+    await world.server.db.write(work)
+    someone = await logged_in(world)
+    page = await someone.see("/dashboard/jobs")
+    seen = set(re.findall(r"row-(job_\w+)", page))
+    older = re.search(r'rel="next" href="([^"]+)"', page)
+    assert older
+    rest = await someone.see(older[1].replace("&amp;", "&"))
+    assert (len(seen), len(set(re.findall(r"row-(job_\w+)", rest)) - seen)) == (50, 10)
+    by_number = await someone.get("/dashboard/jobs?module=%23401", follow_redirects=True)
+    assert "#401" in by_number.text
+    assert (await someone.get("/dashboard/jobs/401")).status_code == 303
+
+
+def _still(text: str) -> str:
+    """Without what goes on by itself between two looks: the texts of times."""
+    return re.sub(r"(<time[^>]*>)[^<]*", r"\1", text)
