@@ -149,7 +149,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     assert (await peer.hear(Gone)).saw_process
 
 
-async def test_a_kill_through_the_runner_ends_an_orphaned_engine(bench: Bench, tmp_path: Path) -> None:
+async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(bench: Bench, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     await bench.start()

@@ -40,7 +40,8 @@ class Machine:
     def start(self) -> None:
         """Start it and return when it is ready to serve."""
         command = [sys.executable, "-m", "terracrew.cli", "up", "--data-directory", str(self.directory)]
-        with self.log.open("wb") as log:
+        # For its owner alone: a first start prints its login link there.
+        with open(self.log, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
             self._process = subprocess.Popen(
                 [*command, "--host", HOST, "--port", self.url.rpartition(":")[2]],
                 env=os.environ | {"TF_CLI_CONFIG_FILE": os.devnull},  # the samples need nothing of this machine's own

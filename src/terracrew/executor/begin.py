@@ -64,7 +64,7 @@ class Leave:
 
     @property
     def is_due(self) -> bool:
-        return self._wanted is not None and self._sent is None
+        return self._wanted is not None and self._sent is None and not self._control.is_stopping
 
     @property
     def is_wanted(self) -> bool:

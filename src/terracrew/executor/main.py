@@ -7,7 +7,7 @@ engine runs. Everything is imported here, since executors are forked from a proc
 import asyncio
 import base64
 import contextlib
-import encodings.idna  # pyright: ignore[reportUnusedImport]  # what looks up a host's name would import it in every job
+import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]  (else each job imports it to look up a host)
 import logging
 import signal
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import delivery, salvage, statebackend
+from terracrew.executor import delivery, process, salvage, statebackend
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.engines import discovery
 from terracrew.executor.output import Output
@@ -63,6 +63,7 @@ async def _run(start: ExecutorStart) -> int:
         control=parts.control,
         transfer=parts.transfer,
     )
+    process.adopt_orphans()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
     async with asyncio.TaskGroup() as group:
         work = group.create_task(_work(steps))  # the first to run, and it starts the engine before it first waits

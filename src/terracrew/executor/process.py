@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,6 +12,16 @@ from pathlib import Path
 import msgspec
 
 from terracrew.executor.control import StopMode
+
+
+_REAP_SECONDS = 0.005
+_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what engines leave behind, so that "gone" can be waited for and is not a guess."""
+    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class Ladder(msgspec.Struct, frozen=True):
@@ -64,7 +75,12 @@ class EngineProcess:
                 self._stopping.cancel()
         # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
         self._signal(signal.SIGKILL)
-        return self._process.wait()
+        code = self._process.wait()  # noqa: ASYNC222  (it has ended)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                if not os.waitid(os.P_PGID, self.pid, os.WEXITED | os.WNOHANG):
+                    await asyncio.sleep(_REAP_SECONDS)
+        return code
 
     def stop(self, mode: StopMode) -> None:
         """Ask for its end; `wait` returns when it is gone. Asking again may only make it harsher."""

@@ -4,6 +4,7 @@ attempts/<job>.<attempt>/
   attempt.json   synced to disk before anything is started; without it nothing ever was
   pid            which process runs it, made by that process, once; or that it was handed back (`sealed`)
   lock           held by the executor, or by the one that salvages after it
+  executor.log   what the executor itself has to say
   done           everything in the directory is acknowledged by the server
 """
 
@@ -19,7 +20,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
 from terracrew.runner.processes import ProcessRecord
 
-RECORD, PID, LOCK, DONE = "attempt.json", "pid", "lock", "done"
+RECORD, PID, LOCK, LOG, DONE = "attempt.json", "pid", "lock", "executor.log", "done"
 
 
 class _Pid(msgspec.Struct, frozen=True):
@@ -96,6 +97,15 @@ def seal(directory: Path) -> bool:
 
 def is_done(directory: Path) -> bool:
     return (directory / DONE).exists()
+
+
+def last_words(directory: Path) -> str:
+    """The last line that its executor wrote for the people who run this machine."""
+    try:
+        lines = (directory / LOG).read_bytes()[-4096:].decode(errors="replace").split("\n")
+    except FileNotFoundError:
+        return ""
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def remove(directory: Path) -> None:

@@ -7,6 +7,9 @@ import pytest
 
 from tests.server.app.world import World, open_world
 
+on_one = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""For what is refused before any database is asked: one of the two is enough."""
+
 
 @pytest.fixture
 async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
 GROUPS = "/api/v1/groups"
@@ -19,6 +20,7 @@ def problem(answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
+@on_one
 async def test_an_unknown_address_and_a_wrong_method_are_problems(world: World) -> None:
     found = problem(await world.admin.get("/api/v1/unicorns"))
     assert (found["status"], found["code"]) == (404, "not_found")
@@ -28,6 +30,7 @@ async def test_an_unknown_address_and_a_wrong_method_are_problems(world: World) 
     assert {method.strip() for method in answer.headers["Allow"].split(",")} >= {"GET", "POST"}
 
 
+@on_one
 @pytest.mark.parametrize(
     ("body", "words", "field"),
     [
@@ -53,12 +56,14 @@ async def test_a_body_of_the_wrong_shape_is_refused_with_its_place(
     assert await world.scalar("SELECT count(*) FROM groups") == 1
 
 
+@on_one
 async def test_a_body_that_does_not_say_it_is_json_is_refused(world: World) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = await world.admin.post(GROUPS, content=b'{"path": "a"}', headers={"Content-Type": kind})
         assert "Content-Type: application/json" in problem(answer)["detail"]
 
 
+@on_one
 async def test_a_body_of_50_mb_is_refused(world: World) -> None:
     body = b'{"path": "' + b"a" * 50_000_000 + b'"}'
     answer = await world.admin.post(GROUPS, content=body, headers={"Content-Type": "application/json"})
@@ -73,6 +78,7 @@ async def test_a_body_of_50_mb_is_refused(world: World) -> None:
     assert await world.scalar("SELECT count(*) FROM groups") == 1
 
 
+@on_one
 async def test_a_stranger_is_told_to_log_in(world: World) -> None:
     answer = await world.stranger().get(GROUPS)
     assert problem(answer)["code"] == "unauthenticated"
@@ -93,6 +99,7 @@ async def test_what_nobody_expected_gets_a_number_and_gives_nothing_away(
     assert logged[0].exc_info is not None
 
 
+@on_one
 async def test_every_answer_is_hardened(world: World) -> None:
     answers = [await world.admin.get(path) for path in (GROUPS, "/nothing", "/healthz", "/schema/openapi.json")]
     answers.append(await world.stranger().get(GROUPS))

@@ -1,7 +1,11 @@
 """Groups: the tree, who sees what of it, and what cannot be a path."""
 
+import asyncio
+
 import pytest
 
+from terracrew.server.groups.service import ensure_organization
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
 
@@ -43,6 +47,7 @@ async def test_parents_must_exist_unless_they_are_asked_for(world: World) -> Non
     assert [group["path"] for group in top.json()["items"]] == ["a"]
 
 
+@on_one
 @pytest.mark.parametrize(
     ("path", "words"),
     [
@@ -86,6 +91,23 @@ async def test_a_name_is_taken_once_by_groups_and_modules_together(world: World)
     assert "a module `a/m` already" in words
     body = {"path": "a", "source": source}
     assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/modules", 409, json=body)
+
+
+async def test_of_many_who_want_one_path_at_once_one_gets_it(world: World) -> None:
+    module = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
+    answers = await asyncio.gather(
+        *(world.admin.post("/api/v1/groups", json={"path": "a"}) for _ in range(8)),
+        *(world.admin.post("/api/v1/modules", json=module) for _ in range(8)),
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 15
+
+
+async def test_servers_that_start_at_once_make_one_organization(world: World) -> None:
+    made = await asyncio.gather(
+        *(world.server.db.write(lambda tx: ensure_organization(tx, "new")) for _ in range(8)),
+    )
+    assert len({organization.id for organization in made}) == 1
+    assert await world.scalar("SELECT count(*) FROM groups WHERE organization_id = :id", id=made[0].id) == 1
 
 
 async def test_only_an_empty_group_is_deleted(world: World) -> None:

@@ -138,10 +138,13 @@ class Socket:
 
     def __init__(self) -> None:
         self.told: list[bool] = []
+        self.is_left = asyncio.Event()
 
     def post(self, message: Any) -> None:
         cadence: LogCadence = message.cadence
         self.told.append(cadence.is_watched)
+        if not cadence.is_watched:
+            self.is_left.set()
 
 
 @pytest.mark.feature("L2")
@@ -160,16 +163,18 @@ async def test_the_executor_ships_at_once_while_anybody_watches(crew: Crew) -> N
     assert other.told == []
 
 
-async def test_a_viewer_that_leaves_is_not_counted_any_more(crew: Crew) -> None:
-    attempt = await crew.run()
-    watchers = crew.server.watchers
+@pytest.mark.feature("L2")
+async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_pace(crew: Crew) -> None:
+    attempt, executor = await crew.run(), Socket()
+    crew.server.registry.add_executor(ExecutorSession(executor, attempt.ref))  # pyright: ignore[reportArgumentType]
     async with crew.listening() as url:
         async with watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
             await viewer.next("job")
-            assert watchers.is_watched(attempt.ref.job_id)
+            assert crew.server.watchers.is_watched(attempt.ref.job_id)
         async with asyncio.timeout(PATIENCE):
-            while watchers.is_watched(attempt.ref.job_id):
-                await asyncio.sleep(0.01)  # the server notices by itself
+            await executor.is_left.wait()
+    assert executor.told == [True, False]
+    assert not crew.server.watchers.is_watched(attempt.ref.job_id)
 
 
 @pytest.mark.feature("L3", "L4")

@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 from terracrew.server.modules.archives import LARGEST
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
 
@@ -34,6 +35,7 @@ async def test_an_archive_becomes_the_source_of_a_module(world: World) -> None:
     assert made["source"] == {**source, "subdirectory": "", "sha256": archive["sha256"], "size": len(content)}
 
 
+@on_one
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
@@ -55,6 +57,7 @@ async def test_a_harmful_archive_is_refused_and_leaves_nothing(
     assert list(world.server.settings.uploads.iterdir()) == []
 
 
+@on_one
 async def test_an_archive_has_a_largest_size(world: World) -> None:
     await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (LARGEST + 1))
     assert list(world.server.settings.uploads.iterdir()) == []

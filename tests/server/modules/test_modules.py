@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
@@ -40,6 +41,7 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
     assert not any("hunter2" in row["details"] for row in rows)
 
 
+@on_one
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.credentials import digest
 from terracrew.server.runners import service
 from terracrew.settings import layers
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
 
@@ -37,6 +38,7 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(world: World) -> Non
     assert "a runner `spectre/spaceship/impatient` already" in words
 
 
+@on_one
 @pytest.mark.feature("R1")
 @pytest.mark.parametrize(
     ("field", "value", "words"),

@@ -51,7 +51,10 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
     """A page that must not complain: anything in its console fails the test."""
     made = await context.new_page()
     complaints: list[str] = []
-    made.on("console", lambda said: complaints.append(f"{made.url}: {said.text}") if said.type in ("error", "warning") else None)
+    made.on(
+        "console",
+        lambda said: complaints.append(f"{made.url}: {said.text}") if said.type in ("error", "warning") else None,
+    )
     made.on("pageerror", lambda error: complaints.append(f"{made.url}: {error}"))
     yield made
     assert not complaints

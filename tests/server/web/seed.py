@@ -36,7 +36,9 @@ OpenTofu will perform the following actions:
 
 \x1b[1mPlan:\x1b[0m 1 to add, 1 to change, 0 to destroy.
 """
-INIT_LOG = "".join(f"- Finding things, part {n} of 90...\n" for n in range(1, 91)) + "\x1b[32mOpenTofu is ready.\x1b[0m\n"
+INIT_LOG = (
+    "".join(f"- Finding things, part {n} of 90...\n" for n in range(1, 91)) + "\x1b[32mOpenTofu is ready.\x1b[0m\n"
+)
 
 
 class Company:
@@ -179,7 +181,9 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     buckets = await made.module("data/warehouse/buckets", "Raw and curated zones", runner_id=warehouse)
     broken, small = await made.module("payments/test/ledger"), await made.module("hello")
 
-    done = await made.job(small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0))
+    done = await made.job(
+        small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)
+    )
     await made.attempt(done, built_in, net_a, ended_at=made.now, outcome="succeeded")
     await made.steps(done, JobType.APPLY, 7, "")
     await made.log(done, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG), (Step.APPLY, "Apply complete!\n")])

@@ -37,9 +37,7 @@ class Stage:
         if link := await identity.first_start(self.server.db, "acme"):
             self.link = f"{self.url}/login/link/{link}"
             self.user_id = (await identity.link_owner(self.server.identity, link, "here")).id
-            self.jobs = await seed.company(
-                self.server.db, self.server.keys, self.server.organization_id, self.user_id
-            )
+            self.jobs = await seed.company(self.server.db, self.server.keys, self.server.organization_id, self.user_id)
         started = asyncio.Event()
         self._serving = asyncio.create_task(serve(self.server, listener, started))
         await asyncio.wait_for(started.wait(), 20)

@@ -29,7 +29,9 @@ def test_a_template_that_names_a_missing_file_fails_at_once() -> None:
 def test_no_style_sheet_or_script_of_ours_reaches_for_another_host() -> None:
     for file in STATIC.rglob("*"):
         if file.suffix in (".css", ".js") and file.parent.name != "vendor":
-            found = re.findall(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[a-z]{2,}", file.read_text("utf-8"))
+            found = re.findall(
+                r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[a-z]{2,}", file.read_text("utf-8")
+            )
             assert not found, f"{file.name}: {found}"
 
 

@@ -54,23 +54,27 @@ async def jobs(world: World) -> dict[str, str]:
 
 async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wanted(world: World) -> None:
     someone = visitor(world)
-    answer = await someone.get("/dashboard/jobs/")
+    answer = await someone.get("/dashboard/jobs?status=open")
     assert answer.status_code == 303
-    assert answer.headers["location"] == "/login?next=%2Fdashboard%2Fjobs%2F"
+    assert answer.headers["location"] == "/login?next=%2Fdashboard%2Fjobs%3Fstatus%3Dopen"
     await logged_in(world)  # sets the password
     page = await someone.see(answer.headers["location"])
-    assert 'value="/dashboard/jobs/"' in page
-    wrong = await someone.submit("/login", name="admin", password="wrong password", next="/dashboard/jobs/")
+    assert 'value="/dashboard/jobs?status=open"' in page
+    wrong = await someone.submit("/login", name="admin", password="wrong password", next="/dashboard/jobs?status=open")
     assert wrong.status_code == 401
     assert "The name or the password is wrong." in wrong.text
-    right = await someone.submit("/login", name="admin", password="correct horse battery", next="/dashboard/jobs/")
-    assert (right.status_code, right.headers["location"]) == (303, "/dashboard/jobs/")
+    right = await someone.submit(
+        "/login", name="admin", password="correct horse battery", next="/dashboard/jobs?status=open"
+    )
+    assert (right.status_code, right.headers["location"]) == (303, "/dashboard/jobs?status=open")
     cookie = right.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
 
 
-@pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example/", "/dashboard//evil", "/dashboard/\\evil", "/x"])
+@pytest.mark.parametrize(
+    "to", ["https://evil.example/", "//evil.example/", "/dashboard//evil", "/dashboard/\\evil", "/x"]
+)
 async def test_a_login_never_leads_to_another_site(world: World, to: str) -> None:
     someone = await logged_in(world)
     answer = await someone.get("/login", params={"next": to})
@@ -148,7 +152,16 @@ async def test_hostile_names_are_text_and_nothing_else(world: World) -> None:
 async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: World, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     page = await someone.see("/dashboard/runners")
-    for word in ("platform/network/runner", "net-a", "net-b", "Online", "Draining", "Offline", "eu-central-1", "Undo drain"):
+    for word in (
+        "platform/network/runner",
+        "net-a",
+        "net-b",
+        "Online",
+        "Draining",
+        "Offline",
+        "eu-central-1",
+        "Undo drain",
+    ):
         assert word in page
     assert "None of its runners is online" in page
     offline = await someone.see("/dashboard/runners?status=OFFLINE")
@@ -163,7 +176,11 @@ async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: W
 
 async def test_a_fragment_is_the_same_as_in_the_page(world: World, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
-    for path, part in (("/dashboard/runners", "runners"), ("/dashboard/jobs", "jobs"), ("/dashboard/modules", "modules")):
+    for path, part in (
+        ("/dashboard/runners", "runners"),
+        ("/dashboard/jobs", "jobs"),
+        ("/dashboard/modules", "modules"),
+    ):
         whole = _still(await someone.see(path))
         answer = await someone.get(path, headers={"HX-Request": "true"})
         assert answer.headers["vary"] == "HX-Request"
@@ -183,7 +200,15 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: World
     assert "sensitive, hidden" in page
     assert "hush" not in page
     planning = await someone.see(f"/dashboard/jobs/{jobs['planning']}")
-    for word in ("+1 add", "~1 change", "−1 destroy", "41 unchanged", "terraform_data.peering", "Attempt 1", "Runner lost"):
+    for word in (
+        "+1 add",
+        "~1 change",
+        "−1 destroy",
+        "41 unchanged",
+        "terraform_data.peering",
+        "Attempt 1",
+        "Runner lost",
+    ):
         assert word in planning, word
 
 
@@ -236,7 +261,9 @@ async def test_drain_undo_and_remove_work_from_the_page(world: World, jobs: dict
 
 
 @pytest.mark.feature("U3", "R5")
-async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(world: World, jobs: dict[str, str]) -> None:
+async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
+    world: World, jobs: dict[str, str]
+) -> None:
     someone = await logged_in(world)
     await someone.see("/dashboard/runners/add")
     made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")

@@ -12,7 +12,15 @@ from terracrew.server.web import words
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0, "0 s"), (9.99, "9 s"), (59, "59 s"), (68, "1 m 08 s"), (3600, "1 h 00 m"), (20460, "5 h 41 m"), (273600, "3 d 4 h")],
+    [
+        (0, "0 s"),
+        (9.99, "9 s"),
+        (59, "59 s"),
+        (68, "1 m 08 s"),
+        (3600, "1 h 00 m"),
+        (20460, "5 h 41 m"),
+        (273600, "3 d 4 h"),
+    ],
 )
 def test_a_duration_is_said_in_the_two_units_that_matter(seconds: float, said: str) -> None:
     assert words.duration(seconds) == said
@@ -24,7 +32,8 @@ def test_a_short_finished_duration_is_exact_and_none_is_negative() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(-3, "now"), (4, "now"), (12, "12 s ago"), (1380, "23 min ago"), (7200, "2 h ago"), (90000, "1 d ago")]
+    ("seconds", "said"),
+    [(-3, "now"), (4, "now"), (12, "12 s ago"), (1380, "23 min ago"), (7200, "2 h ago"), (90000, "1 d ago")],
 )
 def test_an_age_is_said_shortly(seconds: float, said: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +44,7 @@ def test_an_age_is_said_shortly(seconds: float, said: str) -> None:
 def test_every_status_differs_from_every_other_by_shape_or_colour_and_by_its_word() -> None:
     for badges in ([words.runner_badge(each) for each in RunnerStatus], [words.job_badge(each) for each in JobStatus]):
         assert len({badge.word for badge in badges}) == len(badges)
-        assert len({(badge.tone, badge.shape) for badge in badges} ) >= len(badges) - 1  # two busy ones look alike
+        assert len({(badge.tone, badge.shape) for badge in badges}) >= len(badges) - 1  # two busy ones look alike
 
 
 def test_a_running_job_says_what_it_is_doing_unless_it_is_being_stopped_or_lost() -> None:

@@ -134,7 +134,7 @@ def _execute(start: ExecutorStart, entry: Entry) -> int:
     if not attempts.sign(directory, processes.of(os.getpid(), is_salvage=start.is_salvage)):
         return IN_USE
     os.chdir(directory)
-    log = os.open("executor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = os.open(attempts.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

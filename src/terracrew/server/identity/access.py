@@ -116,7 +116,6 @@ async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: st
     binding = await access_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
     details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
-    tx.wake("access", subject.id)
     return binding
 
 
@@ -129,7 +128,6 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
     await access_store.unbind_role(tx, binding.id)
     details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
-    tx.wake("access", binding.principal_id)
 
 
 async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:

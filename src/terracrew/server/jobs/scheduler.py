@@ -54,33 +54,30 @@ class Scheduler:
     # ---- the loop
 
     async def run(self) -> None:
+        clock = asyncio.get_running_loop().time
         with self._db.listen("queue", "freed", "tree") as wakeups:
             await self.sweep()
-            next_sweep = asyncio.get_running_loop().time() + SWEEP_EVERY
+            next_sweep = clock() + SWEEP_EVERY
             while True:
-                left = next_sweep - asyncio.get_running_loop().time()
-                if left <= 0 or ("queue", "") in (woken := await wakeups.get(timeout=left)):
+                woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
+                if clock() >= next_sweep:
                     await self.sweep()
-                    next_sweep = asyncio.get_running_loop().time() + SWEEP_EVERY
-                else:
-                    await self.step(woken)
+                    next_sweep = clock() + SWEEP_EVERY
+                await self.step(woken)
 
     async def step(self, woken: Iterable[tuple[str, str]]) -> None:
-        """Act on what has happened."""
-        queued: list[str] = []
-        freed: list[str] = []
-        for topic, key in woken:
-            if topic == "queue":
-                queued.append(key)
-            elif topic == "freed":
-                freed.append(key)
-            else:
-                self._tiers.clear()
-                await self._reroute()
+        """Act on what has happened. The topic `queue` without a key: who may take what has changed."""
+        queued = [key for topic, key in woken if topic == "queue" and key]
+        freed = [key for topic, key in woken if topic == "freed" and key]
+        if any(topic == "tree" or not key for topic, key in woken):
+            await self._reroute()
         for key in freed:
             self._free(*key.split(" "))
         if queued:
-            await self._admit(await self._db.read(lambda tx: _read_queued(tx, queued)))
+            found = await self._db.read(lambda tx: _read_queued(tx, queued))
+            for job_id in set(queued) - {job.id for job in found}:
+                self._drop(job_id)
+            await self._admit(found)
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
                 self.serve(session)
@@ -160,9 +157,12 @@ class Scheduler:
         if line := self._lines.get(self._route(job)):
             line.discard(job_id)
         self._withdraw(job_id)
+        if job.module_id not in self._busy and (head := self._head(job.module_id)):
+            self._line_up(head)
 
     async def _reroute(self) -> None:
         """The tree or the assignments have changed: line everybody up anew."""
+        self._tiers.clear()
         jobs, self._waiting = list(self._waiting.values()), {}
         for offer in list(self._offers):
             self._withdraw(offer)
@@ -173,8 +173,8 @@ class Scheduler:
 
     def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
         """A claim was won here."""
-        self._drop(job_id)
         self._busy.add(module_id)
+        self._drop(job_id)
         session.held.add(job_id)
 
     def missed(self, job_id: str, session: RunnerSession) -> None:

@@ -78,7 +78,7 @@ async def save(tx: Tx, before: Job, after: Job) -> None:
         tx.wake("freed", f"{before.id} {before.module_id} {before.instance_id}")
     if before.is_active and (after.attempt != before.attempt or after.is_terminal):
         tx.wake("ended", f"{before.id} {before.attempt}")
-    if after.status == "QUEUED" and before.status != "QUEUED":
+    if (after.status == "QUEUED") != (before.status == "QUEUED"):
         tx.wake("queue", after.id)
 
 

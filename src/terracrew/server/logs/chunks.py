@@ -7,9 +7,10 @@ import msgspec
 import zstandard
 
 from terracrew.protocol.events import Kind, Record
+from terracrew.server.db.seam import Columns
 from terracrew.server.logs import mask
 
-COLUMNS = {
+COLUMNS: Columns = {
     "job_id": "text", "attempt": "bigint", "first": "bigint", "last": "bigint", "first_line": "bigint",
     "lines": "bigint", "size": "bigint", "data": "bytea",
 }  # fmt: skip

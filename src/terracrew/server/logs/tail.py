@@ -44,7 +44,7 @@ class Tails:
     def __init__(self) -> None:
         self._batches: OrderedDict[_Place, Batch] = OrderedDict()
         self._reading: dict[_Place, asyncio.Task[Batch | Standing]] = {}
-        self._used = 0
+        self.used = 0
 
     async def next(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
         """What follows; if nothing does yet, how things stand with the job."""
@@ -65,7 +65,7 @@ class Tails:
 
     def clear(self) -> None:
         self._batches.clear()
-        self._used = 0
+        self.used = 0
 
     async def _read(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
         async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
@@ -85,11 +85,11 @@ class Tails:
 
     def _keep(self, place: _Place, batch: Batch) -> None:
         if old := self._batches.pop(place, None):
-            self._used -= old.cost
+            self.used -= old.cost
         self._batches[place] = batch
-        self._used += batch.cost
-        while self._used > ROOM:
-            self._used -= self._batches.popitem(last=False)[1].cost
+        self.used += batch.cost
+        while self.used > ROOM:
+            self.used -= self._batches.popitem(last=False)[1].cost
 
     def _done(self, place: _Place, reading: "asyncio.Task[Batch | Standing]") -> None:
         del self._reading[place]

@@ -13,7 +13,7 @@ from litestar.datastructures import State
 
 from terracrew.errors import NotFound
 
-_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".woff2": "font/woff2"}
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2"}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -78,5 +78,5 @@ def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:
 def _read(file: Traversable) -> Asset:
     content = file.read_bytes()
     ending = "." + file.name.rpartition(".")[2]
-    media_type = _TYPES.get(ending) or mimetypes.guess_type(file.name)[0] or "text/plain; charset=utf-8"
+    media_type = _TYPES.get(ending) or mimetypes.guess_type(file.name)[0] or "text/plain"
     return Asset(media_type, content, None if ending == ".woff2" else gzip.compress(content, 6, mtime=0))

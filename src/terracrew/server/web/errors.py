@@ -1,6 +1,7 @@
 """The border where an error becomes a page: a problem for htmx, a page for a reader, the way in for a stranger."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from litestar import Response
 from litestar.exceptions import HTTPException
@@ -31,8 +32,10 @@ def from_http(request: Call, error: HTTPException) -> Response[Any]:
 
 
 def _to_login(request: Call) -> Response[Any]:
-    where = request.url.path if request.method == "GET" else request.headers.get("HX-Current-URL", "")
-    to = render.query("/login", next=where if where.startswith("/dashboard/") else "")
+    is_look = request.method == "GET" and not render.is_fragment(request)
+    where = urlsplit(str(request.url) if is_look else request.headers.get("HX-Current-URL", ""))
+    local = f"{where.path}?{where.query}" if where.query else where.path
+    to = render.query("/login", next=local if local.startswith("/dashboard/") else "")
     if render.is_fragment(request):
         return Response(b"", status_code=401, headers={"HX-Redirect": to})
     return Redirect(to, status_code=303)

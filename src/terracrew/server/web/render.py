@@ -42,7 +42,7 @@ async def page(request: Call, template: str, fragment: str = "", **context: Any)
 def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
     now = datetime.now(UTC)
     html = environment().get_template(template).render(now=now, **context)
-    return Response(html.encode(), status_code=status, media_type="text/html; charset=utf-8", headers=HEADERS)
+    return Response(html.encode(), status_code=status, media_type="text/html", headers=HEADERS)
 
 
 def done(request: Call, said: str, back: str) -> Response[Any]:

@@ -1,0 +1,92 @@
+"""Clients that speak the real protocol by hand, so that they can also speak it wrongly."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+from websockets.sync.client import ClientConnection, connect
+
+from terracrew.protocol import events, frames, messages
+from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.protocol.spec import Step
+from tests.e2e.system import System
+
+
+class Client:
+    """One connection to the hub."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    def send(self, message: msgspec.Struct) -> None:
+        self.socket.send(messages.encode(message).decode())
+
+    def get(self, timeout: float = 10) -> dict[str, Any]:
+        return msgspec.json.decode(self.socket.recv(timeout))
+
+    def ask(self, message: msgspec.Struct, timeout: float = 10) -> dict[str, Any]:
+        self.send(message)
+        return self.get(timeout)
+
+    def wait_for(self, kind: str, timeout: float = 10) -> dict[str, Any]:
+        while (found := self.get(timeout))["type"] != kind:
+            pass
+        return found
+
+
+@contextmanager
+def hub(system: System, token: str) -> Generator[Client]:
+    with connect(
+        system.url.replace("http", "ws") + "/runnerhub", additional_headers={"Authorization": f"Bearer {token}"},
+        max_size=messages.MAX_GRANT_FRAME, compression=None,
+    ) as socket:  # fmt: skip
+        yield Client(socket)
+
+
+def runner_token(system: System, credentials: dict[str, str]) -> str:
+    organization, worker = credentials["TERRACREW_RUNNER__ORGANIZATION_ID"], credentials["TERRACREW_RUNNER__ID"]
+    form = {
+        "grant_type": "client_credentials", "client_id": f"{organization}:{worker}",
+        "client_secret": credentials["TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"],
+    }  # fmt: skip
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = urllib3.request("POST", f"{system.url}/connect/token", body=urlencode(form), headers=headers)
+    assert answer.status == 200, answer.data
+    return answer.json()["access_token"]
+
+
+def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.RunnerHello:
+    hello = messages.RunnerHello(
+        runner_id=credentials["TERRACREW_RUNNER__ID"], instance="one", instance_key="k" * 32, version="0.1.0",
+        oldest_protocol=1, newest_protocol=1, capacity=4, engines={"tofu": "1.12.6"}, attempts=[],
+    )  # fmt: skip
+    return msgspec.structs.replace(hello, **changes)
+
+
+def executor_hello(ref: AttemptRef, **changes: Any) -> messages.ExecutorHello:
+    hello = messages.ExecutorHello(ref.job_id, ref.attempt, "0.1.0", 1, 1)
+    return msgspec.structs.replace(hello, **changes)
+
+
+def claim(runner: Client, job_id: str) -> Granted:
+    """Wait for the offer of a job and take it."""
+    while True:
+        offer = runner.wait_for("offer")
+        if offer["job_id"] == job_id:
+            break
+    runner.send(messages.Claim(job_id, offer["attempt"]))
+    return msgspec.convert(runner.wait_for("granted"), Granted, strict=False)
+
+
+def batch(first: int, *facts: events.Fact | str) -> bytes:
+    """A frame of events: facts, and strings as lines of the log."""
+    records = [
+        events.pack(events.Kind.LOG, events.Stream.OUTPUT, Step.PLAN, 1.0, fact.encode())
+        if isinstance(fact, str)
+        else events.pack_fact(fact, Step.PLAN, 1.0)
+        for fact in facts
+    ]
+    return frames.pack(first, len(records), b"".join(records))

@@ -1,0 +1,145 @@
+"""Cancelling: a request that reaches the engine by a ladder, and is reported only when the engine is gone."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor.process import EngineProcess, Ladder
+from terracrew.protocol.events import Result, StepStatus
+from terracrew.protocol.messages import CancelAttempt, CancelMode
+from terracrew.protocol.spec import JobType
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Executor, Gate, Stage, module, session
+
+
+async def applying(hub: Hub, stage: Stage) -> tuple[Executor, Gate]:
+    """An apply whose engine stands at the gate."""
+    gate = Gate(stage.folder)
+    held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
+    return executor, gate
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
+@pytest.mark.parametrize("mode", ["interrupt", "kill"])
+async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
+    hub: Hub, stage: Stage, mode: CancelMode
+) -> None:
+    executor, _ = await applying(hub, stage)
+    await hub.tell(CancelAttempt("job_1", 1, mode))
+    await hub.until(lambda: hub.has_result)
+    left = set(session(executor.process.pid)) - {executor.process.pid}
+    assert await executor.exit_code() == 0, executor.said
+    assert left == set()
+    assert hub.result == Result("CANCELED", "canceled during apply", is_lock_free=True)
+    [canceled] = [fact for fact in hub.facts_of(StepStatus) if fact.status == "CANCELED"]
+    assert canceled.step == "apply"
+    assert canceled.exit_code == (1 if mode == "interrupt" else -signal.SIGKILL)
+    assert hub.facts[-1] == hub.result
+    if mode == "interrupt":
+        assert hub.states, "an interrupted engine saves its state"
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
+async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage) -> None:
+    executor, gate = await applying(hub, stage)
+    await hub.tell(CancelAttempt("job_1", 1, "after_step"))
+    await gate.open()
+    assert await executor.exit_code() == 0
+    assert StepStatus("apply", "SUCCEEDED", 0) in hub.facts
+    assert StepStatus("output", "SKIPPED") in hub.facts
+    assert hub.result == Result("CANCELED", "canceled before output")
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
+async def test_a_sigterm_to_the_executor_is_an_interrupt(hub: Hub, stage: Stage) -> None:
+    executor, _ = await applying(hub, stage)
+    executor.kill(signal.SIGTERM)
+    assert await executor.exit_code() == 0
+    assert hub.result.status == "CANCELED"
+
+
+# ---- the ladder itself
+
+
+def stubborn(folder: Path, script: str) -> tuple[EngineProcess, Path]:
+    """A program that says when it is ready, and what it was sent."""
+    output = folder / "output"
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    process = EngineProcess(
+        ["/bin/sh", "-c", script], cwd=folder, env={"PATH": os.environ["PATH"]}, output=descriptor,
+        ladder=Ladder(first=0.1, second=0.1),
+    )  # fmt: skip
+    os.close(descriptor)
+    return process, output
+
+
+async def ready(folder: Path) -> None:
+    """Until the program has opened the pipe, which it does when its traps are set."""
+    await asyncio.wait_for(asyncio.to_thread((folder / "ready").read_bytes), 20)
+
+
+@pytest.mark.feature("J9")
+async def test_the_ladder_interrupts_twice_and_then_kills_the_whole_group(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    script = "trap 'echo interrupted' INT; (trap '' INT; exec sleep 100) & : > ready; while true; do wait; done"
+    process, output = stubborn(tmp_path, script)
+    await ready(tmp_path)
+    process.stop("interrupt")
+    assert await asyncio.wait_for(process.wait(), 20) == -signal.SIGKILL
+    assert process.was_killed
+    assert output.read_text() == "interrupted\ninterrupted\n"
+    await asyncio.wait_for(_no_group(process.pid), 20)
+
+
+@pytest.mark.feature("J9")
+async def test_an_engine_that_heeds_the_first_interrupt_is_not_sent_another(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    process, output = stubborn(tmp_path, "trap 'echo interrupted; exit 7' INT; : > ready; sleep 100 & wait")
+    await ready(tmp_path)
+    process.stop("interrupt")
+    process.stop("interrupt")
+    assert await asyncio.wait_for(process.wait(), 20) == 7
+    assert not process.was_killed
+    assert output.read_text() == "interrupted\n"
+
+
+@pytest.mark.feature("J9")
+async def test_a_kill_overtakes_the_ladder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    process, _ = stubborn(tmp_path, "trap '' INT; : > ready; sleep 100")
+    process._ladder = Ladder(first=1000)
+    await ready(tmp_path)
+    process.stop("interrupt")
+    process.stop("kill")
+    assert await asyncio.wait_for(process.wait(), 20) == -signal.SIGKILL
+
+
+async def test_what_an_engine_leaves_behind_in_its_group_ends_with_it(tmp_path: Path) -> None:
+    process, _ = stubborn(tmp_path, "sleep 100 & exit 0")
+    assert await asyncio.wait_for(process.wait(), 20) == 0
+    await asyncio.wait_for(_no_group(process.pid), 20)
+
+
+async def _no_group(group: int) -> None:
+    """A killed process stays for a moment until init has reaped it."""
+    while True:
+        members = [pid for pid in os.listdir("/proc") if pid.isdigit() and _group_of(pid) == group]
+        if not members:
+            return
+        await asyncio.sleep(0)
+
+
+def _group_of(pid: str) -> int | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return None
+    return int(fields[2]) if fields[0] != "Z" else None

@@ -1,0 +1,74 @@
+"""Finding a backend or cloud block without being fooled by comments, strings and heredocs."""
+
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor import hcl
+
+PLAIN = "main.tf"
+
+
+@pytest.mark.feature("J15")
+@pytest.mark.parametrize(
+    ("text", "line", "block"),
+    [
+        ('terraform {\n  backend "s3" {\n    bucket = "b"\n  }\n}\n', 2, 'backend "s3"'),
+        ("terraform {\n  cloud {\n  }\n}\n", 2, "cloud"),
+        ("terraform { backend s3 {} }", 1, "backend s3"),
+        ('/* backend */ # cloud\nterraform\n{\n// x\nbackend "http" {}}', 5, 'backend "http"'),
+        ('locals {\n  a = "${"}"}"\n}\nterraform {\n  cloud {}\n}', 5, "cloud"),
+        ('locals {\n  a = <<-EOT\n    }}} "\n  EOT\n}\nterraform {\n  cloud {}\n}', 7, "cloud"),
+        ('terraform {\n  required_version = ">= 1.0"\n  required_providers {\n    a = { source = "x/y" }\n  }\n'
+         '  backend "gcs" {}\n}', 6, 'backend "gcs"'),
+    ],
+)  # fmt: skip
+def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: str, line: int, block: str) -> None:
+    (tmp_path / PLAIN).write_text(text)
+    assert hcl.foreign_backend(tmp_path) == (PLAIN, line, block)
+
+
+@pytest.mark.feature("J15")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '# terraform { backend "s3" {} }',
+        '// terraform { backend "s3" {} }\n',
+        '/* terraform {\n backend "s3" {}\n} */',
+        'locals {\n  a = "terraform { backend \\"s3\\" {} }"\n}',
+        'locals {\n  a = <<EOT\nterraform {\n  backend "s3" {}\n}\nEOT\n}',
+        'locals {\n  a = <<-EOT\n    terraform {\n      cloud {}\n    }\n    EOT\n}',
+        'variable "backend" {}\nresource "cloud" "backend" {\n  backend "s3" {}\n  cloud {}\n}',
+        'terraform {\n  provider_meta "cloud" {}\n}\nlocals { cloud = "backend" }',
+        'terraform {\n  required_providers {\n    cloud = { source = "backend" }\n  }\n}',
+        'locals {\n  a = "${"${"terraform { cloud {} }"}"}"\n}',
+        'locals {\n  a = "unfinished backend\n}',
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / PLAIN).write_text(text)
+    assert hcl.foreign_backend(tmp_path) is None
+
+
+@pytest.mark.feature("J15")
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ('{"terraform": {"backend": {"s3": {}}}}', 'backend "s3"'),
+        ('{"terraform": [{"required_version": "1"}, {"backend": [{"gcs": {}}]}]}', 'backend "gcs"'),
+        ('[{"terraform": {"cloud": {}}}]', "cloud"),
+    ],
+)
+def test_a_block_in_json_is_found(tmp_path: Path, text: str, block: str) -> None:
+    (tmp_path / "main.tf.json").write_text(text)
+    found = hcl.foreign_backend(tmp_path)
+    assert found
+    assert found.block == block
+
+
+def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / PLAIN).write_text("terraform {\n  cloud {}\n}\n")
+    (tmp_path / "notes.txt").write_text("terraform {\n  cloud {}\n}\n")
+    (tmp_path / "broken.tf.json").write_text('{"terraform": "backend"')
+    assert hcl.foreign_backend(tmp_path) is None

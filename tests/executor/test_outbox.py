@@ -1,0 +1,141 @@
+"""The outbox: numbers, batches, and what a crash leaves of it."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from terracrew.executor.aside import PLAIN, Aside
+from terracrew.executor.lines import Piece
+from terracrew.executor.outbox import Outbox
+from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.redact import Redactor
+from terracrew.protocol import events
+from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, Stream
+from terracrew.protocol.spec import Step
+
+
+def line(text: bytes) -> bytes:
+    return events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, 1.0, text)
+
+
+def texts(outbox: Outbox) -> list[bytes]:
+    return [record.payload for _, record in outbox.records()]
+
+
+@pytest.mark.feature("L3")
+def test_batches_are_slices_of_the_file_in_order_and_bounded(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    sizes = [10, MAX_BATCH_BYTES - 100, 50, 2 * MAX_BATCH_BYTES, 1, 2, 3]
+    for size in sizes:
+        outbox.append(line(b"x" * size))
+    seen, sent = [], 0
+    while sent < outbox.last:
+        batch = outbox.batch(sent, up_to=outbox.last, count=3)
+        records = list(events.unpack(batch.body))
+        assert (batch.first, len(records)) == (sent + 1, batch.size)
+        assert batch.size <= 3
+        assert len(batch.body) <= MAX_BATCH_BYTES or batch.size == 1
+        seen += [len(record.payload) for record in records]
+        sent = batch.last
+    assert seen == sizes
+
+
+@pytest.mark.feature("O4")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=8), st.integers(0, 600))
+def test_a_torn_tail_is_cut_off_and_numbering_goes_on(tmp_path: Path, payloads: list[bytes], torn_at: int) -> None:
+    path = tmp_path / "outbox"
+    path.unlink(missing_ok=True)
+    outbox = Outbox(path)
+    ends = [0]
+    for payload in payloads:
+        outbox.append(line(payload))
+        ends.append(path.stat().st_size)
+    outbox.close()
+    size = min(torn_at, path.stat().st_size)
+    os.truncate(path, size)
+    whole = sum(end <= size for end in ends) - 1
+    again = Outbox(path)
+    assert again.last == whole
+    assert path.stat().st_size == ends[whole]
+    again.append(line(b"after"))
+    assert texts(again) == [*payloads[:whole], b"after"]
+    again.close()
+
+
+def test_an_acknowledged_outbox_can_be_rewound_to_what_a_restored_server_has(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    for at in range(10):
+        outbox.append(line(b"%d" % at))
+    outbox.acknowledge(10)
+    outbox.append(line(b"10"))
+    outbox.rewind(3)
+    batch = outbox.batch(3, up_to=outbox.last, count=100)
+    assert [record.payload for record in events.unpack(batch.body)] == [b"%d" % at for at in range(3, 11)]
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.append(line(b"one"))
+    real = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return real(descriptor, bytes(data)[: len(data) // 2])
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match="no room"):
+        outbox.append(line(b"two"))
+    monkeypatch.setattr(os, "write", real)
+    assert outbox.append(line(b"three")) == 2
+    assert texts(outbox) == [b"one", b"three"]
+    assert Outbox(tmp_path / "outbox").last == 2
+
+
+def test_facts_and_states_are_urgent_and_log_lines_are_not(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.append(line(b"one"))
+    assert outbox.urgent == 0
+    outbox.append(events.pack_fact(Result("SUCCEEDED"), Step.PLAN, 1.0))
+    outbox.append(line(b"two"))
+    assert outbox.urgent == 2
+    assert Outbox(tmp_path / "outbox").urgent == 2
+
+
+@pytest.mark.feature("O4", "L3")
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_path: Path, is_written: bool) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
+    recorder.output(Piece(b"one\n", 4))
+    recorder.say("in between")
+    recorder.output(Piece(b"two\n", 4))
+    recorder.offsets.advance(outbox.last + 1, 6)
+    if is_written:
+        outbox.append(line(b"three\n"))
+    # The executor is dead. Whatever is appended next must not make the unused slot come true.
+    again = Outbox(tmp_path / "outbox")
+    assert Offsets(tmp_path / "offset", again).position == (14 if is_written else 8)
+    again.append(line(b"something else"))
+    assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).position == (14 if is_written else 8)
+
+
+def test_a_state_put_aside_counts_only_if_its_event_was_written(tmp_path: Path) -> None:
+    aside = Aside(tmp_path / "states", 0)
+    aside.write(b"sealed")
+    aside.place(3)
+    aside.write(b"plain")
+    aside.place(5, PLAIN)
+    again = Aside(tmp_path / "states", 4)
+    parcel = again.first_after(0)
+    assert parcel
+    assert (parcel.number, parcel.path.read_bytes(), parcel.is_plain) == (3, b"sealed", False)
+    assert again.first_after(3) is None
+    assert [path.name for path in (tmp_path / "states").iterdir()] == ["3"]

@@ -1,0 +1,242 @@
+"""Shipping: cadence, window, order and resumption, with the real client against the test's hub in one process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.client import hub as hub_client
+from terracrew.errors import Invalid
+from terracrew.executor import begin
+from terracrew.executor.begin import Leave, NotGiven
+from terracrew.executor.control import Control
+from terracrew.executor.delivery import Delivery
+from terracrew.executor.output import Output
+from terracrew.executor.shipper import WINDOW
+from terracrew.protocol import events
+from terracrew.protocol.events import EngineUsed, Kind, Stream
+from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogCadence
+from terracrew.protocol.spec import Step
+from terracrew.protocol.start import AttemptRecord, LogStreamSettings
+from tests.executor.hub_server import HUB, Hub
+
+NEVER = 3600.0
+
+
+class Shipping:
+    """A delivery whose events the test writes by hand."""
+
+    def __init__(self, hub: Hub, folder: Path, settings: LogStreamSettings) -> None:
+        self.hub = hub
+        record = AttemptRecord("job_1", 1, hub.url, HUB, ["a-secret"])
+        self.delivery = Delivery(folder, record, settings)
+        self._task = asyncio.create_task(self.delivery.shipper.run())
+
+    def say(self, text: str) -> None:
+        record = events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, 1.0, text.encode())
+        self.delivery.outbox.append(record)
+
+    async def deliver(self) -> bool:
+        return await asyncio.wait_for(self.delivery.shipper.deliver(), 30)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@pytest.fixture
+async def shipping(hub: Hub, tmp_path: Path) -> AsyncIterator[Shipping]:
+    """Nothing leaves by itself but the first event: a period that never ends, and a batch of ten."""
+    shipping = Shipping(hub, tmp_path, LogStreamSettings(batch_size_limit=10, period_seconds=NEVER))
+    yield shipping
+    await shipping.close()
+
+
+@pytest.mark.feature("L2")
+async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_batch(
+    hub: Hub, shipping: Shipping
+) -> None:
+    shipping.say("first\n")
+    await hub.until(lambda: hub.mark == 1)
+    for at in range(9):
+        shipping.say(f"{at}\n")
+    await hub.tell(ConfigureExecutor(LogCadence()))
+    assert hub.mark == 1
+    shipping.say("the tenth\n")
+    await hub.until(lambda: hub.mark == 11)
+    assert hub.batches == 2
+
+
+@pytest.mark.feature("L2")
+async def test_an_event_waits_no_longer_than_the_period(hub: Hub, tmp_path: Path) -> None:
+    shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0.05, eagerly_emit_first_event=False))
+    shipping.say("alone\n")
+    await hub.until(lambda: hub.mark == 1, within=5)
+    await shipping.close()
+
+
+@pytest.mark.feature("L2")
+async def test_a_fact_takes_along_what_waits(hub: Hub, shipping: Shipping) -> None:
+    shipping.say("first\n")
+    await hub.until(lambda: hub.mark == 1)
+    shipping.say("waits\n")
+    shipping.delivery.recorder.fact(EngineUsed("tofu", "1.12.6"))
+    await hub.until(lambda: hub.mark == 3)
+
+
+@pytest.mark.feature("L2")
+async def test_while_somebody_watches_everything_leaves_at_once(hub: Hub, shipping: Shipping) -> None:
+    shipping.say("first\n")
+    await hub.until(lambda: hub.mark == 1)
+    shipping.say("waits\n")
+    await hub.tell(ConfigureExecutor(LogCadence(is_watched=True)))
+    await hub.until(lambda: hub.mark == 2)
+    for number in range(3, 8):
+        shipping.say("live\n")
+        await hub.until(lambda wanted=number: hub.mark == wanted)
+
+
+@pytest.mark.feature("L3")
+async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: Hub, shipping: Shipping) -> None:
+    hub.is_acknowledging = False
+    for at in range(10 * WINDOW * 2):
+        shipping.say(f"{at}\n")
+    await hub.until(lambda: hub.mark == 10 * WINDOW)
+    await hub.tell(ConfigureExecutor(LogCadence()))
+    assert hub.most_unacknowledged == WINDOW
+    hub.is_acknowledging = True
+    await hub.drop()
+    assert await shipping.deliver()
+    assert hub.log() == b"".join(b"%d\n" % at for at in range(10 * WINDOW * 2))
+
+
+@pytest.mark.feature("C4", "L3")
+async def test_what_was_stored_but_not_acknowledged_is_not_stored_twice(hub: Hub, shipping: Shipping) -> None:
+    hub.is_acknowledging = False
+    for at in range(40):
+        shipping.say(f"{at}\n")
+    await hub.until(lambda: hub.mark == 40)
+    await hub.stop()
+    shipping.say("while it was away\n")
+    hub.is_acknowledging = True
+    await hub.start()
+    assert await shipping.deliver()
+    assert hub.log() == b"".join(b"%d\n" % at for at in range(40)) + b"while it was away\n"
+
+
+async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(hub: Hub, shipping: Shipping) -> None:
+    for at in range(30):
+        shipping.say(f"{at}\n")
+    assert await shipping.deliver()
+    del hub.records[7:]
+    await hub.drop()
+    await hub.until(lambda: hub.mark == 30)
+    assert hub.log() == b"".join(b"%d\n" % at for at in range(30))
+
+
+async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: Hub, shipping: Shipping) -> None:
+    hub.welcome = lambda _: ExecutorWelcome(99, 1)
+    shipping.say("first\n")
+    assert not await shipping.deliver()
+    assert shipping.delivery.control.refused
+
+
+async def test_a_credential_that_is_not_known_ends_the_trying(hub: Hub, tmp_path: Path) -> None:
+    record = AttemptRecord("job_1", 1, hub.url, "wrong", [])
+    delivery = Delivery(tmp_path, record, LogStreamSettings())
+    await asyncio.wait_for(delivery.shipper.run(), 10)
+    assert delivery.control.refused
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:80", ""])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(Invalid):
+        hub_client.address(url)
+
+
+def test_the_hubs_address_follows_the_servers() -> None:
+    assert hub_client.address("https://crew.example/base/") == "wss://crew.example/base/runnerhub"
+
+
+# ---- leave
+
+
+def asking(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[Leave, Control]:
+    monkeypatch.setattr(begin, "LEAVE_SECONDS", seconds)
+    control = Control()
+    return Leave(control, lambda _: None), control
+
+
+async def until_due(leave: Leave) -> None:
+    due = asyncio.Event()
+    leave.on_change = due.set
+    if not leave.is_due:
+        await asyncio.wait_for(due.wait(), 10)
+
+
+@pytest.mark.feature("O3")
+async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(begin, "_now", lambda: clock[0])
+    leave, _ = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(leave.obtain(7))
+    await until_due(leave)
+    assert leave.question().state_version == 7
+    clock[0] += 5.1  # suspended, say: by the clock that counts it, the leave is over when the answer is read
+    leave.answered(Begun(7))
+    await until_due(leave)
+    assert not obtained.done()
+    leave.question()
+    clock[0] += 4.9
+    leave.answered(Begun(7))
+    await asyncio.wait_for(obtained, 10)
+
+
+@pytest.mark.feature("O3")
+async def test_an_answer_to_a_question_of_an_older_connection_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leave, _ = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(leave.obtain(7))
+    await until_due(leave)
+    leave.question()
+    leave.disconnected()
+    assert leave.is_due, "it is asked again on the next connection"
+    leave.question()
+    leave.answered(BeginRefused("quarantine", "look first"))
+    with pytest.raises(NotGiven, match="look first"):
+        await asyncio.wait_for(obtained, 10)
+
+
+@pytest.mark.feature("J9")
+async def test_a_cancel_ends_the_wait_for_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave, control = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(leave.obtain(7))
+    await until_due(leave)
+    control.request_cancel("after_step")
+    with pytest.raises(NotGiven):
+        await asyncio.wait_for(obtained, 10)
+    assert not leave.is_due
+
+
+# ---- following the output
+
+
+@pytest.mark.feature("L3")
+async def test_output_is_followed_as_it_is_written_and_an_open_line_is_not_kept_back(hub: Hub, tmp_path: Path) -> None:
+    shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0))
+    output = Output(tmp_path / "output", shipping.delivery.recorder)
+    output.follow()
+    with open(tmp_path / "output", "ab", buffering=0) as engine:
+        engine.write(b"one\ntwo ")
+        await hub.until(lambda: hub.log() == b"one\n")
+        await hub.until(lambda: hub.log() == b"one\ntwo ", within=5)  # a second later
+        engine.write(b"a-sec")
+        engine.write(b"ret\nthree \xc3")
+        await hub.until(lambda: hub.log() == b"one\ntwo ***\n")
+        await hub.until(lambda: hub.log() == b"one\ntwo ***\nthree ", within=5)
+        engine.write(b"\xa9\n")
+        await hub.until(lambda: hub.log() == "one\ntwo ***\nthree é\n".encode())
+    output.close()
+    await shipping.close()

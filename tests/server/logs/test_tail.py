@@ -1,0 +1,75 @@
+"""Viewers share their readings of a log's end, and none of them misses anything by it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from terracrew.server.db.seam import Database, T, Work
+from terracrew.server.logs import tail
+from terracrew.server.logs.store import Standing
+from terracrew.server.logs.tail import Batch, Position, Tails
+from tests.server.logs.crew import RUNNING, Crew, log
+
+
+class SlowToAnswer:
+    """A database whose readings are done at once, but told only when it is let go."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.is_read, self.go = asyncio.Event(), asyncio.Event()
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    async def read(self, work: "Work[T]") -> T:
+        self.reads += 1
+        result = await self._db.read(work)
+        self.is_read.set()
+        await self.go.wait()
+        return result
+
+
+async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) -> None:
+    attempt, db, tails = await crew.run(), SlowToAnswer(crew.server.db), Tails()
+    await attempt.deliver(RUNNING)
+    early = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
+    await db.is_read.wait()
+    await attempt.deliver(log("printed meanwhile\n"))
+    late = [asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0))) for _ in range(5)]
+    await asyncio.sleep(0)  # each has joined
+    db.go.set()
+    assert await early == Standing(1, is_terminal=False)
+    for found in await asyncio.gather(*late):
+        assert isinstance(found, Batch)
+        assert found.position == Position(1, 2)
+    assert db.reads == 2
+
+
+async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
+    attempt, db, tails = await crew.run(), SlowToAnswer(crew.server.db), Tails()
+    await attempt.deliver(log("one\n"))
+    first = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
+    await db.is_read.wait()
+    second = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
+    await asyncio.sleep(0)
+    first.cancel()
+    db.go.set()
+    assert isinstance(await second, Batch)
+    assert db.reads == 1
+
+
+async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_again(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "ROOM", 50_000)
+    attempt, tails = await crew.run(), Tails()
+    text = "\x1b" * 10_000  # six times as much in JSON, so that even one batch is more than there is room for
+    await attempt.deliver(*(log(text) for _ in range(50)))
+    for _ in range(2):
+        position, seen = Position(1, 0), 0
+        while isinstance(found := await tails.next(crew.server.db, attempt.ref.job_id, position), Batch):
+            position, seen = found.position, seen + found.data.count(b'"n"')
+            assert tails.used <= 50_000
+        assert seen == 50

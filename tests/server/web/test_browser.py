@@ -1,0 +1,224 @@
+"""The pages in a real browser: quiet consoles, live changes, keyboard, narrow screens. Screenshots go to build/screenshots."""
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, expect
+
+from terracrew.server.db.seam import Tx
+from tests.server.web.conftest import SHOTS
+from tests.server.web.stage import Stage
+
+pytestmark = [pytest.mark.browser]
+LOOKS = [("light", 1280, 860), ("dark", 1280, 860), ("light", 390, 844)]
+
+
+@pytest.mark.feature("U1", "U2", "U5")
+@pytest.mark.parametrize(("scheme", "width", "height"), LOOKS)
+async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than_the_screen(
+    page: Page, stage: Stage, scheme: str, width: int, height: int
+) -> None:
+    await page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
+    await page.set_viewport_size({"width": width, "height": height})
+    paths = {
+        "runners": "/dashboard/runners",
+        "add": "/dashboard/runners/add",
+        "jobs": "/dashboard/jobs",
+        "modules": "/dashboard/modules",
+    }
+    paths |= {f"job-{name}": f"/dashboard/jobs/{job}" for name, job in stage.jobs.items()}
+    for name, path in paths.items():
+        await page.goto(path)
+        await expect(page.locator("[data-live-mark]")).to_have_text(
+            "Finished" if name in ("job-done", "job-failed") else "Live"
+        )
+        await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+@pytest.mark.feature("U4")
+async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_was(page: Page, stage: Stage) -> None:
+    await page.goto("/dashboard/runners")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    row = page.locator("tr", has=page.get_by_text("frankfurt-prod", exact=True))
+    await expect(row.locator(".st")).to_have_text("Online")
+    await page.evaluate("window.sameDocument = true")
+    await row.get_by_role("button", name="Drain").focus()
+    runner = await row.get_attribute("id") or ""
+
+    async def goes_away(tx: Tx) -> None:
+        await tx.run("UPDATE instances SET is_connected = false WHERE runner_id = :id", id=runner)
+        tx.wake("runners", runner)
+
+    await page.locator("#search").focus()
+    await stage.write(goes_away)
+    await expect(row.locator(".st")).to_have_text("Offline")
+    await expect(row.get_by_role("button", name="Remove")).to_be_visible()
+    await expect(page.locator("#search")).to_be_focused()
+    assert await page.evaluate("window.sameDocument") is True
+
+
+@pytest.mark.feature("U4")
+async def test_a_burst_of_changes_costs_a_few_requests_and_the_last_one_is_seen(page: Page, stage: Stage) -> None:
+    await page.goto("/dashboard/jobs")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/dashboard/jobs" in request.url else None)
+    for at in range(40):
+
+        async def change(tx: Tx, at: int = at) -> None:
+            await tx.run("UPDATE jobs SET message = :text WHERE id = :id", text=f"change {at}", id=stage.jobs["failed"])
+            tx.wake("jobs", stage.jobs["failed"])
+
+        await stage.write(change)
+    await expect(page.get_by_text("Change 39.")).to_be_visible()
+    assert len(asked) <= 5
+
+
+@pytest.mark.feature("U4")
+async def test_the_live_mark_says_when_it_is_not_live_and_the_page_catches_up(
+    context: BrowserContext, stage: Stage
+) -> None:
+    page = await context.new_page()  # its console does complain: the server is gone
+    await page.goto("/dashboard/jobs")
+    mark = page.locator("[data-live-mark]")
+    await expect(mark).to_have_text("Live")
+    await stage.stop()
+    await expect(mark).to_have_text("Reconnecting…")
+    await stage.start()
+
+    async def change(tx: Tx) -> None:
+        await tx.run("UPDATE jobs SET message = 'while nobody listened' WHERE id = :id", id=stage.jobs["failed"])
+
+    await stage.write(change)  # no wake-up: only coming back can bring this
+    await expect(mark).to_have_text("Live", timeout=30_000)
+    await expect(page.get_by_text("While nobody listened.")).to_be_visible()
+
+
+@pytest.mark.feature("U3", "R5")
+async def test_a_runner_is_added_in_a_sheet_by_keyboard_alone(page: Page) -> None:
+    await page.goto("/dashboard/runners")
+    await page.locator("#add").focus()
+    await page.keyboard.press("Enter")
+    sheet = page.get_by_role("dialog")
+    await expect(sheet.get_by_label("Name")).to_be_focused()
+    await page.screenshot(path=SHOTS / "sheet.png")
+    await page.keyboard.type("by-keyboard")
+    await page.keyboard.press("Enter")
+    await expect(sheet.get_by_text("by-keyboard is registered")).to_be_visible()
+    await expect(sheet.locator("#worker-token")).to_contain_text("tcw_")
+    await page.screenshot(path=SHOTS / "sheet-registered.png")
+    await sheet.get_by_role("button", name="Copy").nth(1).click()
+    await expect(
+        sheet.get_by_role("button", name="Copied").or_(sheet.get_by_role("button", name="Selected"))
+    ).to_be_visible()
+    await sheet.get_by_role("link", name="Done").click()
+    await expect(page.get_by_text("by-keyboard", exact=True)).to_be_visible()
+
+
+@pytest.mark.feature("U5")
+async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(page: Page, stage: Stage) -> None:
+    await page.goto("/dashboard/modules")
+    await page.get_by_role("button", name="Destroy payments/test/ledger").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("heading")).to_have_text("Destroy payments/test/ledger?")
+    await page.screenshot(path=SHOTS / "confirm.png")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
+    assert page.url.endswith("/dashboard/modules")
+    await page.get_by_role("button", name="Apply hello").click()
+    await dialog.get_by_role("button", name="Apply hello").click()
+    await page.wait_for_url("**/dashboard/jobs/job_*")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Apply #")
+    await page.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_role("button", name="Cancel job").click()
+    await expect(page.locator("#job-head .st")).to_have_text("Canceled")
+
+
+@pytest.mark.feature("J9")
+async def test_a_running_job_is_canceled_in_the_way_that_was_chosen(page: Page, stage: Stage) -> None:
+    await page.goto(f"/dashboard/jobs/{stage.jobs['applying']}")
+    await page.get_by_role("button", name="Cancel").click()
+    await page.screenshot(path=SHOTS / "cancel.png")
+    await page.get_by_role("radio", name="Interrupt").check()
+    await page.get_by_role("button", name="Cancel job").click()
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+    await expect(page.locator("#job-head .st")).to_have_text("Canceling")
+    await expect(page.locator("#toasts")).to_contain_text("asked to stop")
+    row = await stage.server.db.read(
+        lambda tx: tx.one("SELECT cancel_mode FROM jobs WHERE id = :id", id=stage.jobs["applying"])
+    )
+    assert row == {"cancel_mode": "interrupt"}
+
+
+async def test_a_refusal_is_said_where_the_reader_is(context: BrowserContext, stage: Stage) -> None:
+    page = await context.new_page()  # a refused request is in its console
+    await page.goto("/dashboard/runners")
+    row = page.locator("tr", has=page.get_by_text("data/warehouse", exact=True))
+    await row.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove runner").click()
+    await expect(page.locator("#toasts")).to_contain_text("is the only runner that data/warehouse/buckets may use")
+    await expect(row).to_be_visible()
+
+
+async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focus_is_seen(page: Page) -> None:
+    await page.goto("/dashboard/runners")
+    await page.keyboard.press("/")
+    await expect(page.locator("#search")).to_be_focused()
+    await page.keyboard.type("net-b")
+    await expect(page.get_by_text("frankfurt-prod", exact=True)).to_be_hidden()
+    await expect(page.locator("#search")).to_be_focused()
+    assert page.url.endswith("?q=net-b")
+    await page.goto("/dashboard/runners")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    seen: list[str] = []
+    for _ in range(12):
+        await page.keyboard.press("Tab")
+        seen.append(
+            await page.evaluate(
+                "(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText).trim()"
+            )
+        )
+        assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen
+    assert seen[1].startswith("Modules")
+    assert seen[3].startswith("Runners")
+    assert [word.split()[0] for word in seen[6:10]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[10:] == ["Search runners", "Add runner"]
+
+
+async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:
+    await page.goto("/dashboard/runners")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = await page.evaluate(background)
+    for _ in range(2):
+        await page.get_by_role("button", name="Theme").click()
+    await expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+    dark = await page.evaluate(background)
+    await page.reload()
+    assert await page.evaluate(background) == dark != light
+
+
+async def test_motion_is_only_for_those_who_want_it(page: Page, stage: Stage) -> None:
+    moving = "getComputedStyle(document.querySelector('.steps .busy svg')).animationName"
+    for wish, name in (("reduce", "none"), ("no-preference", "turn")):
+        await page.emulate_media(reduced_motion=wish)  # pyright: ignore[reportArgumentType]
+        await page.goto(f"/dashboard/jobs/{stage.jobs['applying']}")
+        assert await page.evaluate(moving) == name
+
+
+async def test_pages_work_without_scripts(browser: Browser, context: BrowserContext, stage: Stage) -> None:
+    plain = await browser.new_context(
+        java_script_enabled=False, base_url=stage.url, storage_state=await context.storage_state()
+    )
+    page = await plain.new_page()
+    await page.goto("/dashboard/runners")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Not live")
+    row = page.locator("tr", has=page.get_by_text("frankfurt-prod", exact=True))
+    await row.get_by_role("button", name="Drain").click()
+    await expect(row.locator(".st")).to_have_text("Draining")
+    await page.get_by_role("link", name="Add runner").click()
+    await page.get_by_label("Name").fill("plain")
+    await page.get_by_role("button", name="Register").click()
+    await expect(page.locator("#worker-token")).to_contain_text("tcw_")
+    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}")
+    await expect(page.get_by_role("link", name="The log as plain text")).to_be_visible()
+    await plain.close()

@@ -1,0 +1,182 @@
+"""The log viewer in a real browser: what a terminal would show, joined, folded, found, and as long as it gets."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from terracrew.protocol.spec import JobType, Step
+from terracrew.server.db.seam import Tx
+from terracrew.server.web import assets
+from tests.server.web.conftest import SHOTS
+from tests.server.web.seed import Company
+from tests.server.web.stage import Stage
+
+pytestmark = [pytest.mark.browser, pytest.mark.feature("U5", "L4")]
+LINES = 200_000
+
+
+async def a_job(stage: Stage, status: str, texts: list[tuple[Step, str]]) -> str:
+    async def work(tx: Tx) -> str:
+        made = Company(tx, stage.server.organization_id, stage.user_id)
+        made.number = 5000
+        runner = await made.runner("viewer")
+        instance = await made.instance(runner, "one")
+        owner = {"instance_id": instance} if status == "PROCESSING" else {}
+        job = await made.job(await made.module("logs"), JobType.APPLY, status, runner_id=runner, **owner)
+        ended: dict[str, Any] = {} if owner else {"ended_at": made.now, "outcome": "succeeded"}
+        await made.attempt(job, runner, instance, **ended)
+        for at in range(0, len(texts), 64):
+            await made.log(job, texts[at : at + 64], first=at + 1)
+        return job
+
+    return await stage.server.db.write(work)
+
+
+async def shown(page: Page) -> list[str]:
+    return await page.locator(".log .l .x").all_inner_texts()
+
+
+async def test_a_line_looks_as_in_a_terminal(page: Page) -> None:
+    await page.goto("/dashboard/runners")
+    cases = {
+        "plain": [["plain", ""]],
+        "\x1b[31mred\x1b[0m and \x1b[1;4mloud\x1b[22m": [["red", "f1"], [" and ", ""], ["loud", "b u"]],
+        "\x1b[92mbright\x1b[39m \x1b[41mon red": [["bright", "f10"], [" ", ""], ["on red", "g1"]],
+        "\x1b[38;5;196mindexed\x1b[m \x1b[38;2;0;200;0mtrue": [["indexed", "f1"], [" ", ""], ["true", "f2"]],
+        "10%\r50%\r100%": [["100%", ""]],
+        "long line\rshort\x1b[K": [["short", ""]],
+        "ab\bc": [["ac", ""]],
+        "windows\r": [["windows", ""]],
+        "a\tb": [["a       b", ""]],
+        "\x1b]8;;http://x\x07link\x1b]8;;\x1b\\ after\x07": [["link after", ""]],
+        "\x1b[2J\x1b[H\x1b(Bcleared\x1b": [["cleared", ""]],
+        "\x1b[31": [],
+        "": [],
+    }
+    script = """async ([url, texts]) => {
+        const { classes, plain, runs, width, isCalm } = await import(url);
+        return texts.map((text) => ({
+            runs: runs(text).map(([part, style]) => [part, classes(style)]),
+            plain: plain(text), width: isCalm(text) ? width(text, 0) : plain(text).length }));
+    }"""
+    got = await page.evaluate(script, [assets.url("log/ansi.js"), list(cases)])
+    for (text, wanted), found in zip(cases.items(), got, strict=True):
+        assert found["runs"] == wanted, json.dumps(text)
+        words = "".join(part for part, _ in wanted)
+        assert (found["plain"], found["width"]) == (words, len(words)), json.dumps(text)
+
+
+async def test_events_are_joined_into_lines_and_nothing_in_them_is_markup(page: Page, stage: Stage) -> None:
+    evil = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
+    texts = [
+        evil + "\n",
+        "half a li",
+        "ne, joi",
+        "ned\nand \x1b[32mgreen goes\non\x1b[0m\n",
+        "x" * 65536,
+        "y" * 65536 + "END\n",
+    ]
+    job = await a_job(stage, "SUCCEEDED", [(Step.APPLY, text) for text in [*texts, "日本語 🎉\n", "\r\n", "open end"]])
+    await page.goto(f"/dashboard/jobs/{job}")
+    await expect(page.locator("[data-part=count]")).to_have_text("8 lines")
+    found = await shown(page)
+    assert found[:4] == [evil, "half a line, joined", "and green goes", "on"]
+    assert found[4].endswith("121,075 more characters: Wrap shows them")
+    assert found[5:] == ["日本語 🎉", "", "open end"]
+    await page.get_by_role("button", name="Wrap").click()
+    await page.locator(".log .view").evaluate("view => view.scrollTop = view.scrollHeight")
+    await expect(page.locator(".log .l .x", has_text="yEND")).to_be_visible()
+    assert await page.evaluate("window.pwned") is None
+
+
+async def test_a_live_log_grows_follows_and_goes_over_to_the_next_attempt(page: Page, stage: Stage) -> None:
+    job = await a_job(stage, "PROCESSING", [(Step.INIT, "one\n"), (Step.PLAN, "two\nthr")])
+    await page.goto(f"/dashboard/jobs/{job}")
+    await expect(page.locator("[data-part=count]")).to_have_text("3 lines")
+    await expect(page.get_by_role("button", name="Following")).to_be_visible()
+
+    async def more(tx: Tx) -> None:
+        made = Company(tx, stage.server.organization_id, stage.user_id)
+        await made.log(job, [(Step.PLAN, "ee\n"), (Step.APPLY, "".join(f"line {n}\n" for n in range(500)))], first=3)
+        tx.wake(f"log:{job}")
+
+    await stage.write(more)
+    await expect(page.locator("[data-part=count]")).to_have_text("503 lines")
+    await expect(page.locator(".log .l .x", has_text="line 499")).to_be_visible()
+    await page.locator(".log .view").evaluate("view => view.scrollTop = 100")
+    await expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+    assert "three" in await shown(page)
+
+    async def again(tx: Tx) -> None:
+        made = Company(tx, stage.server.organization_id, stage.user_id)
+        old = await tx.one("SELECT runner_id, instance_id FROM attempts WHERE job_id = :id", id=job)
+        await tx.run(
+            "UPDATE attempts SET ended_at = :now, outcome = 'lost', reason = 'gone' WHERE job_id = :id",
+            now=made.now,
+            id=job,
+        )
+        await tx.run("UPDATE jobs SET attempt = 2 WHERE id = :id", id=job)
+        assert old is not None
+        await made.attempt(job, old["runner_id"], old["instance_id"], number=2)
+        await made.log(job, [(Step.PLAN, "from the second attempt\n")], attempt=2)
+        tx.wake(f"log:{job}")
+        tx.wake("jobs", job)
+
+    await stage.write(again)
+    await expect(page.locator("[data-part=count]")).to_have_text("1 line")
+    assert await shown(page) == ["from the second attempt"]
+    await page.get_by_role("link", name="Attempt 1").click()
+    await expect(page.locator("[data-part=count]")).to_have_text("503 lines")
+
+
+async def test_steps_fold_and_a_step_of_the_timeline_leads_to_its_lines(page: Page, stage: Stage) -> None:
+    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}")
+    init = page.locator(".log .fold", has_text="Init")
+    await expect(init.get_by_role("button")).to_have_attribute("aria-expanded", "false")
+    await expect(init).to_contain_text("lines 1–91")
+    await page.locator(".steps").get_by_role("link", name="Init").click()
+    await expect(page.get_by_text("Finding things, part 1 of 90")).to_be_visible()
+    await page.locator(".log .fold:not(.stuck)", has_text="Init").get_by_role("button").press("Enter")
+    await expect(page.get_by_text("Finding things, part 1 of 90")).to_be_hidden()
+
+
+async def test_search_finds_marks_unfolds_and_counts(page: Page, stage: Stage) -> None:
+    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}")
+    await expect(page.locator("[data-part=count]")).to_have_text("115 lines")
+    await page.keyboard.press("/")
+    await page.keyboard.type("PART 42 OF")
+    await expect(page.locator("[data-part=hits]")).to_have_text("1")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-part=hits]")).to_have_text("1 of 1")
+    await expect(page.locator(".log .marked mark")).to_have_text("part 42 of")
+    await page.locator("[data-part=search]").fill("nothing like it")
+    await expect(page.locator("[data-part=hits]")).to_have_text("none")
+
+
+async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
+    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}#L50")
+    await expect(page.locator(".log .marked .n")).to_have_text("50")
+    await expect(page.locator(".log .marked .x")).to_be_in_viewport()
+
+
+async def test_a_long_log_keeps_few_rows_in_the_document_and_scrolls_to_its_last_line(page: Page, stage: Stage) -> None:
+    block = 500
+    texts = [
+        "".join(f"\x1b[1mitem[{n}]\x1b[0m: Creation complete\n" for n in range(at, at + block))
+        for at in range(0, LINES, block)
+    ]
+    job = await a_job(stage, "SUCCEEDED", [(Step.APPLY, text) for text in texts])
+    await page.goto(f"/dashboard/jobs/{job}")
+    await expect(page.locator("[data-part=count]")).to_have_text(f"{LINES:,} lines", timeout=60_000)
+    view = page.locator(".log .view")
+    await view.evaluate("view => view.scrollTop = view.scrollHeight")
+    await expect(page.locator(".log .l .x").last).to_have_text(f"item[{LINES - 1}]: Creation complete")
+    assert await page.locator(".log .l").count() < 100
+    await page.get_by_role("button", name="Wrap").click()
+    await view.evaluate("view => view.scrollTop = view.scrollHeight")
+    await expect(page.locator(".log .l .x").last).to_have_text(f"item[{LINES - 1}]: Creation complete")
+    await page.get_by_role("button", name="Times").click()
+    await expect(page.locator(".log .l .t").last).to_contain_text(":")
+    await page.screenshot(path=SHOTS / "long-log.png")
