@@ -159,12 +159,12 @@ class System:
         return self.api.get(f"/jobs/{job_id}")
 
     def status(self, job_id: str) -> str:
-        return self.job(job_id)["job"]["status"]
+        return self.job(job_id)["status"]
 
     def wait(self, job_id: str, within: float = 60) -> dict[str, Any]:
         def ended() -> dict[str, Any] | None:
             found = self.job(job_id)
-            return None if found["job"]["status"] in ACTIVE else found
+            return None if found["status"] in ACTIVE else found
 
         return eventually(ended, within=within, what=f"the end of {job_id}")
 

@@ -34,8 +34,8 @@ def test_a_killed_runner_does_not_take_its_plan_with_it(system: System, gate: Ga
         system.start_runner(credentials)
     gate.open()
     ended = system.wait(job)
-    assert ended["job"]["status"] == "SUCCEEDED", system.log(job)
-    assert (ended["job"]["attempt"], len(ended["attempts"])) == (1, 1)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
+    assert (ended["attempt"], len(ended["attempts"])) == (1, 1)
     assert "Plan:" in system.log(job)
 
 
@@ -48,7 +48,7 @@ def test_a_killed_executor_costs_its_plan_one_attempt(system: System, gate: Gate
     os.kill(system.executor(job), signal.SIGKILL)
     gate.open()
     ended = system.wait(job)
-    assert ended["job"]["status"] == "SUCCEEDED", system.log(job)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
     assert [attempt["outcome"] for attempt in ended["attempts"]] == ["gone", "succeeded"]
     assert "Plan:" in system.log(job)
 
@@ -63,7 +63,7 @@ def test_a_killed_executor_in_an_apply_loses_no_state_and_applies_nothing_twice(
     os.kill(system.executor(job), signal.SIGKILL)
     gate.touch()
     ended = system.wait(job)
-    assert ended["job"]["status"] == "SUCCEEDED", system.log(job)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
     assert [attempt["outcome"] for attempt in ended["attempts"]] == ["gone", "succeeded"]
     assert words(witness) == ["begin", "end"], "what was applied once is not applied again"
     states = list(system.api.list("/modules/app/states"))
@@ -85,7 +85,7 @@ def test_everything_in_one_process_killed_in_an_apply_and_started_20_s_later(sys
     time.sleep(20)  # the outage itself
     system.start_server(runner=True)
     ended = system.wait(job)
-    assert (ended["job"]["status"], ended["job"]["attempt"]) == ("SUCCEEDED", 1), system.log(job)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), system.log(job)
     assert {r["name"] for r in system.state("app")["resources"]} == {"first", "slow"}
     assert "Apply complete!" in system.log(job)
 
@@ -102,7 +102,7 @@ def test_a_server_that_is_away_for_20_s_in_a_chatty_apply_loses_no_line(system: 
     time.sleep(20)  # the outage itself; the apply ends within it
     system.start_server(runner=False)
     ended = system.wait(job)
-    assert (ended["job"]["status"], ended["job"]["attempt"]) == ("SUCCEEDED", 1), system.log(job)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 1), system.log(job)
     printed = [line.rpartition("line-")[2] for line in lines_of(system, job, "(local-exec): line-")]
     assert printed == [f"{n}-of-it" for n in range(1, 1501)]
     assert words(witness) == [str(n) for n in range(1, 1501)]
@@ -159,5 +159,5 @@ def test_an_executor_that_is_cut_off_does_not_apply_before_leave_and_never_once_
     assert words(witness) == []
     server = system.start_server(runner=False)
     ended = system.wait(job)
-    assert ended["job"]["status"] == "SUCCEEDED", system.log(job)
+    assert ended["status"] == "SUCCEEDED", system.log(job)
     assert words(witness)[0] == "begin"

@@ -13,18 +13,18 @@ def test_a_module_is_planned_applied_and_destroyed(system: System) -> None:
     system.start_server(runner=True)
     system.module("platform/hello", modules.quick())
     planned = system.wait(system.run("platform/hello"))
-    assert planned["job"]["status"] == "SUCCEEDED", system.log(planned["job"]["id"])
-    assert planned["job"]["plan"]["add"] == 1
+    assert planned["status"] == "SUCCEEDED", system.log(planned["id"])
+    assert planned["plan"]["add"] == 1
     applied = system.wait(system.run("platform/hello", "APPLY"))
-    assert applied["job"]["status"] == "SUCCEEDED", system.log(applied["job"]["id"])
+    assert applied["status"] == "SUCCEEDED", system.log(applied["id"])
     assert [step["status"] for step in applied["steps"]] == ["SUCCEEDED"] * 7
-    assert "Apply complete!" in system.log(applied["job"]["id"])
-    assert "\x1b[" in system.log(applied["job"]["id"]), "colours as in a terminal"
+    assert "Apply complete!" in system.log(applied["id"])
+    assert "\x1b[" in system.log(applied["id"]), "colours as in a terminal"
     assert [r["type"] for r in system.state("platform/hello")["resources"]] == ["terraform_data"]
     outputs = system.api.get("/modules/platform%2Fhello/outputs")
     assert outputs["outputs"]["greeting"]["value"] == "hello world"
     destroyed = system.wait(system.run("platform/hello", "DESTROY"))
-    assert destroyed["job"]["status"] == "SUCCEEDED", system.log(destroyed["job"]["id"])
+    assert destroyed["status"] == "SUCCEEDED", system.log(destroyed["id"])
     assert system.state("platform/hello")["resources"] == []
 
 
@@ -33,6 +33,6 @@ def test_a_plan_that_fails_is_shown_as_what_it_is(system: System) -> None:
     system.start_server(runner=True)
     system.module("broken", 'resource "terraform_data" "x" { input = var.nobody_declared_this }')
     ended = system.wait(system.run("broken"))
-    assert ended["job"]["status"] == "FAILED"
-    assert "undeclared" in system.log(ended["job"]["id"])
-    assert "undeclared" in ended["job"]["message"].lower()
+    assert ended["status"] == "FAILED"
+    assert "undeclared" in system.log(ended["id"])
+    assert "undeclared" in ended["message"].lower()

@@ -103,7 +103,7 @@ def follow(
                 last_attempt = number
                 write("".join(each["text"] for each in msgspec.json.decode(event.data)))
             case "job":
-                job = flat(msgspec.json.decode(event.data))
+                job = msgspec.json.decode(event.data)
                 words = describe(job)
                 if news and words != said and job["status"] not in EXIT_CODES:
                     show.note(words)
@@ -112,7 +112,7 @@ def follow(
                 break
             case _:
                 pass
-    return flat(api.get(f"/jobs/{segment(job_id)}"))
+    return api.get(f"/jobs/{segment(job_id)}")
 
 
 def wait(api: "Api", job_id: str) -> dict[str, Any]:
@@ -121,15 +121,10 @@ def wait(api: "Api", job_id: str) -> dict[str, Any]:
 
     for event in api.events("/events"):
         if event.name == "open" or (event.name == "jobs" and event.data == job_id):
-            job = flat(api.get(f"/jobs/{segment(job_id)}"))
+            job = api.get(f"/jobs/{segment(job_id)}")
             if job["status"] in EXIT_CODES:
                 return job
     raise AssertionError("a stream of events has no end")
-
-
-def flat(view: dict[str, Any]) -> dict[str, Any]:
-    """A job with what surrounds it, as one object: the API keeps the two apart."""
-    return {**view.get("job", {}), **{name: value for name, value in view.items() if name != "job"}}
 
 
 def describe(job: dict[str, Any]) -> str:

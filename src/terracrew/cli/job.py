@@ -90,7 +90,7 @@ def run(
 def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
     """List jobs, newest first."""
     page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit)
-    items = [follow.flat(item) for item in page["items"]]
+    items = page["items"]
     if as_json:
         return show.as_json(items)
     rows = [
@@ -118,7 +118,7 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
     """Show the job JOB: why it waits, its steps and attempts, its plan."""
     from terracrew.client.http import segment
 
-    found = follow.flat(target.api().get(f"/jobs/{segment(job_id)}"))
+    found = target.api().get(f"/jobs/{segment(job_id)}")
     if as_json:
         return show.as_json(found)
     plan: dict[str, Any] = found.get("plan") or {}

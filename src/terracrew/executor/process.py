@@ -13,7 +13,6 @@ import msgspec
 
 from terracrew.executor.control import StopMode
 
-
 _REAP_SECONDS = 0.005
 _SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
@@ -75,10 +74,10 @@ class EngineProcess:
                 self._stopping.cancel()
         # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
         self._signal(signal.SIGKILL)
-        code = self._process.wait()  # noqa: ASYNC222  (it has ended)
+        code = self._process.wait()
         with contextlib.suppress(ChildProcessError):
             while True:
-                if not os.waitid(os.P_PGID, self.pid, os.WEXITED | os.WNOHANG):
+                if not os.waitid(os.P_PGID, self.pid, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
                     await asyncio.sleep(_REAP_SECONDS)
         return code
 

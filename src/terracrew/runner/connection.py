@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import msgspec
 from websockets.asyncio.client import ClientConnection
@@ -80,7 +81,7 @@ class Connection:
                 delays = self._delays
             await asyncio.sleep(delays.next())
 
-    async def step(self) -> None:
+    async def step(self) -> NoReturn:
         """One connection, from its opening to its end; always ends with an error that says why."""
         token = await self._tokens.current()
         found = await engines.announced(self._config.engine_paths)
@@ -133,7 +134,7 @@ class Connection:
             case _:
                 raise Unavailable(f"the server answered the hello with {type(answer).__name__}")
 
-    async def _converse(self, connection: ClientConnection, welcome: messages.RunnerWelcome) -> None:
+    async def _converse(self, connection: ClientConnection, welcome: messages.RunnerWelcome) -> NoReturn:
         log.info("connected to %s as instance %s", self._config.server_url, self._config.instance)
         for ref in welcome.unknown:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)

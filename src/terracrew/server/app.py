@@ -96,7 +96,7 @@ async def build(settings: ServerSettings) -> Server:
         scheduler=Scheduler(db, registry),
         claims=claims(db, keys),
         ingest=ingest(db, keys),
-        create_job=creator(db),
+        create_job=creator(db, settings.local_roots),
         heartbeats=Heartbeats(db),
         archives=Archives(objects),
         watchers=Watchers(registry),

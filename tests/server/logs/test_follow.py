@@ -26,18 +26,18 @@ async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Crew) -
         watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
     ):
         first = await viewer.next()
-        assert (first.name, json.loads(first.data)["job"]["status"]) == ("job", "CLAIMED")
+        assert (first.name, json.loads(first.data)["status"]) == ("job", "CLAIMED")
         for n in range(1, 6):
             await attempt.deliver(log(f"{n}\n"))
             event = await viewer.next("log")
             assert (event.id, texts([event])) == (f"1.{n}", [f"{n}\n"])
         await attempt.deliver(RUNNING)
-        assert json.loads((await viewer.next("job")).data)["job"]["status"] == "PROCESSING"
+        assert json.loads((await viewer.next("job")).data)["status"] == "PROCESSING"
         await attempt.deliver(log("last\n"), DONE)
         rest = await viewer.rest()
         assert texts(rest) == ["last\n"]
         assert [event.name for event in rest] == ["log", "job", "end"]
-        assert json.loads(rest[1].data)["job"]["status"] == "SUCCEEDED"
+        assert json.loads(rest[1].data)["status"] == "SUCCEEDED"
 
 
 @pytest.mark.feature("L4")

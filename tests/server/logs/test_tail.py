@@ -32,7 +32,8 @@ class SlowToAnswer:
 
 
 async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) -> None:
-    attempt, db, tails = await crew.run(), SlowToAnswer(crew.server.db), Tails()
+    attempt, tails = await crew.run(), Tails()
+    db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(RUNNING)
     early = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
     await db.is_read.wait()
@@ -48,7 +49,8 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) 
 
 
 async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
-    attempt, db, tails = await crew.run(), SlowToAnswer(crew.server.db), Tails()
+    attempt, tails = await crew.run(), Tails()
+    db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(log("one\n"))
     first = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
     await db.is_read.wait()

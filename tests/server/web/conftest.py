@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
-from tests.server.app.fixtures import world as world  # noqa: PLC0414 (a fixture, shared)
+from tests.server.app.fixtures import world as world
 from tests.server.web.stage import PASSWORD, Stage
 
 SHOTS = Path("build/screenshots")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -23,7 +24,7 @@ async def browser() -> AsyncIterator[Browser]:
         yield await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     made = Stage(tmp_path)
     await made.start()
@@ -31,7 +32,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     await made.stop()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def context(browser: Browser, stage: Stage) -> AsyncIterator[BrowserContext]:
     """A browser that has used its one-time link and is logged in."""
     made = await browser.new_context(viewport={"width": 1280, "height": 860}, base_url=stage.url)
@@ -46,7 +47,7 @@ async def context(browser: Browser, stage: Stage) -> AsyncIterator[BrowserContex
     await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(context: BrowserContext) -> AsyncIterator[Page]:
     """A page that must not complain: anything in its console fails the test."""
     made = await context.new_page()

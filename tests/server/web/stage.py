@@ -12,7 +12,7 @@ from terracrew.server.serve import bind, serve
 from terracrew.server.settings import ServerSettings
 from tests.server.web import seed
 
-PASSWORD = "correct horse battery"  # noqa: S105
+PASSWORD = "correct horse battery"
 
 
 @dataclass

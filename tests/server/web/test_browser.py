@@ -7,7 +7,7 @@ from terracrew.server.db.seam import Tx
 from tests.server.web.conftest import SHOTS
 from tests.server.web.stage import Stage
 
-pytestmark = [pytest.mark.browser]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 LOOKS = [("light", 1280, 860), ("dark", 1280, 860), ("light", 390, 844)]
 
 

@@ -13,7 +13,7 @@ from tests.server.web.conftest import SHOTS
 from tests.server.web.seed import Company
 from tests.server.web.stage import Stage
 
-pytestmark = [pytest.mark.browser, pytest.mark.feature("U5", "L4")]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("U5", "L4")]
 LINES = 200_000
 
 

@@ -35,7 +35,7 @@ class Visitor(httpx.AsyncClient):
 
 
 def visitor(world: World) -> Visitor:
-    return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")  # noqa: SLF001
+    return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")
 
 
 async def logged_in(world: World, name: str = "admin") -> Visitor:

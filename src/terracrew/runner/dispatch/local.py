@@ -88,14 +88,16 @@ class Local:
         if handle.pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle.pidfd, signal.SIGTERM)
-        else:
-            _signal_session(handle.process, signal.SIGINT)
-        if mode == "kill":
-            deadline = asyncio.get_running_loop().time() + self._kill_seconds
-            while _has_members(handle.process):
-                if asyncio.get_running_loop().time() > deadline:
-                    _signal_session(handle.process, signal.SIGKILL)
-                await asyncio.sleep(_SCAN_SECONDS)
+        clock, is_orphan_told = asyncio.get_running_loop().time, False
+        deadline = clock() + self._kill_seconds
+        while await asyncio.to_thread(_has_members, handle.process):
+            if mode == "kill" and clock() > deadline:
+                _signal_session(handle.process, signal.SIGKILL)
+            elif not is_orphan_told and not processes.is_alive(handle.process):
+                # The executor was dead, or died of it, and could pass nothing on.
+                _signal_session(handle.process, signal.SIGINT)
+                is_orphan_told = True
+            await asyncio.sleep(_SCAN_SECONDS)
 
     async def close(self) -> None:
         await self.helper.close()

@@ -8,7 +8,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
 
 from terracrew import ids
-from terracrew.server.identity import access, access_store, connect, service
+from terracrew.server.identity import access, access_store, authorize, connect, service
 from terracrew.server.identity.model import (
     ApiToken,
     ClientSecret,
@@ -92,6 +92,22 @@ async def me(request: Call) -> Me:
     who = request.user
     roles = await request.server.db.read(lambda tx: access_store.roles_of(tx, who.id))
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
+
+
+class Link(msgspec.Struct, frozen=True):
+    link: str
+
+    def __repr__(self) -> str:
+        return "Link(…)"
+
+
+@post("/me/link", summary="Make a link that logs you in, once")
+async def my_link(request: Call) -> Link:
+    """For a person who has a token and wants the dashboard."""
+    who = request.user
+    authorize.require_person(who)
+    token = await service.make_link(request.server.db, who.id, who)
+    return Link(service.link_url(request.server.settings.url, token))
 
 
 @get("/tokens", summary="List your API tokens")
@@ -191,7 +207,7 @@ async def unbind_role(request: Call, role_id: str) -> None:
 
 
 _handlers: list[Any] = [
-    me, list_tokens, create_token, revoke_token, list_users, create_user, change_user, list_accounts, create_account,
+    me, my_link, list_tokens, create_token, revoke_token, list_users, create_user, change_user, list_accounts, create_account,
     delete_account, list_secrets, create_secret, revoke_secret, list_roles, bind_role, unbind_role,
 ]  # fmt: skip
 router = Router(path="/api/v1", route_handlers=_handlers, tags=["access"])

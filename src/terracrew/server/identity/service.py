@@ -42,12 +42,12 @@ async def first_start(db: Database, organization: str = "default") -> str | None
         return None
 
 
-async def make_link(db: Database, user: str = ADMINISTRATOR) -> str:
-    """The token of a new link for a user, by name or id; for whoever can run commands on the server's machine."""
+async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
+    """The token of a new link for a user, by name or id; for oneself, or on the server's machine."""
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> None:
-        await _link(tx, await store.user(tx, user), link, SYSTEM)
+        await _link(tx, await store.user(tx, user), link, who)
 
     await db.write(work)
     return link.text

@@ -14,23 +14,13 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.jobs import reasons, service, store
-from terracrew.server.jobs.model import Job, JobStatus, JobView, Reason
+from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: CancelMode = "interrupt"
-
-
-class JobListed(msgspec.Struct, frozen=True):
-    job: Job
-    module_path: str
-    reason: Reason | None = None
-
-    @property
-    def id(self) -> str:
-        return self.job.id
 
 
 @post("/modules/{module:str}/jobs")
@@ -72,12 +62,13 @@ async def list_jobs(
                 organization_id=request.user.organization_id, last=last, status=status and status.value, module=module,
                 active=active, count=count,
             )  # fmt: skip
-            return [JobListed(job := row_to(Job, row), row["module_path"], await reasons.why(tx, job)) for row in rows]
+            found = [row_to(JobListed, row) for row in rows]
+            return [msgspec.structs.replace(job, reason=await reasons.why(tx, job)) for job in found]
 
         seen = await authorize.visible(tx, request.user, Verb.JOB_READ)
         return await paging.gather(
             fetch,
-            lambda found: seen.covers(authorize.module(found.job.organization_id, found.module_path)),
+            lambda found: seen.covers(authorize.module(found.organization_id, found.module_path)),
             after,
             limit,
         )

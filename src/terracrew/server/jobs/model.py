@@ -149,11 +149,16 @@ class Lock(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class JobView(msgspec.Struct, frozen=True):
+class JobListed(Job, frozen=True, kw_only=True):
+    """A job in a list."""
+
+    module_path: str
+    reason: Reason | None = None
+
+
+class JobView(JobListed, frozen=True, kw_only=True):
     """A job as people and programs see it."""
 
-    job: Job
-    module_path: str
     engine: str
     runner_path: str | None
     instance_name: str | None
@@ -161,4 +166,3 @@ class JobView(msgspec.Struct, frozen=True):
     steps: list[StepRow]
     notes: list[Note]
     lock: Lock | None
-    reason: Reason | None

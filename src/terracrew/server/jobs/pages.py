@@ -38,8 +38,8 @@ async def show(request: Call, job: str, attempt: int | None = None) -> Response[
     who, server = request.user, request.server
     why = rows.reasons_of(server.registry)
     found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, why))
-    if found.view.job.id != job:
-        return Redirect(f"{HERE}/{found.view.job.id}", status_code=303)
+    if found.view.id != job:
+        return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream"
     return await render.page(request, "jobs/page.html", "jobs/fragments.html", page=found, attempt=attempt, live=live)
 

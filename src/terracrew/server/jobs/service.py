@@ -1,7 +1,8 @@
 """What people and executors ask of jobs: run, cancel, look, and leave to mutate."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -9,16 +10,18 @@ from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode
-from terracrew.protocol.spec import STEPS_OF, JobType
+from terracrew.protocol.spec import STEPS_OF, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, reasons, store
 from terracrew.server.jobs.decide import Next
 from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
+from terracrew.server.modules import service as modules
+from terracrew.server.modules.model import Module
 from terracrew.server.state import service as states
 
 
@@ -27,6 +30,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     type: JobType
     priority: int = 0
+    source: Source | None = None
+    """Instead of the module's own, for this job; whoever may change the module may do that."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -53,80 +58,82 @@ _REFUSALS = {
 }
 
 
-def creator(db: Database) -> Create:
+class _Plan(msgspec.Struct, frozen=True):
+    """A job that has passed every check: of which module, from what, and the one that was made for this key before."""
+
+    module: Module
+    source: Source
+    known: Job | None
+
+
+def creator(db: Database, roots: Sequence[Path]) -> Create:
     """The way to make jobs: requests that come at the same time share a transaction."""
 
     async def work(tx: Tx, items: list[Wanted]) -> list[Created | Exception]:
         results: list[Created | Exception] = []
         for item in items:
             try:
-                module, known = await _check(tx, item)
+                plan = await _check(tx, item, roots)
             except TerracrewError as error:  # refused before anything was written for it: the others are unharmed
                 results.append(error)
             else:
-                results.append(Created(known or await _insert(tx, item, module), is_new=known is None))
+                results.append(Created(plan.known or await _insert(tx, item, plan), is_new=plan.known is None))
         return results
 
     return db.grouped(work)
 
 
-async def _check(tx: Tx, wanted: Wanted) -> tuple[Row, Job | None]:
-    """The module that is meant, and the job that was made for this key before."""
-    module = await _module(tx, wanted.principal, wanted.module)
-    place = authorize.module(module["organization_id"], module["path"])
-    await authorize.require(tx, wanted.principal, Verb.JOB_RUN, place)
-    if wanted.asked.type not in STEPS_OF:
-        raise Invalid(f"{wanted.asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
-    if not -100 <= wanted.asked.priority <= 100:
+async def _check(tx: Tx, wanted: Wanted, roots: Sequence[Path]) -> _Plan:
+    asked = wanted.asked
+    module = await modules.find(tx, wanted.principal, wanted.module, Verb.JOB_RUN)
+    if asked.type not in STEPS_OF:
+        raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
+    if not -100 <= asked.priority <= 100:
         raise Invalid("a priority lies between -100 and 100")
-    return module, await _repeated(tx, wanted, module)
+    source = module.source
+    if asked.source is not None:
+        # Other code with the same runner's credentials is a change of the module in all but name.
+        await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
+        source = await modules.checked_source(tx, module.organization_id, asked.source, roots)
+    return _Plan(module, source, await _repeated(tx, wanted, module, source))
 
 
-async def _module(tx: Tx, principal: Principal, name: str) -> Row:
-    by_id = ids.is_id("mod", name)
-    row = await tx.one(
-        """SELECT id, organization_id, path, source FROM modules
-        WHERE id = :id OR (path = :path AND organization_id = :organization_id)""",
-        id=ids.parse("mod", name) if by_id else "", path="" if by_id else name, organization_id=principal.organization_id,
-    )  # fmt: skip
-    if row is None:
-        raise NotFound(f"there is no module {name}")
-    return row
-
-
-async def _repeated(tx: Tx, wanted: Wanted, module: Row) -> Job | None:
+async def _repeated(tx: Tx, wanted: Wanted, module: Module, source: Source) -> Job | None:
     if wanted.idempotency_key is None:
         return None
     row = await tx.one(
         "SELECT " + store.JOB + """ FROM jobs
         WHERE organization_id = :organization_id AND created_by = :created_by AND idempotency_key = :key""",
-        organization_id=module["organization_id"], created_by=wanted.principal.id, key=wanted.idempotency_key,
+        organization_id=module.organization_id, created_by=wanted.principal.id, key=wanted.idempotency_key,
     )  # fmt: skip
     if row is None:
         return None
     job = row_to(Job, row)
-    if (job.module_id, job.type, job.priority) != (module["id"], wanted.asked.type, wanted.asked.priority):
+    asked = wanted.asked
+    is_other_source = asked.source is not None and job.source != source
+    if (job.module_id, job.type, job.priority) != (module.id, asked.type, asked.priority) or is_other_source:
         raise Conflict("this idempotency key was used for another job", job_id=job.id)
     return job
 
 
-async def _insert(tx: Tx, wanted: Wanted, module: Row) -> Job:
+async def _insert(tx: Tx, wanted: Wanted, plan: _Plan) -> Job:
+    module = plan.module
     counted = await tx.one(
         "UPDATE organizations SET next_job_number = next_job_number + 1 WHERE id = :id RETURNING next_job_number - 1 AS number",
-        id=module["organization_id"],
+        id=module.organization_id,
     )
     assert counted is not None
     row = await tx.one(
         "INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, idempotency_key,"
         " created_at, queued_at) VALUES (:id, :organization_id, :module_id, :number, :type, 'QUEUED', :priority, :source,"
         " :created_by, :key, :now, :now) RETURNING " + store.JOB,
-        id=ids.new("job"), organization_id=module["organization_id"], module_id=module["id"], number=counted["number"],
-        type=wanted.asked.type.value, priority=wanted.asked.priority, source=module["source"],
+        id=ids.new("job"), organization_id=module.organization_id, module_id=module.id, number=counted["number"],
+        type=wanted.asked.type.value, priority=wanted.asked.priority, source=msgspec.json.encode(plan.source).decode(),
         created_by=wanted.principal.id, key=wanted.idempotency_key, now=tx.now,
     )  # fmt: skip
     assert row is not None
     job = row_to(Job, row)
-    await audit.record(tx, wanted.principal, "job.run", "job", job.id, {"type": job.type, "module": module["path"]})
+    await audit.record(tx, wanted.principal, "job.run", "job", job.id, {"type": job.type, "module": module.path})
     tx.wake("queue", job.id)
     tx.wake("jobs", job.id)
     return job
@@ -222,7 +229,7 @@ async def view(tx: Tx, job: Job) -> JobView:
         module_id=job.module_id,
     )
     return JobView(
-        job=job,
+        **msgspec.structs.asdict(job),
         steps=[found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())],
         attempts=await store.attempts(tx, job.id),
         notes=await store.notes(tx, job.id),

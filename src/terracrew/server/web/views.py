@@ -117,13 +117,13 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        job, reason = self.view.job, self.view.reason
+        job, reason = self.view, self.view.reason
         is_lost = reason is not None and reason.code == "lost"
         return words.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, is_lost=is_lost)
 
     @property
     def is_log_finished(self) -> bool:
-        return self.view.job.is_terminal or self.shown != self.view.job.attempt
+        return self.view.is_terminal or self.shown != self.view.attempt
 
 
 class ModuleRow(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ const CLEAR = { 22: BOLD | DIM, 23: ITALIC, 24: UNDERLINE, 27: INVERSE, 29: STRI
 const SPECIAL = /[\x00-\x08\x0b-\x1f\x7f\t]/;
 const MOVES = /[\r\b]/;
 const MOVING = /[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]/;
-const TOKEN = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)|\x1b[ -/]*[0-~]?|([\r\b\t])|[\x00-\x08\x0b-\x1f\x7f]|[^\x00-\x1f\x7f]+/g;
+const TOKEN = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[PX^_][^\x1b]*(?:\x1b\\|$)|\x1b\[[0-9;:?]*[ -/]*$|\x1b[ -/]*[0-~]?|([\r\b\t])|[\x00-\x08\x0b-\x1f\x7f]|[^\x00-\x1f\x7f]+/g;
 const TAB = 8;
 const MOVES_KEPT = 32 << 10; // of a line that overwrites itself, only its end can still be seen
 
