@@ -139,7 +139,7 @@ def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_befo
 
 
 @pytest.mark.feature("O3", "X4")
-def test_an_executor_that_is_cut_off_does_not_apply_before_leave_and_never_once_superseded(
+def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_leave(
     system: System, gate: Gate, tmp_path: Path
 ) -> None:
     witness = tmp_path / "witness"
@@ -161,3 +161,31 @@ def test_an_executor_that_is_cut_off_does_not_apply_before_leave_and_never_once_
     ended = system.wait(job)
     assert ended["status"] == "SUCCEEDED", system.log(job)
     assert words(witness)[0] == "begin"
+
+
+@pytest.mark.feature("O3")
+def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
+    system: System, gate: Gate, tmp_path: Path
+) -> None:
+    witness, is_open = tmp_path / "witness", tmp_path / "open"
+    is_open.touch()
+    server = system.start_server(runner=False)
+    first, second = system.register_runner("first"), system.register_runner("second")
+    runner = system.start_runner(first, "first")
+    system.module("app", modules.gated_plan(gate.address) + modules.gated_apply(str(witness), str(is_open)))
+    job = system.run("app", "APPLY")
+    assert gate.reached.wait(30)
+    executor = system.executor(job)
+    server.kill()
+    os.kill(executor, signal.SIGSTOP)
+    runner.kill()
+    gate.open()
+    system.start_server(runner=False)
+    system.start_runner(second, "second")
+    ended = system.wait(job, within=90)
+    assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 2), system.log(job)
+    assert words(witness) == ["begin", "end"]
+    os.kill(executor, signal.SIGCONT)
+    eventually(lambda: f"{job}.1" not in system.executors(), within=60, what="the end of the superseded executor")
+    assert words(witness) == ["begin", "end"]
+    assert system.job(job) | {"notes": []} == ended | {"notes": [], "attempts": system.job(job)["attempts"]}

@@ -227,6 +227,23 @@ async def test_a_large_state_to_start_from_is_fetched(hub: Hub, stage: Stage) ->
     assert (summary.destroy, summary.resources[0].address) == (1, "terraform_data.old")
 
 
+@pytest.mark.feature("J11")
+async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchanged(hub: Hub, stage: Stage) -> None:
+    both = json.loads(STATE)
+    both["resources"].append(both["resources"][0] | {"name": "kept"})
+    content = json.dumps(both).encode()
+    main = OLD.replace("input", "triggers_replace = 1\n  input").replace("{", "{\n").replace(" }", "\n}")
+    kept = 'resource "terraform_data" "kept" { input = "old" }\n'
+    seed = StateSeed(1, size=len(content), content=content)
+    source = module(stage.folder / "source", main=main, kept=kept)
+    executor = await stage.run(stage.spec(JobType.PLAN, source, state=seed))
+    assert await executor.exit_code() == 0, executor.said
+    [summary] = hub.facts_of(PlanSummary)
+    assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (0, 0, 0, 1, 1)
+    assert summary.resources == [ResourceChange("terraform_data.old", "replace", "cannot update")]
+    assert b"1 to add, 0 to change, 1 to destroy" in hub.log()
+
+
 async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(hub: Hub, stage: Stage) -> None:
     hub.state, hub.state_version = STATE, 5
     hub.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from terracrew.executor.aside import PLAIN, Aside
 from terracrew.executor.lines import Piece
-from terracrew.executor.outbox import Outbox
+from terracrew.executor.outbox import Outbox, Reserve
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
@@ -113,7 +113,7 @@ def test_facts_and_states_are_urgent_and_log_lines_are_not(tmp_path: Path) -> No
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_path: Path, is_written: bool) -> None:
     outbox = Outbox(tmp_path / "outbox")
-    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox), Reserve(tmp_path / "reserve"))
     recorder.output(Piece(b"one\n", 4))
     recorder.say("in between")
     recorder.output(Piece(b"two\n", 4))

@@ -143,6 +143,16 @@ def test_everything_that_is_wrong_is_said_at_once_each_with_its_place(
 
 
 @pytest.mark.feature("T5")
+def test_without_any_settings_each_required_one_is_named() -> None:
+    assert _problems() == [
+        "  server.url: is required (in the file, or as TERRACREW_SERVER__URL)",
+        "  runner.id: is required (in the file, or as TERRACREW_RUNNER__ID)",
+        "  runner.organization_id: is required (in the file, or as TERRACREW_RUNNER__ORGANIZATION_ID)",
+        "  runner.credentials (nowhere): give client_id and client_secret, or worker_id and worker_token",
+    ]
+
+
+@pytest.mark.feature("T5")
 def test_no_refusal_repeats_a_secret(file: Path) -> None:
     _write(file, runner={**FULL["runner"], "credentials": {"client_secret": "hush-hush", "worker_id": "w"}})
     with pytest.raises(Invalid) as refused:

@@ -120,7 +120,7 @@ def wait(api: "Api", job_id: str) -> dict[str, Any]:
     from terracrew.client.http import segment
 
     for event in api.events("/events"):
-        if event.name == "open" or (event.name == "jobs" and event.data == job_id):
+        if event.name == "open" or (event.name == "jobs" and event.data in (job_id, "all")):
             job = api.get(f"/jobs/{segment(job_id)}")
             if job["status"] in EXIT_CODES:
                 return job

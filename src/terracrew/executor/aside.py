@@ -22,6 +22,7 @@ class Aside:
         """Take up what a dead executor left; a file whose event was never written does not count."""
         self._directory = directory
         self._parcels: dict[int, Parcel] = {}
+        self._shipped: set[int] = set()
         for path in directory.iterdir() if directory.is_dir() else ():
             if path.stem.isdigit() and int(path.stem) <= last:
                 self._parcels[int(path.stem)] = Parcel(int(path.stem), path)
@@ -49,7 +50,13 @@ class Aside:
         self._parcels[number] = Parcel(number, path)
 
     def first_after(self, number: int) -> Parcel | None:
-        return min((parcel for parcel in self._parcels.values() if parcel.number > number), default=None)
+        """The next one that must be shipped before its event is."""
+        waiting = (parcel for parcel in self._parcels.values() if parcel.number not in self._shipped)
+        return min((parcel for parcel in waiting if parcel.number > number), default=None)
 
-    def is_shipped(self, number: int) -> None:
-        self._parcels.pop(number, None)
+    def shipped(self, number: int) -> None:
+        self._shipped.add(number)
+
+    def rewind(self) -> None:
+        """What the server had before it may have lost; sending it again changes nothing."""
+        self._shipped.clear()

@@ -36,11 +36,12 @@ class Delivery:
         self.control = Control()
         self.outbox = Outbox(directory / OUTBOX)
         self.aside = Aside(directory / "states", self.outbox.last)
+        self.reserve = Reserve(directory / "reserve")
         self.recorder = Recorder(
             self.outbox,
             Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets]),
             Offsets(directory / "output.offset", self.outbox),
-            Reserve(directory / "reserve"),
+            self.reserve,
         )
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control)
         self.leave = Leave(self.control, self.recorder.say)

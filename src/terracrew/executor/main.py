@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import uvloop
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor import delivery, process, salvage, statebackend
@@ -38,7 +39,11 @@ def warm(engine_paths: Sequence[str]) -> None:
 
 def run(start: ExecutorStart) -> int:
     """Run the attempt, or deliver what a dead executor left of it; the exit code of the process."""
-    return asyncio.run(salvage.run(start) if start.is_salvage else _run(start))
+    loop = uvloop.new_event_loop()
+    try:
+        return loop.run_until_complete(salvage.run(start) if start.is_salvage else _run(start))
+    finally:
+        loop.close()
 
 
 async def _run(start: ExecutorStart) -> int:
@@ -64,14 +69,16 @@ async def _run(start: ExecutorStart) -> int:
         transfer=parts.transfer,
     )
     process.adopt_orphans()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
     async with asyncio.TaskGroup() as group:
-        work = group.create_task(_work(steps))  # the first to run, and it starts the engine before it first waits
+        work = group.create_task(_work(steps))
+        await asyncio.sleep(0)  # its turn: unless something must be fetched, the engine is started in it
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
         loops = [
             group.create_task(supervise("the state backend", backend.serve)),
             group.create_task(supervise("the shipper", parts.shipper.run)),
         ]
         output.follow()
+        parts.reserve.take()
         parts.recorder.fact(await work)
         code = await parts.finish()
         for loop in loops:

@@ -5,6 +5,7 @@ process at once; `sync` makes it survive a crash of the machine, and is called b
 state. Log records alone are not synced.
 """
 
+import contextlib
 import errno
 import os
 from array import array
@@ -135,16 +136,15 @@ class Reserve:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return  # the disk is full already: the first write will say so
-        try:
-            os.posix_fallocate(descriptor, 0, _ROOM)
-        except OSError:
-            path.unlink()
-        finally:
-            os.close(descriptor)
+
+    def take(self) -> None:
+        """Where the disk is full already, there is nothing to take, and the first write will say so."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, _ROOM)
+            finally:
+                os.close(descriptor)
 
     def release(self, error: OSError) -> bool:
         """Give the room back; False if that cannot help."""

@@ -43,7 +43,7 @@ class Offsets:
 
 
 class Recorder:
-    def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets, reserve: Reserve | None = None) -> None:
+    def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets, reserve: Reserve) -> None:
         self.outbox, self.redactor, self.offsets = outbox, redactor, offsets
         self._reserve = reserve
         self.step = Step.FETCH
@@ -84,6 +84,6 @@ class Recorder:
         try:
             return self.outbox.append(record)
         except OSError as error:
-            if self._reserve is None or not self._reserve.release(error):
+            if not self._reserve.release(error):
                 raise
             return self.outbox.append(record)

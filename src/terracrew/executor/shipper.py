@@ -70,6 +70,7 @@ class Shipper:
                 self._refuse(error.message)
                 return
             self.welcomed.clear()
+            mark = self._outbox.acknowledged
             try:
                 await self._converse(self._connection)
             except (ConnectionClosed, OSError, ValueError):
@@ -77,10 +78,10 @@ class Shipper:
             finally:
                 self._is_resuming = True
                 self._leave.disconnected()
-                if self.welcomed.is_set():
-                    backoff.reset()
                 await self._connection.close()
                 self._connection = None
+            if self._outbox.acknowledged > mark:  # a welcome alone is no progress: what follows may fail each time
+                backoff.reset()
             await asyncio.sleep(backoff.next())
 
     async def deliver(self) -> bool:
@@ -143,7 +144,7 @@ class Shipper:
                 except TerracrewError as error:
                     self._refuse(error.message)
                     raise OSError(error.message) from error
-                self._aside.is_shipped(parcel.number)
+                self._aside.shipped(parcel.number)
                 return
             up_to = parcel.number - 1
         if self._outbox.urgent > self._sent:
@@ -156,7 +157,8 @@ class Shipper:
         await connection.send(frames.pack(*batch))
 
     async def _wait(self) -> None:
-        timeout = self._remaining() if self._oldest is not None and len(self._window) < WINDOW else None
+        has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW
+        timeout = self._remaining() if has_deadline else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
@@ -169,7 +171,7 @@ class Shipper:
     def _handle(self, message: messages.FromServerToExecutor) -> None:
         match message:
             case messages.Ack(mark):
-                self._outbox.acknowledge(min(mark, self._outbox.last))
+                self._outbox.acknowledge(min(mark, self._sent))
                 while self._window and self._window[0] <= mark:
                     self._window.popleft()
                 self._arrived.set()
@@ -199,6 +201,7 @@ class Shipper:
         self._cadence = message.cadence
         if self._is_resuming:
             self._outbox.rewind(message.mark)
+            self._aside.rewind()
             self._sent = message.mark
             self._flush_to = self._outbox.last
         self._arrived.set()

@@ -89,6 +89,9 @@ class Steps:
             how = f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}"
             return Result("FAILED", f"{step} failed: {how}" + (f": {reason}" if reason else ""))
         except (TerracrewError, OSError) as error:
+            if self._control.is_stopping:
+                self._recorder.fact(StepStatus(step, "CANCELED"))
+                return self._stopped(f"during {step}")
             self._recorder.fact(StepStatus(step, "FAILED"))
             self._recorder.say(str(error))
             return Result("FAILED", f"{step} failed: {error}")

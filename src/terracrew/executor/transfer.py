@@ -17,7 +17,7 @@ from terracrew.executor.control import Control
 
 MAX_DOWNLOAD = 512 << 20
 _TIMEOUT = 60.0
-_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RETRIED = frozenset({408, 425, 429})
 
 
 class Answer(NamedTuple):
@@ -76,7 +76,7 @@ class Transfer:
             raise Unreachable(f"{url} cannot be reached: {error}") from error
         if len(content) > MAX_DOWNLOAD:
             raise TooLarge(f"{url} is larger than {MAX_DOWNLOAD >> 20} MiB")
-        if answer.status in _RETRIED:
+        if answer.status in _RETRIED or answer.status >= 500:
             raise Unreachable(f"{url} answered {answer.status}")
         if answer.status >= 300:
             raise _error(answer.status, url, content)

@@ -1,10 +1,13 @@
 """The attempt's own copy of the source: from an archive or from a folder of this machine, never run in place."""
 
+import asyncio
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from terracrew import archive
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
@@ -12,7 +15,11 @@ from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource, JobSpec, LocalSource
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _CHUNK = 1 << 20
+_SMALL_BYTES = 1 << 20
+_SMALL_ENTRIES = 300
 
 
 async def fetch(
@@ -22,17 +29,24 @@ async def fetch(
     if isinstance(spec.source, ArchiveSource):
         data = await _archive(spec, spec.source, cache, transfer)
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        archive.extract(io.BytesIO(data), workspace)
+        await _maybe_in_thread(len(data) > _SMALL_BYTES, archive.extract, io.BytesIO(data), workspace)
         resolved = SourceResolved(digest, f"archive {spec.source.archive_id}, {len(data):,} bytes")
     else:
         source = _allowed(spec.source, roots)
-        resolved = SourceResolved(f"tree:{copy(source, workspace)}", f"folder {source}")
+        is_large = any(islice(archive.walk(source, archive.Ignore(source)), _SMALL_ENTRIES, None))
+        digest = await _maybe_in_thread(is_large, copy, source, workspace)
+        resolved = SourceResolved(f"tree:{digest}", f"folder {source}")
     if spec.source_digest and spec.source_digest != resolved.digest:
         raise Conflict(
             f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
             "Run a new job to use what is there now"
         )
     return _inside(workspace, spec.source.subdirectory), resolved
+
+
+async def _maybe_in_thread(is_large: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What is small is done at once, so that the engine starts first; what is large must not stop the event loop."""
+    return await asyncio.to_thread(function, *args, **kwargs) if is_large else function(*args, **kwargs)
 
 
 async def _archive(spec: JobSpec, source: ArchiveSource, cache: Path, transfer: Transfer) -> bytes:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 import click
+import msgspec
 import structlog
 
 from terracrew.runner import main as runner_process
@@ -39,6 +40,7 @@ def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
 
 async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
     listener = serve.bind(settings)
+    settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     server = await app.build(settings)
     try:
         await server.db.write(lambda tx: _nobody_is_connected(tx, is_alone=server.db.kind == "sqlite"))
@@ -66,9 +68,8 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         running = [tasks.create_task(supervise(name, loop), name=name) for name, loop in loops.items()]
         web = tasks.create_task(serve.serve(server, listener, started))
         await _first(started, web)
-        port = listener.getsockname()[1]
         if with_builtin_runner:
-            running.append(tasks.create_task(_built_in(server, port, stop), name="runner"))
+            running.append(tasks.create_task(_built_in(server, stop), name="runner"))
         _greet(server, link)
         await server.closing.wait()
         stop.leave_now()
@@ -92,12 +93,12 @@ async def _nobody_is_connected(tx: Tx, *, is_alone: bool) -> None:
         await tx.run("UPDATE instances SET is_connected = false, disconnected_at = :now WHERE is_connected", now=tx.now)
 
 
-async def _built_in(server: Server, port: int, stop: Stop) -> None:
+async def _built_in(server: Server, stop: Stop) -> None:
     """The shared runner of this process: it speaks the hub's protocol over loopback, like any other."""
     record, token = await server.db.write(lambda tx: runners.ensure_shared(tx, BUILT_IN, BUILT_IN_SLOTS))
     directory = server.settings.directory / "runner"
     config = RunnerConfig(
-        server_url=f"http://127.0.0.1:{port}",
+        server_url=f"http://127.0.0.1:{server.settings.port}",
         runner_id=record.id,
         instance=BUILT_IN,
         client_id=record.id,

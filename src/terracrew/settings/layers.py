@@ -40,6 +40,8 @@ def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> 
         _Layer(PREFIX, {}),
         _address(),
         _Layer(str(file), _read(file) if file else {}),
+        # Nothing yet, but places for what is required: so each missing setting is named, not only its section.
+        _Layer("nowhere", {"server": {}, "runner": {"credentials": {}}}),
     ]
     try:
         return _layered(layers)().config()

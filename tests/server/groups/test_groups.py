@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from terracrew.server.groups.service import ensure_organization
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service
+from terracrew.server.groups.model import NewGroup
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
@@ -102,9 +104,33 @@ async def test_of_many_who_want_one_path_at_once_one_gets_it(world: World) -> No
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 15
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_a_path_is_reserved_until_its_transaction_ends(world: World) -> None:
+    db, is_made, may_end = world.server.db, asyncio.Event(), asyncio.Event()
+
+    async def slow(tx: Tx) -> None:
+        await service.create(tx, world.admin.principal, NewGroup("a"), False)
+        is_made.set()
+        await may_end.wait()
+
+    async def is_blocked() -> None:
+        while not await world.scalar("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            assert not module.done(), module.result().text
+
+    first = asyncio.create_task(db.write(slow))
+    await is_made.wait()
+    body = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
+    module = asyncio.create_task(world.admin.post("/api/v1/modules", json=body))
+    await asyncio.wait_for(is_blocked(), 30)
+    may_end.set()
+    await first
+    assert (await module).status_code == 409
+
+
 async def test_servers_that_start_at_once_make_one_organization(world: World) -> None:
     made = await asyncio.gather(
-        *(world.server.db.write(lambda tx: ensure_organization(tx, "new")) for _ in range(8)),
+        *(world.server.db.write(lambda tx: service.ensure_organization(tx, "new")) for _ in range(8)),
     )
     assert len({organization.id for organization in made}) == 1
     assert await world.scalar("SELECT count(*) FROM groups WHERE organization_id = :id", id=made[0].id) == 1

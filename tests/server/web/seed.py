@@ -72,7 +72,7 @@ class Company:
         await self.insert(
             "modules", id=made, organization_id=self.organization_id, group_id=await self.group(group), name=name,
             path=path, description=description, engine="tofu", created_at=self.now - 9e5, state_version=3,
-            source=msgspec.json.encode({"kind": "local", "path": f"/srv/{name}"}).decode(), **more,
+            source=msgspec.json.encode({"kind": "local", "path": f"/srv/sources/{name}"}).decode(), **more,
         )  # fmt: skip
         return made
 
@@ -110,7 +110,7 @@ class Company:
             values |= {"claimed_at": self.now - age, "started_at": self.now - age}
         await self.insert(
             "jobs", id=made, organization_id=self.organization_id, module_id=module_id, number=self.number,
-            type=kind.value, status=status, source='{"kind":"local","path":"/srv/x"}', engine_version="1.12.6",
+            type=kind.value, status=status, source='{"kind":"local","path":"/srv/sources/x"}', engine_version="1.12.6",
             source_description="v2.3.1 · 8c1f0e2", created_at=self.now - age, **values,
         )  # fmt: skip
         return made

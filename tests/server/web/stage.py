@@ -30,7 +30,9 @@ class Stage:
 
     async def start(self) -> None:
         """Serve, the second time on the same port and the same rows."""
-        settings = ServerSettings(data_directory=self.folder, port=self.port, organization="acme")
+        settings = ServerSettings(
+            data_directory=self.folder, port=self.port, organization="acme", local_roots=(Path("/srv/sources"),)
+        )
         listener = bind(settings)
         self.port = listener.getsockname()[1]
         self.server = await build(settings)

@@ -30,7 +30,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
         await expect(page.locator("[data-live-mark]")).to_have_text(
             "Finished" if name in ("job-done", "job-failed") else "Live"
         )
-        await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png")
+        await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
@@ -100,12 +100,12 @@ async def test_a_runner_is_added_in_a_sheet_by_keyboard_alone(page: Page) -> Non
     await page.keyboard.press("Enter")
     sheet = page.get_by_role("dialog")
     await expect(sheet.get_by_label("Name")).to_be_focused()
-    await page.screenshot(path=SHOTS / "sheet.png")
+    await page.screenshot(path=SHOTS / "sheet.png", animations="disabled")
     await page.keyboard.type("by-keyboard")
     await page.keyboard.press("Enter")
     await expect(sheet.get_by_text("by-keyboard is registered")).to_be_visible()
     await expect(sheet.locator("#worker-token")).to_contain_text("tcw_")
-    await page.screenshot(path=SHOTS / "sheet-registered.png")
+    await page.screenshot(path=SHOTS / "sheet-registered.png", animations="disabled")
     await sheet.get_by_role("button", name="Copy").nth(1).click()
     await expect(
         sheet.get_by_role("button", name="Copied").or_(sheet.get_by_role("button", name="Selected"))
@@ -120,7 +120,7 @@ async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(
     await page.get_by_role("button", name="Destroy payments/test/ledger").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_role("heading")).to_have_text("Destroy payments/test/ledger?")
-    await page.screenshot(path=SHOTS / "confirm.png")
+    await page.screenshot(path=SHOTS / "confirm.png", animations="disabled")
     await page.keyboard.press("Escape")
     await expect(dialog).to_be_hidden()
     assert page.url.endswith("/dashboard/modules")
@@ -137,7 +137,7 @@ async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(
 async def test_a_running_job_is_canceled_in_the_way_that_was_chosen(page: Page, stage: Stage) -> None:
     await page.goto(f"/dashboard/jobs/{stage.jobs['applying']}")
     await page.get_by_role("button", name="Cancel").click()
-    await page.screenshot(path=SHOTS / "cancel.png")
+    await page.screenshot(path=SHOTS / "cancel.png", animations="disabled")
     await page.get_by_role("radio", name="Interrupt").check()
     await page.get_by_role("button", name="Cancel job").click()
     await expect(page.get_by_role("dialog")).to_be_hidden()

@@ -179,4 +179,4 @@ async def test_a_long_log_keeps_few_rows_in_the_document_and_scrolls_to_its_last
     await expect(page.locator(".log .l .x").last).to_have_text(f"item[{LINES - 1}]: Creation complete")
     await page.get_by_role("button", name="Times").click()
     await expect(page.locator(".log .l .t").last).to_contain_text(":")
-    await page.screenshot(path=SHOTS / "long-log.png")
+    await page.screenshot(path=SHOTS / "long-log.png", animations="disabled")

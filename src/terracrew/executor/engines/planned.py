@@ -1,13 +1,18 @@
 """Reads a plan's facts: the lines of JSON that OpenTofu writes beside what it prints."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
 
+Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
 _MOST_BYTES = MAX_RECORD - (64 << 10)
-_ACTIONS = {"remove": "forget"}  # the engine's word for what it calls forgetting elsewhere
+_ACTIONS: dict[str, Action] = {
+    "create": "create", "update": "update", "delete": "delete", "replace": "replace", "read": "read", "import": "import",
+    "move": "move", "remove": "forget",  # the engine's word for what it calls forgetting elsewhere
+}  # fmt: skip
 
 
 class _Resource(msgspec.Struct):
@@ -63,7 +68,7 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
     for line in path.read_bytes().splitlines():
         message = _message.decode(line)
         match message.type:
-            case "planned_change" if message.change and message.change.action != "noop":
+            case "planned_change" if message.change and message.change.action in _ACTIONS:
                 changes.append(message.change)
             case "change_summary":
                 counts = message.changes or counts
@@ -92,10 +97,7 @@ def _resource(change: _Change) -> ResourceChange:
         detail = f"moved from {change.previous_resource.addr}"
     elif change.importing:
         detail = f"imported from {change.importing.id}"
-    return msgspec.convert(
-        {"address": change.resource.addr, "action": _ACTIONS.get(change.action, change.action), "detail": detail},
-        ResourceChange,
-    )
+    return ResourceChange(change.resource.addr, _ACTIONS[change.action], detail)
 
 
 def _count(state: bytes | None) -> int:

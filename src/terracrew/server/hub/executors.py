@@ -3,9 +3,10 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
-from terracrew.errors import Conflict, Forbidden, Invalid, Superseded, Unavailable
+from terracrew.errors import Invalid, Superseded, TerracrewError
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, state_of, unpack
 from terracrew.protocol.messages import AttemptRef, LogCadence
@@ -16,10 +17,9 @@ from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import claims, decide, store
+from terracrew.server.jobs import claims, decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
 
@@ -59,21 +59,14 @@ async def _welcome(
     protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"executor {hello.version}")
     ref = AttemptRef(hello.job_id, hello.attempt)
 
-    async def work(tx: Tx) -> tuple[Job, Attempt, bytes]:
-        job = await store.get(tx, ref.job_id)
-        attempt = await store.get_attempt(tx, ref.job_id, ref.attempt)
-        if attempt is None:
-            raise Forbidden("this credential is for another attempt")
-        place = await jobs.place_of(tx, job)
-        own = authorize.module(place.organization_id or "", place.path, job.id, ref.attempt)
-        await authorize.require(tx, principal, Verb.ATTEMPT_REPORT, own)
-        row = await tx.one(
-            "SELECT state_key FROM attempts WHERE job_id = :id AND number = :n", id=job.id, n=ref.attempt
-        )
-        assert row is not None
-        return job, attempt, bytes(row["state_key"])
+    async def work(tx: Tx) -> jobs.Owned:
+        owned = await jobs.owned(tx, ref)
+        place = msgspec.structs.replace(await jobs.place_of(tx, owned.job), attempt=ref.attempt)
+        await authorize.require(tx, principal, Verb.ATTEMPT_REPORT, place)
+        return owned
 
-    job, attempt, sealed = await server.db.read(work)
+    owned = await server.db.read(work)
+    job, attempt = owned.job, owned.attempt
     session = ExecutorSession(socket, ref)
     server.registry.add_executor(session)
     is_current = decide.is_current(job, attempt)
@@ -81,7 +74,7 @@ async def _welcome(
     socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=cadence))
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
-    state_key = server.keys.decrypt(sealed, claims.state_key_context(ref.job_id, ref.attempt))
+    state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     return _Connection(server, session, job.module_id, state_key)
 
 
@@ -120,11 +113,13 @@ class _Connection:
                 taken, self._frames = self._frames, []
                 mark = await self._store(taken)
                 self.session.socket.post(messages.Ack(mark))
-        except (Conflict, ValueError, Unavailable) as error:
-            # The sender comes again from the mark; meanwhile nothing of what follows may be taken.
+        except Exception as error:
+            # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
+            if not isinstance(error, TerracrewError | ValueError):
+                log.exception("a delivery failed", job=self.session.ref.job_id, attempt=self.session.ref.attempt)
             self.failure = error
             self._frames.clear()
-            self.session.socket.post(messages.Refused(getattr(error, "code", Invalid.code), str(error)))
+            self.session.socket.post(messages.Refused(getattr(error, "code", TerracrewError.code), str(error)))
             self.session.socket.drop()
         finally:
             self._storing = None

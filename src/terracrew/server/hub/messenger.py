@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import service as jobs
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
@@ -33,7 +33,7 @@ class Messenger:
 
     async def _cancel(self, job_id: str) -> None:
         """To the executor; through the runner only where that cannot be reached."""
-        job = await self._server.db.read(lambda tx: store.get(tx, job_id))
+        job = await self._server.db.read(lambda tx: jobs.get(tx, job_id))
         if not job.is_active or job.cancel_mode is None or job.instance_id is None:
             return
         if executor := self._server.registry.executors.get(AttemptRef(job.id, job.attempt)):

@@ -23,10 +23,11 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import claims, decide
-from terracrew.server.jobs import store as jobs
+from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.request import Call
-from terracrew.server.state import content, store
+from terracrew.server.state import content
+from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def get_state(request: Call, job_id: str, attempt: int) -> Response[bytes]
     """The module's current state, in plain; nothing (204) where there is none."""
     own = await _current(request, job_id, attempt)
     server = request.server
-    kept = await server.db.read(lambda tx: store.current(tx, own.job.module_id))
+    kept = await server.db.read(lambda tx: states.kept(tx, own.job.module_id))
     if kept is None:
         return Response(b"", status_code=204, headers={"X-State-Version": "0"})
     plain = await content.read(server.objects, server.keys, own.job.module_id, kept.sealed)
@@ -141,18 +142,9 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
     place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
     await authorize.require(request.server.db, who, Verb.ATTEMPT_REPORT, place)
 
-    async def read(tx: Tx) -> _Own:
-        job, found = await jobs.get(tx, job_id), await jobs.get_attempt(tx, job_id, attempt)
-        row = await tx.one(
-            "SELECT state_key FROM attempts WHERE job_id = :job_id AND number = :attempt",
-            job_id=job_id,
-            attempt=attempt,
-        )
-        assert found is not None  # the credential is its own
-        assert row is not None
-        return _Own(AttemptRef(job_id, attempt), job, decide.is_current(job, found), row["state_key"])
-
-    return await request.server.db.read(read)
+    ref = AttemptRef(job_id, attempt)
+    owned = await request.server.db.read(lambda tx: jobs.owned(tx, ref))
+    return _Own(ref, owned.job, decide.is_current(owned.job, owned.attempt), owned.sealed_key)
 
 
 async def _current(request: Call, job_id: str, attempt: int) -> _Own:

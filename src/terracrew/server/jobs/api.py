@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
@@ -26,9 +26,9 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @post("/modules/{module:str}/jobs")
 async def run_job(
     request: Call,
-    module: str,
-    data: service.NewJob,
-    key: Annotated[str | None, Parameter(header="Idempotency-Key")] = None,
+    module: FromPath[str],
+    data: JSONBody[service.NewJob],
+    key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
 ) -> Response[Job]:
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
     if key is not None and not 0 < len(key) <= 200:
@@ -43,9 +43,9 @@ async def list_jobs(
     request: Call,
     limit: paging.Limit = 50,
     after: paging.After = None,
-    status: JobStatus | None = None,
-    module: str | None = None,
-    active: bool = False,
+    status: FromQuery[JobStatus | None] = None,
+    module: FromQuery[str | None] = None,
+    active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
     """Newest first."""
 
@@ -77,7 +77,7 @@ async def list_jobs(
 
 
 @get("/jobs/{job:str}")
-async def get_job(request: Call, job: str) -> JobView:
+async def get_job(request: Call, job: FromPath[str]) -> JobView:
     async def read(tx: Tx) -> JobView:
         return await service.view(tx, await service.find(tx, request.user, job, Verb.JOB_READ))
 
@@ -85,13 +85,13 @@ async def get_job(request: Call, job: str) -> JobView:
 
 
 @post("/jobs/{job:str}/cancel", status_code=202)
-async def cancel_job(request: Call, job: str, data: CancelRequest) -> Job:
+async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
     """Ask it to stop: after the current step, by interrupt, or by kill."""
     return await service.cancel(request.server.db, request.user, job, data.mode)
 
 
 @post("/jobs/{job:str}/rerun")
-async def rerun_job(request: Call, job: str) -> Job:
+async def rerun_job(request: Call, job: FromPath[str]) -> Job:
     """Queue a new job like this one."""
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))

@@ -18,8 +18,7 @@ async def why(tx: Tx, job: Job) -> Reason | None:
     )
     assert module is not None
     tiers = await routes.tiers(tx, job.organization_id, job.module_id, module["path"], module["runner_id"])
-    runners = [row for tier in tiers for row in await _instances(tx, tier)]
-    return _stands_in_the_way(tiers, runners, module)
+    return _stands_in_the_way([await _instances(tx, tier) for tier in tiers], module)
 
 
 async def _busy(tx: Tx, job: Job) -> Reason | None:
@@ -47,13 +46,17 @@ async def _instances(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
     return found
 
 
-def _stands_in_the_way(tiers: routes.Tiers, rows: list[Row], module: Row) -> Reason | None:
+def _is_online(row: Row) -> bool:
+    return bool(row["is_connected"]) and not row["is_draining"] and not row["is_closed"]
+
+
+def _stands_in_the_way(tiers: list[list[Row]], module: Row) -> Reason | None:
     link = "/dashboard/runners"
     if not tiers:
         return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", link)
-    online = [row for row in rows if row["is_connected"] and not row["is_draining"] and not row["is_closed"]]
-    if not online:
-        names = ", ".join(sorted({row["path"] for row in rows})[:3])
+    online = next((found for tier in tiers if (found := [row for row in tier if _is_online(row)])), None)
+    if online is None:
+        names = ", ".join(sorted({row["path"] for tier in tiers for row in tier})[:3])
         return Reason("none_online", f"none of its runners is online and takes jobs ({names}); start one", link)
     if pinned := module["runner_instance_name"]:
         online = [row for row in online if row["name"] == pinned]

@@ -161,15 +161,12 @@ class Scheduler:
             self._line_up(head)
 
     async def _reroute(self) -> None:
-        """The tree or the assignments have changed: line everybody up anew."""
-        self._tiers.clear()
-        jobs, self._waiting = list(self._waiting.values()), {}
-        for offer in list(self._offers):
-            self._withdraw(offer)
-        self._of_module.clear()
-        self._lines.clear()
-        self._lines_of.clear()
-        await self._admit(jobs)
+        """Modules, runners or assignments have changed: read everything again and line everybody up anew."""
+        for job_id in list(self._offers):
+            self._withdraw(job_id)
+        for known in (self._tiers, self._waiting, self._of_module, self._lines, self._lines_of):
+            known.clear()
+        await self.sweep()
 
     def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
         """A claim was won here."""

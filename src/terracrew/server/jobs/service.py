@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import STEPS_OF, JobType, Source
@@ -137,6 +137,26 @@ async def _insert(tx: Tx, wanted: Wanted, plan: _Plan) -> Job:
     tx.wake("queue", job.id)
     tx.wake("jobs", job.id)
     return job
+
+
+class Owned(msgspec.Struct, frozen=True):
+    """An attempt, its job, and the key of its states as it is stored."""
+
+    job: Job
+    attempt: Attempt
+    sealed_key: bytes
+
+
+async def owned(tx: Tx, ref: AttemptRef) -> Owned:
+    """What belongs to an attempt's credential."""
+    job, attempt = await get(tx, ref.job_id), await store.get_attempt(tx, ref.job_id, ref.attempt)
+    if attempt is None:
+        raise Forbidden("this credential is for another attempt")
+    return Owned(job, attempt, await store.sealed_key(tx, ref.job_id, ref.attempt))
+
+
+async def get(tx: Tx, job_id: str) -> Job:
+    return await store.get(tx, job_id)
 
 
 async def place_of(tx: Tx, job: Job) -> authorize.Place:

@@ -36,6 +36,15 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     return None if row is None else row_to(Attempt, row)
 
 
+async def sealed_key(tx: Tx, job_id: str, number: int) -> bytes:
+    row = await tx.one(
+        "SELECT state_key FROM attempts WHERE job_id = :job_id AND number = :number", job_id=job_id, number=number
+    )
+    if row is None:
+        raise NotFound(f"{job_id} has no attempt {number}")
+    return bytes(row["state_key"])
+
+
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
     rows = await tx.all("SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id)
     return rows_to(Attempt, rows)

@@ -9,16 +9,19 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
+from terracrew.server.state.store import Kept
 
-_COLUMNS = "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version"
+
+async def kept(tx: Tx, module_id: str) -> Kept | None:
+    """The current state with its content, as it is stored."""
+    return await store.current(tx, module_id)
 
 
 async def current(tx: Tx, module_id: str) -> State | None:
-    row = await tx.one(
-        "SELECT " + _COLUMNS + " FROM states WHERE module_id = :module_id AND status = 'current'", module_id=module_id
-    )
-    return None if row is None else row_to(State, row)
+    found = await store.current(tx, module_id)
+    return None if found is None else found.state
 
 
 async def standing(tx: Tx, module_id: str) -> decide.Module:

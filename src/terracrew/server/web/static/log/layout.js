@@ -2,6 +2,7 @@
 
 export const ROW = 20;
 export const HEAD = 30;
+const END = 10; // under the last line
 const TALLEST = 15_000_000; // Firefox ends near 17.9 million pixels
 export const LONGEST = 10_000; // characters of an unwrapped line that are drawn; wrapping shows all of them
 
@@ -27,7 +28,7 @@ export class Layout {
       section.rows = section.folded ? 0 : this.#rowsBefore(section.to) - this.#rowsBefore(section.from);
       top += HEAD + section.rows * ROW;
     }
-    this.height = top;
+    this.height = top + (top ? END : 0);
   }
 
   #count() {

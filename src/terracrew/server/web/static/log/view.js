@@ -40,7 +40,7 @@ export class View {
     this.layout.update();
     this.spacer.style.height = `${this.layout.drawn}px`;
     this.scroller.style.setProperty("--digits", Math.max(3, String(this.lines.length).length));
-    this.scroller.style.setProperty("--content", `${Math.min(this.layout.height, 9999) + ROW}px`);
+    this.scroller.style.setProperty("--content", `${Math.min(this.layout.height, 9999)}px`);
     if (this.isFollowing) this.scroller.scrollTop = this.scroller.scrollHeight;
     this.draw();
   }

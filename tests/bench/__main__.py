@@ -1,0 +1,53 @@
+"""`python -m tests.bench [NAME…]`: run the benchmarks, print their figures beside their goals, write build/bench.json."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench import demo, dispatch, jobs, log_latency, log_rate, memory, plan_rate, plans, start
+from tests.bench.disk import sync_ms
+from tests.bench.figures import table
+from tests.bench.stage import Env
+
+BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
+    "start": start.run,
+    "memory": memory.run,
+    "dispatch": dispatch.run,
+    "jobs": jobs.run,
+    "plans": plans.run,
+    "plan_rate": plan_rate.run,
+    "log_rate": log_rate.run,
+    "log_latency": log_latency.run,
+    "demo": demo.run,
+}
+FILE = Path("build/bench.json")
+
+
+def main(names: list[str]) -> int:
+    if unknown := set(names) - BENCHMARKS.keys():
+        print(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    found: dict[str, float] = {}
+    failed: list[str] = []
+    with Env.open() as env:
+        found |= sync_ms(env)
+        for name in names or BENCHMARKS:
+            print(f"{name} …", file=sys.stderr, flush=True)
+            began = time.perf_counter()
+            try:
+                found |= BENCHMARKS[name](env)
+            except Exception as error:  # the others are still worth knowing
+                failed.append(name)
+                env.say(f"FAILED: {type(error).__name__}: {error}")
+            env.say(f"({time.perf_counter() - began:.0f} s)")
+    print(table(found))
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(json.dumps(found, indent=2) + "\n")
+    print(f"written to {FILE}" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,46 @@
+"""The engine run bare: the commands that an executor runs, with the same flags and environment, and nothing around them."""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from terracrew.executor.engines import discovery
+from terracrew.executor.engines.engine import Place
+from terracrew.executor.engines.tofu import Tofu
+from terracrew.protocol.spec import Step
+
+PLAN = (Step.INIT, Step.VALIDATE, Step.PLAN)
+APPLY = (*PLAN, Step.APPLY, Step.OUTPUT)
+
+
+class Bare:
+    """One workspace, made ready before anything is timed."""
+
+    def __init__(self, folder: Path, main: str, environ: Mapping[str, str]) -> None:
+        self._place = Path(tempfile.mkdtemp(prefix="bare-", dir=folder))
+        self._workspace = self._place / "workspace"
+        self._workspace.mkdir()
+        (self._workspace / "main.tf").write_text(main)
+        found = discovery.require("tofu", [])
+        self._engine = Tofu(found, Place(self._workspace, self._place, folder / "cache"))
+        base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
+        self._env = self._engine.environment(base, None)
+
+    def run(self, *steps: Step) -> dict[Step, float]:
+        """Seconds that each command took; its output goes to a file, as an executor's does."""
+        seconds: dict[Step, float] = {}
+        output = os.open(self._place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            for step in steps:
+                began = time.perf_counter()
+                subprocess.run(
+                    self._engine.arguments(step, is_destroying=False), cwd=self._workspace, env=self._env,
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True,
+                )  # fmt: skip
+                seconds[step] = time.perf_counter() - began
+        finally:
+            os.close(output)
+        return seconds

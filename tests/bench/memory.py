@@ -1,0 +1,33 @@
+"""`memory_mb`: what an idle server and an idle runner hold, their helper processes included."""
+
+import time
+
+import psutil
+
+from tests.bench.real import crewed
+from tests.bench.stage import Env
+
+IDLE_SECONDS = 10
+
+
+def run(env: Env) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with crewed(env) as (_, server, runner):
+        time.sleep(IDLE_SECONDS)
+        for name, process in (("memory_mb.server", server), ("memory_mb.runner", runner)):
+            found[name], found[f"{name}.pss"] = _memory(env, name, psutil.Process(process.pid))
+    return found
+
+
+def _memory(env: Env, name: str, process: psutil.Process) -> tuple[float, float]:
+    """Resident memory, what helpers share with their parent counted once; and the share that is the kernel's to say (PSS)."""
+    resident = process.memory_info().rss
+    proportional = process.memory_full_info().pss
+    words = [f"the process {resident / 2**20:.1f}"]
+    for helper in process.children(recursive=True):
+        full = helper.memory_full_info()
+        resident += full.uss
+        proportional += full.pss
+        words.append(f"a helper {full.uss / 2**20:.1f} of its own (RSS {full.rss / 2**20:.1f})")
+    env.say(f"{name}: {resident / 2**20:.1f} ({', '.join(words)}; PSS of all {proportional / 2**20:.1f})")
+    return resident / 2**20, proportional / 2**20

@@ -1,0 +1,56 @@
+"""A real server and a real runner for benchmarks that run the engine, near or at a distance, and jobs watched to their end."""
+
+import contextlib
+import json
+import time
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from terracrew.client.http import segment
+from tests.bench.proxy import distant
+from tests.bench.stage import Env, filled
+from tests.e2e.system import ACTIVE, Process, System, eventually
+
+MODULE = """
+resource "terraform_data" "hello" { input = "hello world" }
+output "greeting" { value = terraform_data.hello.output }
+"""
+
+
+class Crewed(NamedTuple):
+    system: System
+    server: Process
+    runner: Process
+
+
+@contextlib.contextmanager
+def crewed(env: Env, *, capacity: int = 4, is_distant: bool = False) -> Generator[Crewed]:
+    """A server on SQLite and one runner, connected; between them, where that is wanted, 50 ms of round trip."""
+    with contextlib.ExitStack() as stack:
+        there = stack.enter_context(filled(env, "sqlite", runners=0, modules=0))
+        system = there.system
+        credentials = system.register_runner(max_jobs=100) | {"TERRACREW_RUNNER__CAPACITY": str(capacity)}
+        near = system.url
+        system.url = stack.enter_context(distant(near)) if is_distant else near
+        runner = system.start_runner(credentials)
+        system.url = near
+        eventually(lambda: _is_online(system), what="the runner's connection")
+        yield Crewed(system, there.process, runner)
+
+
+def _is_online(system: System) -> bool:
+    return any(runner["status"] == "ONLINE" for runner in system.api.get("/runners")["items"])
+
+
+def timed(system: System, module: str, kind: str = "PLAN") -> tuple[float, dict[str, Any]]:
+    """Seconds from the request to the moment at which a watcher hears of the end, and the job."""
+    api = system.api
+    began = time.perf_counter()
+    job_id = api.post(f"/modules/{segment(module)}/jobs", {"type": kind})["id"]
+    for event in api.events(f"/jobs/{job_id}/log/stream"):
+        if event.name == "job" and (job := json.loads(event.data))["status"] not in ACTIVE:
+            seconds = time.perf_counter() - began
+            if job["status"] != "SUCCEEDED":
+                raise RuntimeError(f"{module}: {job['status']}: {job['message']}\n{system.log(job_id)[-2000:]}")
+            return seconds, job
+    raise RuntimeError("the stream ended without the job's end")

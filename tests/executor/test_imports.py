@@ -1,0 +1,30 @@
+"""What the process that executors are forked from must not carry."""
+
+import subprocess
+import sys
+
+
+def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_need() -> None:
+    code = "import sys, terracrew.executor.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    modules = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    unwanted = {
+        "pydantic",
+        "httpx",
+        "litestar",
+        "uvicorn",
+        "urllib3",
+        "click",
+        "rich",
+        "jinja2",
+        "sqlite3",
+        "structlog",
+    }
+    assert modules & unwanted == set()
+    code = (
+        "import sys, terracrew.executor.main; print(*(name for name in sys.modules if name.startswith('terracrew.')))"
+    )
+    ours = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    rooms = {name.split(".")[1] for name in ours}
+    assert rooms == {"archive", "client", "errors", "executor", "protocol"}
