@@ -11,7 +11,7 @@ KINDS = {
     "usr": "user", "ses": "session", "tok": "API token", "sac": "service account", "sec": "client secret", "arc": "archive",
     "sta": "state", "aud": "audit entry", "key": "key", "srv": "server", "rol": "role binding",
 }  # fmt: skip
-_UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$")
+_UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
 
 
 def new(kind: str) -> str:

@@ -1,5 +1,6 @@
 """The outbox: numbers, batches, and what a crash leaves of it."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from terracrew.executor import output
 from terracrew.executor.aside import PLAIN, Aside
 from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox, Reserve
@@ -139,3 +141,34 @@ def test_a_state_put_aside_counts_only_if_its_event_was_written(tmp_path: Path) 
     assert (parcel.number, parcel.path.read_bytes(), parcel.is_plain) == (3, b"sealed", False)
     assert again.first_after(3) is None
     assert [path.name for path in (tmp_path / "states").iterdir()] == ["3"]
+
+
+@pytest.mark.feature("L3")
+async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_RETRY_SECONDS", 0.01)
+    outbox = Outbox(tmp_path / "outbox")
+    reserve = Reserve(tmp_path / "reserve")
+    reserve.take()
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox), reserve)
+    following = output.Output(tmp_path / "output", recorder)
+    real, refused = os.write, asyncio.Event()
+
+    def full(descriptor: int, data: bytes) -> int:
+        if (tmp_path / "reserve").exists() or b"line" in bytes(data):
+            refused.set()
+            raise OSError(errno.ENOSPC, "no room")
+        return real(descriptor, data)
+
+    with open(tmp_path / "output", "ab") as engine:
+        engine.write(b"".join(b"line %d\n" % at for at in range(20_000)))
+    monkeypatch.setattr(os, "write", full)
+    draining = asyncio.create_task(following.drain())
+    await asyncio.wait_for(refused.wait(), 10)
+    recorder.fact(Result("FAILED", "the disk is full"))
+    assert outbox.last == 1, "the result has room, and no line was written"
+    monkeypatch.setattr(os, "write", real)
+    await asyncio.wait_for(draining, 10)
+    following.close()
+    assert b"".join(texts(outbox)[1:]) == b"".join(b"line %d\n" % at for at in range(20_000))

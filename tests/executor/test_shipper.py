@@ -135,27 +135,6 @@ async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(hub: H
     assert hub.log() == b"".join(b"%d\n" % at for at in range(30))
 
 
-async def test_a_connection_with_nothing_to_say_is_idle(hub: Hub, shipping: Shipping) -> None:
-    hub.is_acknowledging = False
-    shipping.say("first\n")
-    await hub.until(lambda: hub.mark == 1)
-    shipping.delivery.shipper._settings = LogStreamSettings(period_seconds=0)
-    await hub.drop()
-    await hub.until(lambda: len(hub.hellos) == 2)
-    assert await shipping.deliver()
-    looked = 0
-
-    def look() -> bool:
-        nonlocal looked
-        looked += 1
-        return False
-
-    shipping.delivery.shipper._is_due = look
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert looked < 3
-
-
 async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: Hub, shipping: Shipping) -> None:
     hub.welcome = lambda _: ExecutorWelcome(99, 1)
     shipping.say("first\n")

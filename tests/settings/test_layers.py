@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.cli.main import run as cli
 from terracrew.errors import Invalid
 from terracrew.protocol.start import LogStreamSettings
 from terracrew.runner.config import RunnerConfig
@@ -211,3 +212,10 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
     assert made["$defs"]["Runner"]["required"] == ["id", "organization_id", "credentials"]
     _write(file, **{"$schema": "./schema.json"})
     assert layers.load(file).runner_id == RUNNER
+
+
+@pytest.mark.feature("T4")
+def test_the_published_schema_is_current_and_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["runner", "schema"]) == 0
+    published = Path(__file__).parents[2] / "docs" / "runner.schema.json"
+    assert capsys.readouterr().out == published.read_text(), "terracrew runner schema > docs/runner.schema.json"

@@ -150,6 +150,14 @@ def assign(target: Target, path: str, group: str | None, module: str | None, rem
     return click.echo(f"{path} no longer serves {place}" if removing else f"{path} serves {place}")
 
 
+@runner.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of a settings file, for editors (`"$schema"`) and programs."""
+    from terracrew.settings import runner as settings
+
+    show.as_json(settings.schema())
+
+
 def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:
     found: Any = target.api().post(f"{_place(path)}/drain", {"on": on})
     if as_json:

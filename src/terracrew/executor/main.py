@@ -1,7 +1,7 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
-Order matters for speed: files, the state backend's socket and the engine come first; the connection is made while the
-engine runs. Everything is imported here, since executors are forked from a process that has imported this module.
+Order matters for speed: files, the state backend's socket and the engine come first; event loop and connection are made
+while the engine runs. Everything is imported here, since executors are forked from a process that has imported this module.
 """
 
 import asyncio
@@ -10,14 +10,15 @@ import contextlib
 import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]  (else each job imports it to look up a host)
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import delivery, process, salvage, statebackend
+from terracrew.executor import delivery, headstart, process, salvage, statebackend
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.engines import discovery
 from terracrew.executor.output import Output
@@ -39,14 +40,16 @@ def warm(engine_paths: Sequence[str]) -> None:
 
 def run(start: ExecutorStart) -> int:
     """Run the attempt, or deliver what a dead executor left of it; the exit code of the process."""
+    work = salvage.run(start) if start.is_salvage else _attempt(start)
     loop = uvloop.new_event_loop()
     try:
-        return loop.run_until_complete(salvage.run(start) if start.is_salvage else _run(start))
+        return loop.run_until_complete(work)
     finally:
         loop.close()
 
 
-async def _run(start: ExecutorStart) -> int:
+def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
+    """All parts of an attempt. Its engine, unless something large has to be fetched, is running when this returns."""
     if (granted := start.granted) is None:
         raise Invalid("there is no job in what the executor was started with")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
@@ -69,9 +72,12 @@ async def _run(start: ExecutorStart) -> int:
         transfer=parts.transfer,
     )
     process.adopt_orphans()
+    return _run(parts, output, backend, headstart.begin(_work(steps)))
+
+
+async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Coroutine[Any, Any, Result]) -> int:
     async with asyncio.TaskGroup() as group:
-        work = group.create_task(_work(steps))
-        await asyncio.sleep(0)  # its turn: unless something must be fetched, the engine is started in it
+        working = group.create_task(work)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
         loops = [
             group.create_task(supervise("the state backend", backend.serve)),
@@ -79,7 +85,7 @@ async def _run(start: ExecutorStart) -> int:
         ]
         output.follow()
         parts.reserve.take()
-        parts.recorder.fact(await work)
+        parts.recorder.fact(await working)
         code = await parts.finish()
         for loop in loops:
             loop.cancel()

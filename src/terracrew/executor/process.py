@@ -61,6 +61,7 @@ class EngineProcess:
 
     async def wait(self) -> int:
         """Wait until the engine is gone, end whatever it left behind in its group, and return its exit code."""
+        await asyncio.sleep(0)  # see `headstart`: there may be no loop yet
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         descriptor = os.pidfd_open(self.pid)

@@ -78,7 +78,7 @@ class Shipper:
             finally:
                 self._is_resuming = True
                 self._leave.disconnected()
-                await self._connection.close()
+                await _close(self._connection)
                 self._connection = None
             if self._outbox.acknowledged > mark:  # a welcome alone is no progress: what follows may fail each time
                 backoff.reset()
@@ -231,3 +231,11 @@ class Shipper:
     def _drop(self) -> None:
         if self._connection:
             self._connection.transport.abort()
+
+
+async def _close(connection: ClientConnection) -> None:
+    """Say goodbye and do not wait for an answer: whoever ends has all that matters acknowledged, and a slot to free."""
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    connection.transport.close()
+    await asyncio.wait({closing}, timeout=1)

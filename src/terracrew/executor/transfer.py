@@ -44,6 +44,7 @@ class Transfer:
         await self._persist("PUT", name, file, headers)
 
     async def _persist(self, method: str, name: str, file: Path | None, headers: Mapping[str, str]) -> Answer:
+        await asyncio.sleep(0)  # see `headstart`: there may be no loop yet
         backoff = Backoff()
         while True:
             try:

@@ -46,7 +46,10 @@ async def fetch(
 
 async def _maybe_in_thread(is_large: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What is small is done at once, so that the engine starts first; what is large must not stop the event loop."""
-    return await asyncio.to_thread(function, *args, **kwargs) if is_large else function(*args, **kwargs)
+    if not is_large:
+        return function(*args, **kwargs)
+    await asyncio.sleep(0)  # see `headstart`: there may be no loop yet
+    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 async def _archive(spec: JobSpec, source: ArchiveSource, cache: Path, transfer: Transfer) -> bytes:

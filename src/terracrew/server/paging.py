@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Generic, Protocol, TypeVar
 
 import msgspec
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from terracrew.errors import Invalid
 
 MOST = 200
-Limit = Annotated[int, Parameter(ge=1, le=MOST, description="How many items at most")]
-After = Annotated[str | None, Parameter(description="The `next` of the page before")]
+Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description="How many items at most")]
+After = Annotated[str | None, QueryParameter(description="The `next` of the page before")]
 
 
 class Identified(Protocol):

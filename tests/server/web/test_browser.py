@@ -222,3 +222,17 @@ async def test_pages_work_without_scripts(browser: Browser, context: BrowserCont
     await page.goto(f"/dashboard/jobs/{stage.jobs['done']}")
     await expect(page.get_by_role("link", name="The log as plain text")).to_be_visible()
     await plain.close()
+
+
+@pytest.mark.feature("U4")
+async def test_a_heartbeat_that_wakes_nobody_is_seen_all_the_same(page: Page, stage: Stage) -> None:
+    await page.clock.install()
+    await page.goto("/dashboard/runners")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+
+    async def beat(tx: Tx) -> None:
+        await tx.run("UPDATE instances SET version = '9.9.9'")
+
+    await stage.write(beat)
+    await page.clock.run_for(12_000)
+    await expect(page.get_by_text("9.9.9").first).to_be_visible()

@@ -1,6 +1,7 @@
 """The audit log over HTTP."""
 
 from litestar import Router, get
+from litestar.params import FromQuery
 
 from terracrew.server.audit import service
 from terracrew.server.audit.model import Entry
@@ -9,7 +10,9 @@ from terracrew.server.request import Call
 
 
 @get("/audit", summary="List changes, newest first")
-async def listing(request: Call, target: str | None = None, after: After = None, limit: Limit = 50) -> Page[Entry]:
+async def listing(
+    request: Call, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+) -> Page[Entry]:
     """All of the organization, or those of one `target` (an id)."""
     who = request.user
     return await request.server.db.read(lambda tx: service.listing(tx, who, target, after, limit))

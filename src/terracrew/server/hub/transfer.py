@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from litestar import Response, Router, get, put
-from litestar.params import HeaderParameter, Parameter
+from litestar.params import FromPath, HeaderParameter, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
@@ -50,7 +50,7 @@ class _Own(NamedTuple):
 
 
 @get("/archive")
-async def get_archive(request: Call, job_id: str, attempt: int) -> Stream:
+async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
     own = await _current(request, job_id, attempt)
     source = own.job.source
     if not isinstance(source, ArchiveSource):
@@ -67,7 +67,7 @@ async def get_archive(request: Call, job_id: str, attempt: int) -> Stream:
 
 
 @get("/state")
-async def get_state(request: Call, job_id: str, attempt: int) -> Response[bytes]:
+async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Response[bytes]:
     """The module's current state, in plain; nothing (204) where there is none."""
     own = await _current(request, job_id, attempt)
     server = request.server
@@ -82,9 +82,9 @@ async def get_state(request: Call, job_id: str, attempt: int) -> Response[bytes]
 @put("/states/{number:int}", status_code=204, request_max_body_size=MAX_STATE + _NONCE + _TAG)
 async def put_state(
     request: Call,
-    job_id: str,
-    attempt: int,
-    number: Annotated[int, Parameter(ge=1, le=1 << 53)],
+    job_id: FromPath[str],
+    attempt: FromPath[int],
+    number: Annotated[int, PathParameter(ge=1, le=1 << 53)],
     plain: Annotated[bool, HeaderParameter(name="X-Plain")] = False,
 ) -> None:
     """A state under the attempt's key or, salvaged when nobody had that key any more, in plain.

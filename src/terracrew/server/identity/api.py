@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.identity import access, access_store, authorize, connect, service
@@ -117,13 +118,13 @@ async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> 
 
 
 @post("/tokens", summary="Create an API token")
-async def create_token(request: Call, data: NewToken) -> CreatedToken:
+async def create_token(request: Call, data: JSONBody[NewToken]) -> CreatedToken:
     token, secret = await service.create_token(request.server.db, request.user, data.name, data.expires_in_days)
     return CreatedToken(token.id, token.name, token.expires_at, secret.text)
 
 
 @delete("/tokens/{token_id:str}", summary="Revoke an API token")
-async def revoke_token(request: Call, token_id: str) -> None:
+async def revoke_token(request: Call, token_id: FromPath[str]) -> None:
     who, it = request.user, ids.parse("tok", token_id)
     await request.server.db.write(lambda tx: service.revoke_token(tx, who, it))
 
@@ -135,43 +136,47 @@ async def list_users(request: Call, after: After = None, limit: Limit = 50) -> P
 
 
 @post("/users", summary="Create a user")
-async def create_user(request: Call, data: NewUser) -> CreatedUser:
+async def create_user(request: Call, data: JSONBody[NewUser]) -> CreatedUser:
     user, link = await service.create_user(request.server.db, request.user, data.name, data.is_system_admin)
     return CreatedUser(user, service.link_url(request.server.settings.url, link))
 
 
 @patch("/users/{user_id:str}", summary="Disable or enable a user")
-async def change_user(request: Call, user_id: str, data: UserChange) -> User:
+async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
     who, it = request.user, ids.parse("usr", user_id)
     return await request.server.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
 
 
 @get("/service-accounts", summary="List service accounts")
-async def list_accounts(request: Call, group: str = "", after: After = None, limit: Limit = 50) -> Page[ServiceAccount]:
+async def list_accounts(
+    request: Call, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
+) -> Page[ServiceAccount]:
     """Those of a group and below it."""
     who = request.user
     return await request.server.db.read(lambda tx: access.accounts(tx, who, group, after, limit))
 
 
 @post("/service-accounts", summary="Create a service account")
-async def create_account(request: Call, data: NewServiceAccount) -> ServiceAccount:
+async def create_account(request: Call, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
     return await access.create_account(request.server.db, request.user, data.name, data.group)
 
 
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
-async def delete_account(request: Call, account_id: str) -> None:
+async def delete_account(request: Call, account_id: FromPath[str]) -> None:
     who, it = request.user, ids.parse("sac", account_id)
     await request.server.db.write(lambda tx: access.delete_account(tx, who, it))
 
 
 @get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
-async def list_secrets(request: Call, account_id: str) -> Page[ClientSecret]:
+async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientSecret]:
     who, it = request.user, ids.parse("sac", account_id)
     return Page(await request.server.db.read(lambda tx: access.secrets(tx, who, it)))
 
 
 @post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
-async def create_secret(request: Call, account_id: str, data: NewSecret | None = None) -> CreatedSecret:
+async def create_secret(
+    request: Call, account_id: FromPath[str], data: JSONBody[NewSecret | None] = None
+) -> CreatedSecret:
     wanted = data or NewSecret()
     account, stored, secret = await access.create_secret(
         request.server.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
@@ -180,7 +185,7 @@ async def create_secret(request: Call, account_id: str, data: NewSecret | None =
 
 
 @delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
-async def revoke_secret(request: Call, account_id: str, secret_id: str) -> None:
+async def revoke_secret(request: Call, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
     """The tokens and connections that came of it end within seconds."""
     who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
     await request.server.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
@@ -193,7 +198,7 @@ async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> P
 
 
 @post("/roles", summary="Give a role at a place of the tree")
-async def bind_role(request: Call, data: NewRole) -> RoleBinding:
+async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
     who = request.user
     return await request.server.db.write(
         lambda tx: access.bind_role(tx, who, data.principal, data.role, data.path, data.kind)
@@ -201,7 +206,7 @@ async def bind_role(request: Call, data: NewRole) -> RoleBinding:
 
 
 @delete("/roles/{role_id:str}", summary="Take a role away")
-async def unbind_role(request: Call, role_id: str) -> None:
+async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
     who, it = request.user, ids.parse("rol", role_id)
     await request.server.db.write(lambda tx: access.unbind_role(tx, who, it))
 

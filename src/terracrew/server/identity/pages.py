@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew.errors import Invalid, RateLimited, Unauthenticated
@@ -29,7 +30,7 @@ class PasswordForm(msgspec.Struct, frozen=True):
 
 
 @get("/login", public=True)
-async def login_page(request: Call, next: str = "") -> Response[Any]:  # noqa: A002
+async def login_page(request: Call, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
     if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
         return Redirect(_local(next), status_code=303)
     return render.answer("identity/login.html", next=next, name="", wrong="")
@@ -46,13 +47,13 @@ async def login(request: Call) -> Response[Any]:
 
 
 @get("/login/link/{token:str}", public=True)
-async def link_page(request: Call, token: str) -> Response[Any]:
+async def link_page(request: Call, token: FromPath[str]) -> Response[Any]:
     """Looking at a link does not use it up."""
     return await _link_answer(request, token)
 
 
 @post("/login/link/{token:str}", public=True, status_code=303)
-async def use_link(request: Call, token: str) -> Response[Any]:
+async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PasswordForm)
     if form.password != form.again:
         return await _link_answer(request, token, "the two are not the same: type the password once more")

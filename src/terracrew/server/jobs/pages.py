@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew.protocol.messages import CancelMode
@@ -23,7 +24,9 @@ class CancelForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(request: Call, status: str = "", module: str = "", before: str | None = None) -> Response[Any]:
+async def listing(
+    request: Call, status: FromQuery[str] = "", module: FromQuery[str] = "", before: FromQuery[str | None] = None
+) -> Response[Any]:
     module = module.strip()
     if (number := module.removeprefix("#").replace(",", "")).isdigit() and module:
         return Redirect(f"{HERE}/{number}", status_code=303)
@@ -34,7 +37,7 @@ async def listing(request: Call, status: str = "", module: str = "", before: str
 
 
 @get("/{job:str}")
-async def show(request: Call, job: str, attempt: int | None = None) -> Response[Any]:
+async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, server = request.user, request.server
     why = rows.reasons_of(server.registry)
     found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, why))
@@ -45,7 +48,7 @@ async def show(request: Call, job: str, attempt: int | None = None) -> Response[
 
 
 @post("/{job:str}/cancel")
-async def cancel(request: Call, job: str) -> Response[Any]:
+async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, CancelForm)
     after = await service.cancel(request.server.db, request.user, job, form.mode)
     said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
@@ -53,7 +56,7 @@ async def cancel(request: Call, job: str) -> Response[Any]:
 
 
 @post("/{job:str}/rerun")
-async def rerun(request: Call, job: str) -> Response[Any]:
+async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))
     made = await request.server.create_job(wanted)

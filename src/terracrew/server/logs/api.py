@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, Router, get
-from litestar.params import HeaderParameter, Parameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from terracrew.errors import Invalid
@@ -21,22 +21,22 @@ from terracrew.server.logs.tail import Batch, Position
 from terracrew.server.request import Call
 
 MOST_LINES = 10_000
-Attempt = Annotated[int | None, Parameter(ge=1, le=1 << 31, description="Of this attempt; else of the last one")]
-Number = Annotated[int, Parameter(ge=0, le=1 << 53)]
+Attempt = Annotated[int | None, QueryParameter(ge=1, le=1 << 31, description="Of this attempt; else of the last one")]
+Number = Annotated[int, QueryParameter(ge=0, le=1 << 53)]
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,15})\Z")
 
 
 @get("/jobs/{job:str}/log", summary="Read a job's log")
 async def read_log(
     request: Call,
-    job: str,
+    job: FromPath[str],
     attempt: Attempt = None,
-    format: Literal["text", "events"] = "text",  # noqa: A002 - it is what the address says
-    after: Annotated[Number, Parameter(description="Events after the one with this number")] = 0,
-    limit: Annotated[int | None, Parameter(ge=1, description="How many events at most")] = None,
-    line: Annotated[int | None, Parameter(ge=1, description="Only text from this line on; the first one is 1")] = None,
-    lines: Annotated[int, Parameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
-    download: bool = False,
+    format: FromQuery[Literal["text", "events"]] = "text",  # noqa: A002 - it is what the address says
+    after: Annotated[Number, QueryParameter(description="Events after the one with this number")] = 0,
+    limit: Annotated[int | None, QueryParameter(ge=1, description="How many events at most")] = None,
+    line: Annotated[int | None, QueryParameter(ge=1, description="Only text from this line on, from 1")] = None,
+    lines: Annotated[int, QueryParameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
+    download: FromQuery[bool] = False,
 ) -> Stream | Response[bytes]:
     """As it was printed, colours included. With `format=events`, a JSON object a line: `{n, time, step, stream, text}`.
 
@@ -60,9 +60,9 @@ async def read_log(
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log")
 async def stream_log(
     request: Call,
-    job: str,
+    job: FromPath[str],
     attempt: Attempt = None,
-    last_event_id: str | None = None,
+    last_event_id: FromQuery[str | None] = None,
     resumed: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
 ) -> Stream:
     """Server-sent events, resumed by `Last-Event-ID` where they broke off.

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from terracrew.errors import Invalid, TooLarge
 from terracrew.protocol.spec import LocalSource
 
 LARGEST = 256 * 1024
+DEEPEST = 100
+"""Levels of lists and objects in an input: what is read back deep in a call must not run out of stack there."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
 # What the executor itself sets. A module that could would redirect its state or read with another job's token.
@@ -19,6 +21,7 @@ _RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:
+    _check_depth(inputs)
     _check_size("inputs", inputs)
     for name in inputs:
         if not _INPUT.match(name):
@@ -53,6 +56,19 @@ def check_subdirectory(subdirectory: str) -> None:
     is_plain = posixpath.normpath(subdirectory) == subdirectory and not subdirectory.startswith(("/", ".."))
     if not is_plain or subdirectory == "." or "\0" in subdirectory or "\\" in subdirectory:
         raise Invalid(f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes")
+
+
+def _check_depth(inputs: Mapping[str, Any]) -> None:
+    level: list[Any] = list(inputs.values())
+    for _ in range(DEEPEST):
+        level = [below for each in level for below in _below(each)]
+        if not level:
+            return
+    raise Invalid(f"inputs: they are nested more than {DEEPEST} levels deep", field="inputs")
+
+
+def _below(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]
 
 
 def _check_size(what: str, content: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.jobs.service import NewJob, Wanted
@@ -20,13 +21,13 @@ class RunForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(request: Call, q: str = "") -> Response[Any]:
+async def listing(request: Call, q: FromQuery[str] = "") -> Response[Any]:
     found = await request.server.db.read(lambda tx: rows.listing(tx, request.user, q))
     return await render.page(request, "modules/page.html", "modules/list.html", page=found)
 
 
 @post("/{module:str}/run")
-async def run(request: Call, module: str) -> Response[Any]:
+async def run(request: Call, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
     made = await request.server.create_job(Wanted(request.user, module, NewJob(JobType(form.type))))
     return render.go(request, f"/dashboard/jobs/{made.job.id}")

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db.seam import Tx
@@ -32,7 +33,9 @@ class DrainForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(request: Call, status: RunnerStatus | None = None, q: str = "", page: int = 1) -> Response[Any]:
+async def listing(
+    request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
+) -> Response[Any]:
     who, why = request.user, job_rows.reasons_of(request.server.registry)
 
     async def read(tx: Tx) -> tuple[RunnersPage, list[JobRow], list[str]]:
@@ -67,7 +70,7 @@ async def add(request: Call) -> Response[Any]:
 
 
 @post("/{runner:str}/drain")
-async def drain(request: Call, runner: str) -> Response[Any]:
+async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DrainForm)
     change = RunnerChange(is_draining=form.on)
     view = await request.server.db.write(lambda tx: service.change(tx, request.user, runner, change))
@@ -76,7 +79,7 @@ async def drain(request: Call, runner: str) -> Response[Any]:
 
 
 @post("/{runner:str}/remove")
-async def remove(request: Call, runner: str) -> Response[Any]:
+async def remove(request: Call, runner: FromPath[str]) -> Response[Any]:
     await request.server.db.write(lambda tx: service.delete(tx, request.user, runner, force=False))
     return render.done(request, "The runner is removed", HERE)
 

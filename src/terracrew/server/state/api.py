@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, QueryParameter
 
 from terracrew.errors import NotFound
 from terracrew.protocol.events import Output
@@ -39,7 +39,7 @@ _outputs = msgspec.json.Decoder(dict[str, Output])
 
 
 @get("/modules/{module:str}/state", summary="Read a module's state")
-async def current(request: Call, module: str) -> Response[bytes]:
+async def current(request: Call, module: FromPath[str]) -> Response[bytes]:
     """The current one, as the engine wrote it."""
 
     async def work(tx: Tx) -> Kept:
@@ -53,7 +53,7 @@ async def current(request: Call, module: str) -> Response[bytes]:
 
 
 @get("/states/{version:str}", summary="Read a state")
-async def show(request: Call, version: str) -> Response[bytes]:
+async def show(request: Call, version: FromPath[str]) -> Response[bytes]:
     """Any version of one, or one that is in quarantine, as the engine wrote it."""
 
     async def work(tx: Tx) -> Kept:
@@ -63,7 +63,7 @@ async def show(request: Call, version: str) -> Response[bytes]:
 
 
 @get("/modules/{module:str}/states", summary="List a module's states")
-async def versions(request: Call, module: str, after: After = None, limit: Limit = 50) -> Page[State]:
+async def versions(request: Call, module: FromPath[str], after: After = None, limit: Limit = 50) -> Page[State]:
     """All that ever arrived, the newest first."""
 
     async def read(tx: Tx) -> list[State]:
@@ -76,8 +76,8 @@ async def versions(request: Call, module: str, after: After = None, limit: Limit
 @get("/modules/{module:str}/outputs", summary="Read a module's outputs")
 async def outputs(
     request: Call,
-    module: str,
-    sensitive: Annotated[bool, Parameter(description="Show sensitive values, too: that takes `state.read`")] = False,
+    module: FromPath[str],
+    sensitive: Annotated[bool, QueryParameter(description="Show sensitive values, too: that takes `state.read`")] = False,
 ) -> ModuleOutputs:
     """Those of the last job that read them."""
     # An engine may read its own module's state, and nothing else of the tree.
@@ -106,13 +106,13 @@ async def outputs(
 
 
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
-async def adopt(request: Call, version: str) -> State:
+async def adopt(request: Call, version: FromPath[str]) -> State:
     """One in quarantine becomes the current one; none of the module's jobs may be active."""
     return await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
 
 
 @post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
-async def discard(request: Call, version: str) -> State:
+async def discard(request: Call, version: FromPath[str]) -> State:
     """One in quarantine is passed over from now on; it can still be read."""
     return await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 

@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 import msgspec
 from litestar import Request, Response, get
 from litestar.datastructures import State
+from litestar.params import FromPath
 
 from terracrew.errors import NotFound
 
@@ -50,7 +51,7 @@ def url(path: str) -> str:
 
 
 @get("/static/{digest:str}/{path:path}", include_in_schema=False, public=True)
-async def serve(request: Request[object, object, State], digest: str, path: str) -> Response[bytes]:
+async def serve(request: Request[object, object, State], digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
     assets = load()
     asset = assets.files.get(path.lstrip("/"))
     if asset is None:

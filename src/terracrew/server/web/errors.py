@@ -32,13 +32,24 @@ def from_http(request: Call, error: HTTPException) -> Response[Any]:
 
 
 def _to_login(request: Call) -> Response[Any]:
-    is_look = request.method == "GET" and not render.is_fragment(request)
-    where = urlsplit(str(request.url) if is_look else request.headers.get("HX-Current-URL", ""))
-    local = f"{where.path}?{where.query}" if where.query else where.path
-    to = render.query("/login", next=local if local.startswith("/dashboard/") else "")
+    to = render.query("/login", next=_asked_for(request))
     if render.is_fragment(request):
         return Response(b"", status_code=401, headers={"HX-Redirect": to})
     return Redirect(to, status_code=303)
+
+
+def _asked_for(request: Call) -> str:
+    """The page that the reader is kept from, if it is one of ours."""
+    if request.method == "GET" and not render.is_fragment(request):
+        path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    else:
+        try:
+            where = urlsplit(request.headers.get("HX-Current-URL", ""))
+        except ValueError:  # whoever sends that is no browser
+            return ""
+        path, query = where.path, where.query
+    local = f"{path}?{query}" if query else path
+    return local if local.startswith("/dashboard/") else ""
 
 
 HANDLERS: dict[int | type[Exception], Any] = {TerracrewError: from_error, HTTPException: from_http}

@@ -42,6 +42,12 @@ function open() {
   source.addEventListener("ping", () => (heard = Date.now()));
 }
 
+/** What grows old without an event (a last word, a reason to wait) is fetched again from time to time. */
+function refresh() {
+  if (document.hidden) return;
+  for (const element of document.querySelectorAll("[data-every]")) if (Date.now() - flushed > element.dataset.every * 1000) touch(element);
+}
+
 /** A connection that died without a word is noticed by its missing pings. */
 function watch() {
   if (!source || !heard || Date.now() - heard < SILENT_MS) return;
@@ -80,4 +86,5 @@ addEventListener("DOMContentLoaded", () => {
   live.say("off", "Connecting…");
   open();
   setInterval(watch, 5000);
+  setInterval(refresh, 1000);
 });

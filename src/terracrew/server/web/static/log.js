@@ -146,6 +146,7 @@ function complete() {
   view.follow(false);
   part("follow").hidden = true;
   live.say("done", "Finished");
+  document.getElementById("job").removeAttribute("data-every");
   show();
 }
 
