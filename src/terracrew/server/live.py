@@ -20,14 +20,14 @@ GATHER = 0.05
 
 @get("/events", media_type="text/event-stream")
 async def events(request: Call) -> Stream:
-    """Server-sent events: `jobs` or `runners`, with the id of what has changed; `all` where everything may have."""
+    """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     stream = _changes(request.server.db, request.user, request.server.closing)
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 
 async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    with db.listen("jobs", "runners") as wakeups:
+    with db.listen("jobs", "runners", "tree") as wakeups:
         yield b"retry: 1000\n\n"
         stop = asyncio.create_task(closing.wait())
         try:
@@ -39,7 +39,7 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
                     return
                 woken = came.result()
                 if not woken:
-                    yield b": still here\n\n"
+                    yield b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
                     continue
                 await asyncio.sleep(GATHER)
                 woken |= await wakeups.get(timeout=0)
@@ -55,11 +55,16 @@ async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) ->
     async def read(tx: Tx) -> set[tuple[str, str]]:
         jobs = await authorize.visible(tx, reader, Verb.JOB_READ)
         runners = await authorize.visible(tx, reader, Verb.RUNNER_READ)
-        return {
-            (topic, key)
+        seen = {(topic, key) for topic, key in woken if topic != "tree" and not key}
+        if any(topic == "tree" for topic, _ in woken):
+            seen.add(("tree", ""))  # that something of it has changed is no secret; what it is, the page asks for
+        seen |= {("jobs", key) for topic, key in woken if topic == "jobs" and key and await _sees_job(tx, jobs, key)}
+        seen |= {
+            ("runners", key)
             for topic, key in woken
-            if not key or await (_sees_job(tx, jobs, key) if topic == "jobs" else _sees_runner(tx, runners, key))
+            if topic == "runners" and key and await _sees_runner(tx, runners, key)
         }
+        return seen
 
     return await db.read(read)
 

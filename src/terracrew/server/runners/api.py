@@ -54,20 +54,7 @@ async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
 async def register(request: Call, data: JSONBody[Registration]) -> Registered:
     """A name in, a worker id and a worker token out. The token is shown this once."""
     who, url = request.user, request.server.settings.url
-
-    async def work(tx: Tx) -> Registered:
-        runner, token = await service.register(tx, who, data)
-        environment = {
-            "TERRACREW_API_URL": url,
-            "TERRACREW_RUNNER__ID": runner.id,
-            "TERRACREW_RUNNER__ORGANIZATION_ID": runner.organization_id or "",
-            "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner.id,
-            "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token.text,
-        }
-        view = await views.view(tx, runner)
-        return Registered(runner.id, runner.path, runner.id, token.text, environment, "terracrew runner start", view)
-
-    return await request.server.db.write(work)
+    return await request.server.db.write(lambda tx: service.register(tx, who, data, url))
 
 
 @get("/runners/{runner:str}", summary="Show a runner")

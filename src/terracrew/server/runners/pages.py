@@ -12,7 +12,7 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.request import Call
-from terracrew.server.runners import api, service
+from terracrew.server.runners import service
 from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
@@ -85,7 +85,8 @@ async def remove(request: Call, runner: FromPath[str]) -> Response[Any]:
 
 
 async def _register(request: Call, form: RegisterForm) -> Registered:
-    return await api.register.fn(request, Registration(form.name.strip(), form.group))
+    new, url = Registration(form.name.strip(), form.group), request.server.settings.url
+    return await request.server.db.write(lambda tx: service.register(tx, request.user, new, url))
 
 
 async def _groups(tx: Tx, who: Principal) -> list[str]:

@@ -19,7 +19,15 @@ from terracrew.server.identity.credentials import Secret
 from terracrew.server.identity.model import SYSTEM, Principal
 from terracrew.server.paging import Page, gather
 from terracrew.server.runners import assignments, store, views
-from terracrew.server.runners.model import NewRunner, Registration, Runner, RunnerChange, RunnerStatus, RunnerView
+from terracrew.server.runners.model import (
+    NewRunner,
+    Registered,
+    Registration,
+    Runner,
+    RunnerChange,
+    RunnerStatus,
+    RunnerView,
+)
 
 
 def place(runner: Runner) -> Place:
@@ -80,17 +88,26 @@ async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:
     return await _insert(tx, who, new, await _group(tx, who, new.group), None)
 
 
-async def register(tx: Tx, who: Principal, new: Registration) -> tuple[Runner, Secret]:
+async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Registered:
     """Make a runner that connects by a worker token of its own; the token is in the answer and nowhere else."""
     group = await _group(tx, who, new.group)
     token = credentials.new("tcw")
-    known = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
-    if known is None or known.is_shared or not new.replace:
-        return await _insert(tx, who, new, group, token), token
-    await store.set_worker_token(tx, known.id, token.sha256)
-    await note(tx, who, "runner.replace_token", known)
-    tx.wake("access", known.id)
-    return known, token
+    runner = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
+    if runner is None or runner.is_shared or not new.replace:
+        runner = await _insert(tx, who, new, group, token)
+    else:
+        await store.set_worker_token(tx, runner.id, token.sha256)
+        await note(tx, who, "runner.replace_token", runner)
+        tx.wake("access", runner.id)
+    environment = {
+        "TERRACREW_API_URL": url,
+        "TERRACREW_RUNNER__ID": runner.id,
+        "TERRACREW_RUNNER__ORGANIZATION_ID": runner.organization_id or "",
+        "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner.id,
+        "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token.text,
+    }
+    view = await views.view(tx, runner)
+    return Registered(runner.id, runner.path, runner.id, token.text, environment, "terracrew runner start", view)
 
 
 async def ensure_shared(tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = ()) -> tuple[Runner, str]:

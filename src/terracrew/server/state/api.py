@@ -77,7 +77,7 @@ async def versions(request: Call, module: FromPath[str], after: After = None, li
 async def outputs(
     request: Call,
     module: FromPath[str],
-    sensitive: Annotated[bool, QueryParameter(description="Show sensitive values, too: that takes `state.read`")] = False,
+    sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
 ) -> ModuleOutputs:
     """Those of the last job that read them."""
     # An engine may read its own module's state, and nothing else of the tree.
