@@ -18,14 +18,15 @@ JOB: dict[str, Any] = {
 
 
 def view(status: str, **job: Any) -> dict[str, Any]:
-    return {
-        "job": JOB | {"status": status, **job},
+    return JOB | {
+        "status": status,
         "module_path": "a/m",
         "engine": "tofu",
         "runner_path": "shared",
         "attempts": [],
         "steps": [],
         "reason": None,
+        **job,
     }
 
 

@@ -91,6 +91,9 @@ async def test_a_killed_executor_is_salvaged_and_reported_gone_before_its_direct
     assert (bench.attempts / "job_1.1").exists()
     await peer.say(Settled("job_1", 1))
     await until_gone(bench.attempts / "job_1.1")
+    # What the server would not take may be the only copy of a state: it is kept for a person.
+    aside = bench.attempts.parent / "undelivered" / "job_1.1" / "attempt.json"
+    assert aside.exists() == (code == 3)
 
 
 @pytest.mark.feature("O4")

@@ -20,6 +20,8 @@ MAX_RECORD = 4 << 20
 MAX_BATCH_BYTES = 512 << 10
 """A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
 INLINE_STATE = 2 << 20
+_END_OF_TIME = 253_402_300_800.0
+"""The year 10,000, which no calendar of ours has."""
 
 
 class Kind(IntEnum):
@@ -140,6 +142,8 @@ def unpack(body: bytes | memoryview) -> Iterator[Record]:
         offset += HEADER.size
         if size > MAX_RECORD or offset + size > end or step >= len(STEPS) or kind not in (1, 2, 3):
             raise ValueError("a record is malformed")
+        if not 0 <= time < _END_OF_TIME:
+            raise ValueError("a record's time is none")
         yield Record(kind, stream, step, time, bytes(view[offset : offset + size]))
         offset += size
 

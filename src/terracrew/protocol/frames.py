@@ -4,12 +4,14 @@ import struct
 
 import msgspec
 
+from terracrew.protocol.messages import Number
+
 _SIZE = struct.Struct(">H")
 
 
 class BatchHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    first: int
-    count: int
+    first: Number
+    count: Number
 
 
 _decode = msgspec.json.Decoder(BatchHeader).decode

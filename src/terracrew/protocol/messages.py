@@ -4,18 +4,21 @@ Text frames are JSON of these. The one binary frame, a batch of events, is in `f
 known type are refused from clients; a newer server may add fields, which older clients ignore.
 """
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from terracrew.protocol.spec import Credentials, JobSpec
 
 CancelMode = Literal["after_step", "interrupt", "kill"]
+JobId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
+"""What every database and every reader of JSON can hold."""
 
 
 class AttemptRef(msgspec.Struct, frozen=True, order=True):
-    job_id: str
-    attempt: int
+    job_id: JobId
+    attempt: Number
 
 
 class _FromClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
@@ -50,23 +53,23 @@ class Heartbeat(_FromClient, frozen=True, tag="heartbeat"):
 
 
 class Claim(_FromClient, frozen=True, tag="claim"):
-    job_id: str
-    attempt: int
+    job_id: JobId
+    attempt: Number
 
 
 class HandBack(_FromClient, frozen=True, tag="hand_back"):
     """The runner could not start what it was granted: no process of it ever existed."""
 
-    job_id: str
-    attempt: int
+    job_id: JobId
+    attempt: Number
     reason: str
 
 
 class Gone(_FromClient, frozen=True, tag="journal"):
     """Every process of the attempt is gone and all that it had spooled is delivered."""
 
-    job_id: str
-    attempt: int
+    job_id: JobId
+    attempt: Number
     saw_process: bool
     """Whether this runner ever saw the executor's process: without it, this is a hand-back."""
     reason: str
@@ -133,7 +136,7 @@ class Settled(_FromServer, frozen=True, tag="ack"):
 
 
 class Refused(_FromServer, frozen=True, tag="refused"):
-    """What was asked is not done. `code` is that of `errors`; the connection is closed after it where `is_final`."""
+    """What was asked is not done. `code` is that of `errors`; where `is_final`, it is no use to ask again."""
 
     code: str
     message: str
@@ -149,8 +152,8 @@ FromServerToRunner = (
 
 
 class ExecutorHello(_FromClient, frozen=True, tag="hello"):
-    job_id: str
-    attempt: int
+    job_id: JobId
+    attempt: Number
     version: str
     oldest_protocol: int
     newest_protocol: int
@@ -159,7 +162,7 @@ class ExecutorHello(_FromClient, frozen=True, tag="hello"):
 class Begin(_FromClient, frozen=True, tag="begin"):
     """Ask for leave to mutate, naming the state version that the plan was made from."""
 
-    state_version: int
+    state_version: Number
 
 
 FromExecutor = ExecutorHello | Begin

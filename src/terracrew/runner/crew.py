@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -122,8 +123,8 @@ class Crew:
         process = attempts.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
-        if process.is_salvage or not attempts.is_done(directory):
-            await self._bury(ref, directory, _ending(code))
+        if (process.is_salvage or not attempts.is_done(directory)) and not await self._bury(ref, directory, _ending(code)):
+            return await self._set_aside(ref, directory)
         return await self._remove(ref, directory)
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
@@ -143,23 +144,25 @@ class Crew:
             await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
         await self._remove(ref, directory)
 
-    async def _bury(self, ref: AttemptRef, directory: Path, reason: str) -> None:
-        """Everything of it is gone: deliver what it left, then say so."""
+    async def _bury(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
+        """Everything of it is gone: deliver what it left, then say so. False if the server would not take it."""
+        is_delivered = True
         if not attempts.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
             if last := attempts.last_words(directory):
                 log.warning("the last line of its own log: %s", last)
-            await self._salvage(directory)
+            is_delivered = await self._salvage(directory)
         await self._reports.deliver(Gone(ref.job_id, ref.attempt, saw_process=True, reason=reason))
+        return is_delivered
 
-    async def _salvage(self, directory: Path) -> None:
+    async def _salvage(self, directory: Path) -> bool:
         record = msgspec.json.decode((directory / attempts.RECORD).read_bytes(), type=AttemptRecord)
         delays = Backoff(1.0, 60.0)
         while True:
             handle = await self._dispatcher.start(self._specification(directory, record.server_url, None, {}))
             code = await self._dispatcher.watch(handle)
             if code in (DELIVERED, UNKNOWN_TO_SERVER):
-                return
+                return code == DELIVERED
             log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
             await asyncio.sleep(delays.next())
 
@@ -167,6 +170,13 @@ class Crew:
         with contextlib.suppress(FileNotFoundError):  # a grant that could not be written has none
             await asyncio.to_thread(attempts.remove, directory)
         await asyncio.to_thread(self._scratch.remove, ref)
+
+    async def _set_aside(self, ref: AttemptRef, directory: Path) -> None:
+        """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
+        aside = self._instance.undelivered / directory.name
+        await asyncio.to_thread(os.replace, directory, aside)
+        await asyncio.to_thread(self._scratch.remove, ref)
+        log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, aside)
 
     def _free(self, ref: AttemptRef) -> None:
         self._claims.freed(ref)

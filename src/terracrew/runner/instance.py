@@ -16,9 +16,11 @@ class Instance:
     def __init__(self, working_directory: str) -> None:
         self.root = Path(working_directory)
         self.attempts = self.root / "attempts"
+        self.undelivered = self.root / "undelivered"
+        """What the server would not take of attempts that are over; a person looks at it."""
         self.cache = self.root / "cache"
         try:
-            for folder in (self.root, self.attempts, self.cache):
+            for folder in (self.root, self.attempts, self.undelivered, self.cache):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _lock(self.root / "lock")
             self.key = _key(self.root / "instance.key")

@@ -5,7 +5,6 @@ import shutil
 from litestar import Router
 from litestar.datastructures import State
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, ids
@@ -26,17 +25,19 @@ from terracrew.server.identity.keys import open_keyring
 from terracrew.server.identity.middleware import AuthenticationMiddleware
 from terracrew.server.jobs import api as jobs
 from terracrew.server.jobs.claims import claims
+from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.scheduler import Scheduler
-from terracrew.server.jobs.service import creator
 from terracrew.server.logs import api as logs
 from terracrew.server.logs.follow import Watchers
 from terracrew.server.modules import api as modules
 from terracrew.server.objects import open_objects
-from terracrew.server.request import App, Call
+from terracrew.server.openapi import Document
+from terracrew.server.request import App, Call, refuse_oversized
 from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
 from terracrew.server.state import api as states
+from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
 from terracrew.server.web import routes as pages
 
@@ -100,6 +101,7 @@ async def build(settings: ServerSettings) -> Server:
         heartbeats=Heartbeats(db),
         archives=Archives(objects),
         watchers=Watchers(registry),
+        streams=Streams(db),
         tasks=Tasks(),
     )
 
@@ -117,6 +119,7 @@ def make_app(server: Server) -> App:
         request_class=Call,
         middleware=[AuthenticationMiddleware()],
         exception_handlers=problem.HANDLERS,
+        before_request=refuse_oversized,
         before_send=[_harden, server.counts.count],
         request_max_body_size=LARGEST_BODY,
         logging_config=None,
@@ -124,8 +127,8 @@ def make_app(server: Server) -> App:
             title="Terracrew",
             version=__version__,
             path="/schema",
-            render_plugins=[JsonRenderPlugin(path=["/openapi.json", "/"])],
-            openapi_router=Router("/schema", route_handlers=[], opt={"public": True}),
+            render_plugins=[Document()],
+            openapi_router=Router("/schema", route_handlers=[], opt={"public": True}, include_in_schema=False),
             use_handler_docstrings=True,
         ),
     )

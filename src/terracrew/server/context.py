@@ -8,6 +8,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.operations import Counts
 from terracrew.server.settings import ServerSettings
+from terracrew.server.streams import Streams
 
 if TYPE_CHECKING:  # their rooms import this one
     from terracrew.server.hub.grants import Archives
@@ -16,9 +17,9 @@ if TYPE_CHECKING:  # their rooms import this one
     from terracrew.server.identity.context import Identity
     from terracrew.server.identity.keys import Keyring
     from terracrew.server.jobs.claims import Claims
+    from terracrew.server.jobs.create import Create
     from terracrew.server.jobs.ingest import Ingest
     from terracrew.server.jobs.scheduler import Scheduler
-    from terracrew.server.jobs.service import Create
     from terracrew.server.logs.follow import Watchers
     from terracrew.server.supervise import Tasks
 
@@ -40,6 +41,7 @@ class Server:
     heartbeats: "Heartbeats"
     archives: "Archives"
     watchers: "Watchers"
+    streams: Streams
     tasks: "Tasks"
     counts: Counts = field(default_factory=Counts)
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -21,8 +21,10 @@ GATHER = 0.05
 @get("/events", media_type="text/event-stream")
 async def events(request: Call) -> Stream:
     """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
+    authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    stream = _changes(request.server.db, request.user, request.server.closing)
+    server = request.server
+    stream = server.streams.admit(request.user, _changes(server.db, request.user, server.closing))
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 

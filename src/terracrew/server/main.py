@@ -61,6 +61,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "heartbeats": server.heartbeats.run,
         "messenger": Messenger(server).run,
         "revocations": server.identity.tokens.forget_revoked,
+        "rights": server.streams.watch_rights,
     }
     started = asyncio.Event()
     stop = Stop()

@@ -72,7 +72,8 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
 
     registry = CollectorRegistry()
     registry.register(Collected())
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    kind, _, _ = CONTENT_TYPE_LATEST.partition("; charset")  # which the framework adds again
+    return Response(generate_latest(registry), media_type=kind)
 
 
 async def _gauges(tx: Tx) -> dict[str, int]:

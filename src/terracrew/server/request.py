@@ -1,5 +1,6 @@
 """How a request is read: JSON bodies strictly by their type, and a path of the tree as one segment of a URL."""
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -10,11 +11,15 @@ from litestar.datastructures import State
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, TooLarge
 from terracrew.server.identity.model import Principal
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
+
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""As JSON writes it; after an even number of backslashes, else it is text about it."""
 
 
 class Call(Request[Principal, Any, State]):
@@ -36,8 +41,11 @@ class Call(Request[Principal, Any, State]):
         kind, _ = self.content_type
         if kind != "application/json":
             raise Invalid(f"the body should be JSON: send Content-Type: application/json, not {kind or 'nothing'}")
+        body = await self.body()
+        if b"\\u0000" in body and _NUL.search(body):
+            raise Invalid("the body has a NUL character in it (\\u0000), which cannot be stored")
         try:
-            return _decoder(field.annotation).decode(await self.body())
+            return _decoder(field.annotation).decode(body)
         except msgspec.ValidationError as error:
             message, _, place = str(error).partition(" - at `")
             place = place.rstrip("`").removeprefix("$").removeprefix(".")
@@ -64,6 +72,14 @@ class App(Litestar):
         if b"%2f" in raw.lower():
             scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}
         await super().__call__(scope, receive, send)
+
+
+async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
+    """A body that is too large is refused even where nobody would read it; what comes in pieces, while it is read."""
+    limit = request.route_handler.resolve_request_max_body_size()
+    length = request.content_length
+    if limit is not None and length is not None and length > limit:
+        raise TooLarge(f"a body of {length:,} bytes is larger than the {limit:,} that this address takes")
 
 
 def tree_path(segment: str) -> str:

@@ -1,6 +1,6 @@
 """Every change leaves a line, in the transaction that makes it: both are there, or neither."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,18 +16,40 @@ from terracrew.server.identity.model import Principal
 from terracrew.server.paging import Page, page, start
 
 
+class Change(msgspec.Struct, frozen=True):
+    """Who did what to what; one line of the log, before it is written."""
+
+    who: Principal
+    action: str
+    target_kind: str
+    target_id: str
+    details: Mapping[str, object] = {}
+    organization_id: str | None = None
+    """The actor's own, unless another one is named."""
+
+
 async def record(
     tx: Tx, who: Principal, action: str, target_kind: str, target_id: str,
     details: Mapping[str, object] | None = None, *, organization_id: str | None = None,
 ) -> None:  # fmt: skip
     """Write down a change. The organization is the actor's own unless another one is named."""
-    # Nobody means to put a secret here; should one slip in, it stays readable by nobody.
-    text = ANYWHERE.sub("(secret)", msgspec.json.encode(details or {}).decode())
-    entry = Entry(
-        ids.new("aud"), datetime.fromtimestamp(tx.now, UTC), who.kind, who.id, who.name, action, target_kind, target_id,
-        msgspec.json.decode(text, type=dict[str, object]),
-    )  # fmt: skip
-    await store.insert(tx, organization_id or who.organization_id, entry)
+    await record_all(tx, [Change(who, action, target_kind, target_id, details or {}, organization_id)])
+
+
+async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
+    """Write down many changes with one statement."""
+    now = datetime.fromtimestamp(tx.now, UTC)
+    rows: list[tuple[str | None, Entry]] = []
+    for change in changes:
+        # Nobody means to put a secret here; should one slip in, it stays readable by nobody.
+        text = ANYWHERE.sub("(secret)", msgspec.json.encode(change.details).decode())
+        who = change.who
+        entry = Entry(
+            ids.new("aud"), now, who.kind, who.id, who.name, change.action, change.target_kind, change.target_id,
+            msgspec.json.decode(text, type=dict[str, object]),
+        )  # fmt: skip
+        rows.append((change.organization_id or who.organization_id, entry))
+    await store.insert(tx, rows)
 
 
 async def listing(tx: Tx, who: Principal, target: str | None, after: str | None, limit: int) -> Page[Entry]:

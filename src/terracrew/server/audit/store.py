@@ -1,17 +1,27 @@
 """The rows of the audit log: inserted, read, never changed."""
 
+from collections.abc import Sequence
+
 from terracrew.server.audit.model import Entry
 from terracrew.server.db.mapping import rows_to, to_params
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Columns, Tx
+
+_COLUMNS: Columns = {
+    "organization_id": "text", "id": "text", "created_at": "double precision", "actor_kind": "text", "actor_id": "text",
+    "actor_name": "text", "action": "text", "target_kind": "text", "target_id": "text", "details": "text",
+}  # fmt: skip
 
 
-async def insert(tx: Tx, organization_id: str | None, entry: Entry) -> None:
-    await tx.run(
-        "INSERT INTO audit (id, organization_id, created_at, actor_kind, actor_id, actor_name, action, target_kind,"
-        " target_id, details) VALUES (:id, :organization_id, :created_at, :actor_kind, :actor_id, :actor_name, :action,"
-        " :target_kind, :target_id, :details)",
-        organization_id=organization_id, **to_params(entry),
-    )  # fmt: skip
+async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
+    """Write entries down, each for its organization (None: for the server itself)."""
+    names = tuple(_COLUMNS)[1:]
+    await tx.each(
+        "INSERT INTO audit (organization_id, id, created_at, actor_kind, actor_id, actor_name, action, target_kind,"
+        " target_id, details) SELECT organization_id, id, created_at, actor_kind, actor_id, actor_name, action,"
+        " target_kind, target_id, details FROM batch",
+        _COLUMNS,
+        [(organization_id, *to_params(entry, *names).values()) for organization_id, entry in entries],
+    )
 
 
 async def entries(tx: Tx, organization_id: str | None, target_id: str | None, before: str, limit: int) -> list[Entry]:

@@ -21,6 +21,14 @@ async def ensure_organization(tx: Tx, name: str) -> Organization:
     return made or await store.organization_named(tx, name)
 
 
+def place(group: Group) -> authorize.Place:
+    return authorize.group(group.organization_id, group.path)
+
+
+def unseen(reference: str) -> NotFound:
+    return NotFound(f"there is no group `{reference}` here, or you may not see it")
+
+
 async def find(tx: Tx, who: Principal, reference: str) -> Group:
     """Find a group by its id, or by its path in one's own organization."""
     if ids.is_id("grp", reference):
@@ -28,13 +36,13 @@ async def find(tx: Tx, who: Principal, reference: str) -> Group:
     else:
         group = await store.at(tx, who.organization_id or "", paths.parse(reference))
     if group is None:
-        raise NotFound(f"there is no group `{reference}` here, or you may not see it")
+        raise unseen(reference)
     return group
 
 
 async def show(tx: Tx, who: Principal, reference: str) -> Group:
     group = await find(tx, who, reference)
-    await authorize.require(tx, who, Verb.TREE_READ, authorize.group(group.organization_id, group.path))
+    await authorize.require(tx, who, Verb.TREE_READ, place(group), unseen(reference))
     return group
 
 
@@ -70,7 +78,7 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
 
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     group = await find(tx, who, reference)
-    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(group.organization_id, group.path))
+    await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
     if group.parent_id is None:
         raise Conflict("this is the organization itself: it stays")
     await store.hold(tx, group.id)
@@ -104,11 +112,11 @@ async def on_the_way(tx: Tx, who: Principal, reference: str, seen: authorize.Vis
     """Find a group that the reader may see, or that leads to something that they may."""
     group = await find(tx, who, reference)
     if not _is_seen(seen, group):
-        raise NotFound(f"there is no group `{reference}` here, or you may not see it")
+        raise unseen(reference)
     return group
 
 
 def _is_seen(seen: authorize.Visible, group: Group) -> bool:
-    if seen.covers(authorize.group(group.organization_id, group.path)):
+    if seen.covers(place(group)):
         return True
     return group.organization_id == seen.organization_id and seen.leads_to(group.path)

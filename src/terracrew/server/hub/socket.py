@@ -9,28 +9,61 @@ import msgspec
 from litestar import WebSocket
 from litestar.exceptions import WebSocketDisconnect
 
+from terracrew.errors import (
+    Conflict,
+    Forbidden,
+    Incompatible,
+    Invalid,
+    NotFound,
+    Superseded,
+    TerracrewError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from terracrew.protocol import messages
 
-LIMIT = 4_096
-"""Messages that may wait for a client that does not read; then it is dropped, and comes back when it can."""
+LIMIT = 32 << 20
+"""Bytes that may wait for a client that does not read; then it is dropped, and comes back when it can."""
+CLOSE_SECONDS = 5.0
+HELLO_SECONDS = 15.0
+_FOR_GOOD = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatible)
+"""After these it is no use to come again with the same words. After all others, a database that was away among them, it is."""
 
 
 class HubSocket:
+    """Made by the task that serves it; anybody may post to it or drop it."""
+
     def __init__(self, socket: "WebSocket[Any, Any, Any]") -> None:
         self._socket = socket
         self._waiting: deque[bytes] = deque()
+        self._size = 0
         self._writer: asyncio.Task[None] | None = None
+        self._serving = asyncio.current_task()
+        self._is_closing = False
         self.is_open = True
+        self.dropped: TerracrewError | None = None
+        """Why somebody else than its own task ended it."""
 
     def post(self, message: msgspec.Struct) -> None:
         """Send when the client takes it; never waits, never raises."""
         if not self.is_open:
             return
-        self._waiting.append(messages.encode(message))
+        frame = messages.encode(message)
+        self._waiting.append(frame)
+        self._size += len(frame)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        elif len(self._waiting) > LIMIT:
-            self.drop()
+        elif self._size > LIMIT:
+            self.drop(Unavailable("this connection does not read what it is sent"))
+
+    async def hello(self) -> str | bytes | None:
+        """The first frame, which a client that means well does not keep us waiting for."""
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                return await self.receive()
+        except TimeoutError:
+            raise Invalid(f"no hello came within {HELLO_SECONDS:.0f} s") from None
 
     async def receive(self) -> str | bytes | None:
         """The next frame; None when the client has gone."""
@@ -41,34 +74,43 @@ class HubSocket:
                 return None
             text = event.get("text")
             frame = event.get("bytes") if text is None else text
+            if text is not None and len(text) > messages.MAX_TEXT_FRAME:
+                raise TooLarge(f"a text frame has up to {messages.MAX_TEXT_FRAME} bytes")
             if frame is not None:
                 return frame
         return None
 
-    async def refuse(self, code: str, message: str) -> None:
+    async def refuse(self, error: TerracrewError) -> None:
         """Say why, then close."""
-        self.post(messages.Refused(code, message, is_final=True))
-        await self.close(4403 if code in ("unauthenticated", "forbidden") else 4409)
+        is_final = isinstance(error, _FOR_GOOD) and not isinstance(error, Superseded)
+        self.post(messages.Refused(error.code, error.message, is_final))
+        await self.close(4403 if isinstance(error, Unauthenticated | Forbidden) else 4409)
 
     async def close(self, code: int = 1000) -> None:
+        """What waits is sent first, to a client that reads."""
+        self._is_closing = True
         if self._writer is not None:
-            await asyncio.wait([self._writer], timeout=5)
+            await asyncio.wait([self._writer], timeout=CLOSE_SECONDS)
         if self.is_open:
             self.is_open = False
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # the client was faster
-                await self._socket.close(code)
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect, OSError, TimeoutError):  # it was faster, or sleeps
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._socket.close(code)
+        if self._writer is not None:
+            self._writer.cancel()
 
-    def drop(self) -> None:
-        """End the connection from another task; its own loop notices."""
-        self._waiting.clear()
-        self._closing = asyncio.create_task(self.close(4408))
+    def drop(self, why: TerracrewError) -> None:
+        """End the connection from another task. Nothing that it still says is heard: its own task is cancelled, and closes."""
+        if self.is_open and not self._is_closing and self.dropped is None and self._serving is not None:
+            self.dropped = why
+            self._serving.cancel()
 
     async def _write(self) -> None:
         try:
             while self._waiting:
-                await self._socket.send(
-                    {"type": "websocket.send", "text": self._waiting.popleft().decode(), "bytes": None}
-                )
+                frame = self._waiting.popleft()
+                await self._socket.send({"type": "websocket.send", "text": frame.decode(), "bytes": None})
+                self._size -= len(frame)
         except (RuntimeError, WebSocketDisconnect, OSError):
             self.is_open = False
             self._waiting.clear()

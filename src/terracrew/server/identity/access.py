@@ -1,6 +1,6 @@
 """Who else may do what: service accounts, their secrets, and the roles that people and service accounts have."""
 
-from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.errors import Conflict, Invalid
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import path as paths
@@ -88,9 +88,8 @@ async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str)
 
 async def _account(tx: Tx, who: Principal, account_id: str, verb: Verb) -> ServiceAccount:
     account = await access_store.account(tx, account_id)
-    if account.organization_id != who.organization_id and not who.is_system_admin:
-        raise NotFound(f"there is no service account {account_id}")
-    await authorize.require(tx, who, verb, authorize.group(account.organization_id, account.group))
+    place, unseen = authorize.group(account.organization_id, account.group), access_store.no_account(account_id)
+    await authorize.require(tx, who, verb, place, unseen)
     return account
 
 
@@ -107,27 +106,29 @@ async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: st
     await authorize.require(tx, who, Verb.ACCESS_WRITE, _place(organization_id, paths.parse(path), kind))
     if principal.startswith("sac_"):
         of, subject = "service_account", await access_store.account(tx, principal)
+        if subject.organization_id != organization_id:
+            raise access_store.no_account(principal)
         if not paths.is_within(path, subject.group):
             raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
     else:
         of, subject = "user", await store.user(tx, principal)
-    if subject.organization_id != organization_id:
-        raise NotFound(f"there is no user or service account {principal!r}")
+        if subject.organization_id != organization_id:
+            raise store.no_user(principal)
     binding = await access_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
     details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
+    tx.wake("roles", subject.id)
     return binding
 
 
 async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
     binding = await access_store.role(tx, binding_id)
-    if binding.organization_id != who.organization_id and not who.is_system_admin:
-        raise NotFound(f"there is no role binding {binding_id}")
     place = _place(binding.organization_id, binding.path, binding.place_kind)
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, access_store.no_role(binding_id))
     await access_store.unbind_role(tx, binding.id)
     details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
+    tx.wake("roles", binding.principal_id)
 
 
 async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:

@@ -26,8 +26,12 @@ async def account(tx: Tx, account_id: str) -> ServiceAccount:
         id=account_id,
     )
     if row is None:
-        raise NotFound(f"there is no service account {account_id}")
+        raise no_account(account_id)
     return row_to(ServiceAccount, row)
+
+
+def no_account(account_id: str) -> NotFound:
+    return NotFound(f"there is no service account {account_id}")
 
 
 async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: int) -> list[ServiceAccount]:
@@ -166,8 +170,12 @@ async def bind_role(
 async def role(tx: Tx, binding_id: str) -> RoleBinding:
     row = await tx.one("SELECT * FROM role_bindings WHERE id = :id", id=binding_id)
     if row is None:
-        raise NotFound(f"there is no role binding {binding_id}")
+        raise no_role(binding_id)
     return row_to(RoleBinding, row)
+
+
+def no_role(binding_id: str) -> NotFound:
+    return NotFound(f"there is no role binding {binding_id}")
 
 
 async def roles(tx: Tx, organization_id: str, after: str, limit: int) -> list[RoleBinding]:

@@ -116,10 +116,23 @@ def require_person(principal: Principal) -> None:
         raise Forbidden("only a person has this; a service account has client secrets")
 
 
-async def require(source: Tx | Database, principal: Principal, verb: Verb, place: Place) -> None:
-    """Return if the principal may. Where it may not even know of the place, the answer is that there is none."""
+def require_reader(principal: Principal) -> None:
+    """For what is about everything that one may see: a machine's credential is about one thing."""
+    if principal.kind not in ("user", "service_account"):
+        raise Forbidden("only a person or a service account may follow what happens")
+
+
+async def require(
+    source: Tx | Database, principal: Principal, verb: Verb, place: Place, unseen: NotFound | None = None
+) -> None:
+    """Return if the principal may. Where it may not even know of the place, the answer is that there is none.
+
+    `unseen` is that answer in the words of whoever looked the place up by an id: the same as if there were none, since
+    ours would tell its path.
+    """
+    unseen = unseen or _not_found(place)
     if principal.attempt is not None:
-        return _require_attempt(principal.kind, principal.attempt, verb, place)
+        return _require_attempt(principal.kind, principal.attempt, verb, place, unseen)
     if principal.kind == "system" or principal.is_system_admin:
         if verb in MACHINE_ONLY:
             raise _forbidden(verb, place)
@@ -127,16 +140,16 @@ async def require(source: Tx | Database, principal: Principal, verb: Verb, place
     if place.kind == "server":
         raise _forbidden(verb, place)
     if place.organization_id != principal.organization_id or principal.kind == "runner":
-        raise _not_found(place)
+        raise unseen
     roles = await roles_at(source, principal, place)
     if allows(roles, verb):
         return None
     if not roles and place.kind != "organization":
-        raise _not_found(place)
+        raise unseen
     raise _forbidden(verb, place)
 
 
-def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place) -> None:
+def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place, unseen: NotFound) -> None:
     is_own_module = (place.organization_id, place.kind, place.path) == (own.organization_id, "module", own.module_path)
     is_own_job = is_own_module and place.job_id == own.job_id
     is_own_attempt = is_own_job and place.attempt == own.attempt
@@ -147,7 +160,7 @@ def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place) -> No
         (verb in (V.ATTEMPT_READ, V.JOB_READ) and is_own_job) or (verb is V.STATE_READ and is_own_module)
     ):
         return
-    raise _forbidden(verb, place) if is_own_module else _not_found(place)
+    raise _forbidden(verb, place) if is_own_module else unseen
 
 
 class Visible(msgspec.Struct, frozen=True):

@@ -31,6 +31,8 @@ class Principal(msgspec.Struct, frozen=True):
     attempt: AttemptRef | None = None
     credential_id: str | None = None
     """Which token, session or secret it came by; what is revoked is found by it."""
+    expires_at: float | None = None
+    """When its access token ends, by the servers' clock; a connection that was opened by it ends then, too."""
 
 
 SYSTEM = Principal("system", "system", "Terracrew", None)

@@ -103,4 +103,5 @@ pages = Router(
     route_handlers=[login_page, login, link_page, use_link, logout],
     exception_handlers=HANDLERS,
     include_in_schema=False,
+    request_max_body_size=16_384,
 )

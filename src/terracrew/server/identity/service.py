@@ -2,7 +2,7 @@
 
 import re
 
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from terracrew.errors import Conflict, Forbidden, Invalid, Unauthenticated
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import service as groups
@@ -189,9 +189,8 @@ async def users(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[U
 async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) -> User:
     """Shut a user out, or let them in again. Their sessions are gone; their tokens sleep."""
     user = await store.user(tx, user_id)
-    if user.organization_id != who.organization_id and not who.is_system_admin:
-        raise NotFound(f"there is no user {user_id!r}")
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(user.organization_id))
+    place = authorize.organization(user.organization_id)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, store.no_user(user_id))
     if user.is_system_admin:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
     if user.id == who.id:

@@ -27,8 +27,12 @@ async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admi
 async def user(tx: Tx, name_or_id: str) -> User:
     row = await tx.one("SELECT * FROM users WHERE id = :it OR name = :it", it=name_or_id)
     if row is None:
-        raise NotFound(f"there is no user {name_or_id!r}")
+        raise no_user(name_or_id)
     return row_to(User, row)
+
+
+def no_user(name_or_id: str) -> NotFound:
+    return NotFound(f"there is no user {name_or_id!r}")
 
 
 async def password_of(tx: Tx, name_or_id: str) -> tuple[User, str | None] | None:
@@ -59,7 +63,7 @@ async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:
         "UPDATE users SET is_disabled = :is_disabled WHERE id = :id RETURNING *", is_disabled=is_disabled, id=user_id
     )
     if row is None:
-        raise NotFound(f"there is no user {user_id!r}")
+        raise no_user(user_id)
     return row_to(User, row)
 
 

@@ -45,6 +45,7 @@ class _Claims(msgspec.Struct, frozen=True):
     org: str | None
     kind: Literal["service_account", "runner"]
     sid: str
+    exp: float
 
 
 class AccessTokens:
@@ -91,6 +92,10 @@ class AccessTokens:
                 self._live.clear()
             self._live[claims] = principal, time.monotonic() + CACHED
         return principal
+
+    async def is_live(self, principal: Principal) -> bool:
+        """Whether the secret behind a connection that has been open for a while is still good."""
+        return await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id)) is not None
 
     def forget(self, principal_id: str) -> None:
         """Read anew what this service account or runner may still do."""
@@ -146,19 +151,26 @@ async def _by_secret(tx: Tx, sha256: str) -> Principal | None:
 
 
 async def _live(tx: Tx, claims: _Claims) -> Principal | None:
-    if claims.kind == "service_account":
-        row = await access_store.account_of_secret(tx, claims.sub, claims.sid)
-    else:
-        row = await access_store.runner_with_worker_token(tx, claims.sub)
-        if row is not None and _worker_sid(row) != claims.sid:
-            return None
+    row = await _secret(tx, claims.kind, claims.sub, claims.sid)
     if row is None or row["organization_id"] != claims.org:
         return None
-    return _principal(claims.kind, row, claims.sid)
+    return _principal(claims.kind, row, claims.sid, claims.exp)
 
 
-def _principal(kind: Literal["service_account", "runner"], row: Row, credential_id: str) -> Principal:
-    return Principal(kind, row["id"], row["name"], row["organization_id"], credential_id=credential_id)
+async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
+    """The row of the service account or runner, if this secret of it is still good."""
+    if kind == "service_account":
+        return await access_store.account_of_secret(tx, principal_id, credential_id or "")
+    row = await access_store.runner_with_worker_token(tx, principal_id)
+    return None if row is None or _worker_sid(row) != credential_id else row
+
+
+def _principal(
+    kind: Literal["service_account", "runner"], row: Row, credential_id: str, expires_at: float | None = None
+) -> Principal:
+    return Principal(
+        kind, row["id"], row["name"], row["organization_id"], credential_id=credential_id, expires_at=expires_at
+    )
 
 
 def _worker_sid(runner: Row) -> str:

@@ -13,7 +13,7 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import reasons, service, store
+from terracrew.server.jobs import create, reasons, service, store
 from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
@@ -27,13 +27,13 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def run_job(
     request: Call,
     module: FromPath[str],
-    data: JSONBody[service.NewJob],
+    data: JSONBody[create.NewJob],
     key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
 ) -> Response[Job]:
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
     if key is not None and not 0 < len(key) <= 200:
         raise Invalid("an Idempotency-Key has 1 to 200 characters")
-    wanted = service.Wanted(request.user, tree_path(module), data, key)
+    wanted = create.Wanted(request.user, tree_path(module), data, key)
     created = await request.server.create_job(wanted)
     return Response(created.job, status_code=201 if created.is_new else 200)
 
@@ -94,7 +94,7 @@ async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelReq
 async def rerun_job(request: Call, job: FromPath[str]) -> Job:
     """Queue a new job like this one."""
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))
+    wanted = create.Wanted(request.user, like.module_id, create.NewJob(like.type, like.priority))
     return (await request.server.create_job(wanted)).job
 
 

@@ -9,7 +9,7 @@ from litestar.response import Redirect
 
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import service
+from terracrew.server.jobs import create, service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.request import Call
 from terracrew.server.web import forms, render
@@ -58,7 +58,7 @@ async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
 @post("/{job:str}/rerun")
 async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = service.Wanted(request.user, like.module_id, service.NewJob(like.type, like.priority))
+    wanted = create.Wanted(request.user, like.module_id, create.NewJob(like.type, like.priority))
     made = await request.server.create_job(wanted)
     return render.go(request, f"{HERE}/{made.job.id}")
 

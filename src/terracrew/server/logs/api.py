@@ -34,7 +34,9 @@ async def read_log(
     format: FromQuery[Literal["text", "events"]] = "text",  # noqa: A002 - it is what the address says
     after: Annotated[Number, QueryParameter(description="Events after the one with this number")] = 0,
     limit: Annotated[int | None, QueryParameter(ge=1, description="How many events at most")] = None,
-    line: Annotated[int | None, QueryParameter(ge=1, description="Only text from this line on, from 1")] = None,
+    line: Annotated[
+        int | None, QueryParameter(ge=1, le=1 << 53, description="Only text from this line on, from 1")
+    ] = None,
     lines: Annotated[int, QueryParameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
     download: FromQuery[bool] = False,
 ) -> Stream | Response[bytes]:
@@ -57,7 +59,7 @@ async def read_log(
     return Stream(store.text(db, found.id, extent.attempt), media_type="text/plain", headers=headers)
 
 
-@get("/jobs/{job:str}/log/stream", summary="Follow a job and its log")
+@get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
 async def stream_log(
     request: Call,
     job: FromPath[str],
@@ -76,7 +78,8 @@ async def stream_log(
     position = _position(resumed or last_event_id, extent, attempt)
     news = follow(server.db, server.watchers, server.closing, found.id, position, one_attempt=attempt is not None)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return Stream(_sent(request, found.id, news), media_type="text/event-stream", headers=headers)
+    stream = server.streams.admit(request.user, _sent(request, found.id, news))
+    return Stream(stream, media_type="text/event-stream", headers=headers)
 
 
 async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[Job, Extent]:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -22,6 +23,8 @@ from terracrew.server.modules.model import Archive
 from terracrew.server.request import Call
 
 LARGEST = 100 * 1024 * 1024
+_inspectors = ThreadPoolExecutor(2, "inspect")
+"""Looking through one may take seconds, so that only so many are looked through at a time, and nobody else waits."""
 
 
 @post("/archives", summary="Upload a source", request_max_body_size=LARGEST)
@@ -31,7 +34,7 @@ async def upload(request: Call) -> Archive:
     organization_id = await _require(request)
     with tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="archive-") as file:
         sha256, size = await _receive(request, file)
-        await asyncio.to_thread(_inspect, file)
+        await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
         new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, datetime.now(UTC))
         await server.objects.put(new.object, Path(file.name))
 

@@ -7,7 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs.service import NewJob, Wanted
+from terracrew.server.jobs.create import NewJob, Wanted
 from terracrew.server.request import Call
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS

@@ -1,5 +1,7 @@
 """The rows of modules and archives."""
 
+from collections.abc import Sequence
+
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules.model import Archive, Module
@@ -35,6 +37,13 @@ async def update(tx: Tx, module: Module) -> None:
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
     row = await tx.one("SELECT * FROM modules WHERE id = :id", id=id)
     return None if row is None else row_to(Module, row)
+
+
+async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
+    rows = await tx.each(
+        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(id,) for id in ids]
+    )  # noqa: A001
+    return rows_to(Module, rows)
 
 
 async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002

@@ -37,22 +37,18 @@ def place(runner: Runner) -> Place:
     return authorize.group(runner.organization_id, runner.group or "")
 
 
-async def require(tx: Tx, who: Principal, verb: Verb, runner: Runner) -> None:
-    """Shared runners serve everybody, so everybody in some organization may see them."""
-    if runner.is_shared and verb is Verb.RUNNER_READ and who.kind in ("user", "service_account"):
-        return
-    await authorize.require(tx, who, verb, place(runner))
-
-
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Runner:
     """Find a runner by its id, or by its path in one's own organization, for something that one may do with it."""
     if ids.is_id("rnr", reference):
         runner = await store.get(tx, ids.parse("rnr", reference))
     else:
         runner = await store.at(tx, who.organization_id or "", paths.parse(reference))
+    unseen = NotFound(f"there is no runner `{reference}` here, or you may not see it")
     if runner is None:
-        raise NotFound(f"there is no runner `{reference}` here, or you may not see it")
-    await require(tx, who, verb, runner)
+        raise unseen
+    # Shared runners serve everybody, so everybody in some organization may see them.
+    if not (runner.is_shared and verb is Verb.RUNNER_READ and who.kind in ("user", "service_account")):
+        await authorize.require(tx, who, verb, place(runner), unseen)
     return runner
 
 
@@ -171,7 +167,7 @@ async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: o
 
 async def _group(tx: Tx, who: Principal, reference: str) -> Group:
     group = await groups.find(tx, who, reference)
-    await authorize.require(tx, who, Verb.RUNNER_WRITE, authorize.group(group.organization_id, group.path))
+    await authorize.require(tx, who, Verb.RUNNER_WRITE, groups.place(group), groups.unseen(reference))
     return group
 
 

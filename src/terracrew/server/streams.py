@@ -1,0 +1,44 @@
+"""Streams that stay open: so many for each reader, and none for longer than the reader's rights."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from terracrew.errors import RateLimited
+from terracrew.server.db.seam import Database
+from terracrew.server.identity.model import Principal
+
+MOST = 100
+"""Of one person or machine: each looks at the database whenever something happens."""
+
+
+class Streams:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._open: Counter[str] = Counter()
+        self._changes: Counter[str] = Counter()
+
+    def admit(self, who: Principal, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same stream, until the reader's credentials or roles change: whoever still may comes again."""
+        if self._open[who.id] >= MOST:
+            raise RateLimited(f"you have {MOST} streams open already: close some of them first")
+        return self._admitted(who.id, stream)
+
+    async def _admitted(self, reader: str, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._open[reader] += 1
+        before = self._changes[reader], self._changes[""]
+        try:
+            async for piece in stream:
+                if before != (self._changes[reader], self._changes[""]):
+                    return
+                yield piece
+        finally:
+            self._open[reader] -= 1
+            if not self._open[reader]:
+                del self._open[reader], self._changes[reader]
+
+    async def watch_rights(self) -> None:
+        """The loop that learns whose rights have changed, here and on other servers; runs as long as the server."""
+        with self._db.listen("access", "roles") as wakeups:
+            async for _, reader in wakeups:
+                if not reader or reader in self._open:
+                    self._changes[reader] += 1
