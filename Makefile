@@ -1,14 +1,18 @@
 # Each target sets up all that it needs: Python 3.11, git and make are enough to begin with.
-#   make demo    a whole Terracrew at work on sample modules      (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
-#   make test    every test of the default tier                   (ARGS="-k name": some of them)
-#   make check   format, lint, types, imports
-#   make bench   the figures, into build/bench.json
+#   make demo      a whole Terracrew at work on sample modules   (EXIT=1: stop after the jobs; PORT=…; FRESH=1)
+#   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
+#   make check     format, lint, types, imports
 #   make features  what the tests prove, item by item
+#   make bench     the figures, into build/bench.json            (ARGS=…)
 
 PYTHON := .venv/bin/python
 SETUP := pyproject.toml uv.lock scripts/bootstrap
+WORKERS ?= logical
 
-.PHONY: demo test check bench features
+# The tests start hundreds of processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test check lint format types imports features bench
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -16,19 +20,25 @@ demo: .venv/.run
 test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
-	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q --durations=5 $(ARGS)
+	PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --durations=5 $(ARGS)
 
 check: .venv/.dev
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m basedpyright
-	.venv/bin/lint-imports
+	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports
 
-bench: .venv/.dev
-	$(PYTHON) -m benchmarks $(ARGS)
+lint:
+	$(PYTHON) -m ruff check .
+format:
+	$(PYTHON) -m ruff format --check .
+types:
+	$(PYTHON) -m basedpyright
+imports:
+	.venv/bin/lint-imports
 
 features: .venv/.dev
 	@$(PYTHON) scripts/features.py
+
+bench: .venv/.dev
+	$(PYTHON) -m tests.bench $(ARGS)
 
 # What runs needs little, what tests needs more; the second leaves nothing to do for the first.
 .venv/.run: $(SETUP)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import demo, dispatch, jobs, log_latency, log_rate, memory, plan_rate, plans, start
-from tests.bench.disk import sync_ms
+from tests.bench import demo, disk, dispatch, jobs, log_latency, log_rate, memory, plan_rate, plans, start
 from tests.bench.figures import table
 from tests.bench.stage import Env
 
 BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
+    "disk": disk.run,
     "start": start.run,
     "memory": memory.run,
     "dispatch": dispatch.run,
@@ -32,7 +32,6 @@ def main(names: list[str]) -> int:
     found: dict[str, float] = {}
     failed: list[str] = []
     with Env.open() as env:
-        found |= sync_ms(env)
         for name in names or BENCHMARKS:
             print(f"{name} …", file=sys.stderr, flush=True)
             began = time.perf_counter()

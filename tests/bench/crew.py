@@ -62,8 +62,8 @@ class Crew:
             await runner.is_welcome.wait()
 
     async def connect(self, socket: WebSocket) -> None:
-        parts = urlsplit(self._url)
-        await asyncio.get_running_loop().create_connection(lambda: socket, parts.hostname, parts.port)
+        host, _, port = self.host.partition(":")
+        await asyncio.get_running_loop().create_connection(lambda: socket, host, int(port))
 
 
 class SimulatedRunner:
@@ -103,7 +103,7 @@ class SimulatedRunner:
                 self._crew.missed += 1
             case messages.RunnerWelcome():
                 self.is_welcome.set()
-                first = random.uniform(0, _HEARTBEAT_SECONDS)  # noqa: S311  (as a crew that did not start as one)
+                first = random.uniform(0, _HEARTBEAT_SECONDS)
                 asyncio.get_running_loop().call_later(first, self._beat)
             case messages.Refused() as refused:
                 raise RuntimeError(f"a simulated runner was refused: {refused}")
@@ -138,12 +138,13 @@ class SimulatedExecutor:
             self._spec.job_id, self._spec.attempt, "0.1.0", oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST
         )  # fmt: skip
         records: list[bytes] = []
-        for step in STEPS_OF[self._spec.type]:
+        steps = STEPS_OF[self._spec.type]
+        for step in steps:
             records += [
                 events.pack_fact(events.StepStatus(step, "RUNNING"), step, time.time()),
                 events.pack_fact(events.StepStatus(step, "SUCCEEDED", 0), step, time.time()),
             ]
-        records.append(events.pack_fact(events.Result("SUCCEEDED"), step, time.time()))
+        records.append(events.pack_fact(events.Result("SUCCEEDED"), steps[-1], time.time()))
         self._last = len(records)
         self.socket.send(
             (TEXT, messages.encode(hello)), (BINARY, frames.pack(1, self._last, b"".join(records)))

@@ -8,7 +8,7 @@ from tests.bench.stage import Env, Filled, filled, put_load
 
 JOBS = 3_000
 RUNNERS = 10
-OUTSTANDING = 300
+OUTSTANDING = 100
 SKIPPED = JOBS // 10
 """At either end: what is told is the steady state between."""
 

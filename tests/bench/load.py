@@ -71,7 +71,7 @@ class Load:
         client = await HttpClient.open(self._task.url, self._task.token)
         seconds: list[float] = []
         for index in range(self._task.count):
-            await asyncio.sleep(random.uniform(*_GAP_SECONDS))  # noqa: S311
+            await asyncio.sleep(random.uniform(*_GAP_SECONDS))
             asked_at = time.perf_counter()
             job_id = await self._enqueue(client, index)
             async with asyncio.timeout(_JOB_SECONDS):

@@ -1,6 +1,6 @@
 """The peer: procrastinate, a job queue of PostgreSQL in Python, used as its documentation says.
 
-One process defers, another works, as with our own server and its load: `python -m tests.bench.peer URL JOBS` is the first.
+One process defers and another works, as there is one for our server and one for its load.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import procrastinate
 
 CONCURRENCY = 30
 CLIENTS = 32
+_DEFER = "import sys; from tests.bench import peer; peer.defer(sys.argv[1], int(sys.argv[2]))"
 
 
 def rate(url: str, jobs: int) -> float:
@@ -39,7 +40,7 @@ async def _work(url: str, jobs: int) -> float:
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         worker = asyncio.create_task(app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
-        deferring = subprocess.Popen([sys.executable, "-m", "tests.bench.peer", url, str(jobs)])
+        deferring = subprocess.Popen([sys.executable, "-c", _DEFER, url, str(jobs)])
         async with asyncio.timeout(240):
             await done.wait()
             while await app.job_manager.list_jobs_async(status="doing"):
@@ -49,6 +50,10 @@ async def _work(url: str, jobs: int) -> float:
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)
     return jobs / seconds
+
+
+def defer(url: str, jobs: int) -> None:
+    asyncio.run(_defer(url, jobs))
 
 
 async def _defer(url: str, jobs: int) -> None:
@@ -63,7 +68,3 @@ async def _defer(url: str, jobs: int) -> None:
 
     async with app.open_async():
         await asyncio.gather(*(some() for _ in range(CLIENTS)))
-
-
-if __name__ == "__main__":
-    asyncio.run(_defer(sys.argv[1], int(sys.argv[2])))

@@ -40,7 +40,7 @@ class Env:
     @contextlib.contextmanager
     def open(cls) -> Generator["Env"]:
         with tempfile.TemporaryDirectory(prefix="terracrew-bench-") as folder, contextlib.ExitStack() as stack:
-            os.chmod(folder, 0o711)  # PostgreSQL runs as somebody else  # noqa: S103
+            os.chmod(folder, 0o711)  # PostgreSQL runs as somebody else
             yield cls(Path(folder), stack)
 
     def say(self, text: str) -> None:

@@ -26,10 +26,8 @@ class HttpClient(asyncio.Protocol):
 
     @classmethod
     async def open(cls, url: str, token: str) -> "HttpClient":
-        parts = urlsplit(url)
-        _, client = await asyncio.get_running_loop().create_connection(
-            lambda: cls(parts.netloc, token), parts.hostname, parts.port
-        )
+        host, _, port = (netloc := urlsplit(url).netloc).partition(":")
+        _, client = await asyncio.get_running_loop().create_connection(lambda: cls(netloc, token), host, int(port))
         return client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

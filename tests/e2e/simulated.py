@@ -24,14 +24,14 @@ class Client:
     def send(self, message: msgspec.Struct) -> None:
         self.socket.send(messages.encode(message).decode())
 
-    def get(self, timeout: float = 10) -> dict[str, Any]:
+    def get(self, timeout: float = 30) -> dict[str, Any]:
         return msgspec.json.decode(self.socket.recv(timeout))
 
-    def ask(self, message: msgspec.Struct, timeout: float = 10) -> dict[str, Any]:
+    def ask(self, message: msgspec.Struct, timeout: float = 30) -> dict[str, Any]:
         self.send(message)
         return self.get(timeout)
 
-    def wait_for(self, kind: str, timeout: float = 10) -> dict[str, Any]:
+    def wait_for(self, kind: str, timeout: float = 30) -> dict[str, Any]:
         while (found := self.get(timeout))["type"] != kind:
             pass
         return found

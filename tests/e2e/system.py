@@ -21,7 +21,7 @@ T = TypeVar("T")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
 
 
-def eventually(probe: Callable[[], T | None], *, within: float = 30, what: str = "it") -> T:
+def eventually(probe: Callable[[], T | None], *, within: float = 60, what: str = "it") -> T:
     """The first truthy answer of a probe; a failure that names what did not happen."""
     end = time.monotonic() + within
     while True:
@@ -168,7 +168,7 @@ class System:
 
         return eventually(ended, within=within, what=f"the end of {job_id}")
 
-    def wait_for_step(self, job_id: str, step: str, within: float = 30) -> None:
+    def wait_for_step(self, job_id: str, step: str, within: float = 60) -> None:
         eventually(
             lambda: any(s["name"] == step and s["status"] == "RUNNING" for s in self.job(job_id)["steps"]),
             within=within, what=f"step {step}",

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 from inotify_simple import INotify, flags
@@ -33,17 +33,23 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "gate"
+        self._writer: TextIO | None = None
         os.mkfifo(self.path)
 
     def provisioner(self, before: str = "true", after: str = "true") -> str:
         command = f"{before}; echo at the gate; read line < {self.path}; {after}"
         return f'provisioner "local-exec" {{ command = "{command}" }}'
 
-    async def open(self) -> None:
-        def write() -> None:
-            self.path.write_text("go\n")
+    async def reached(self) -> None:
+        """Wait until somebody reads from it."""
+        if self._writer is None:
+            self._writer = await asyncio.wait_for(asyncio.to_thread(open, self.path, "w"), 20)
 
-        await asyncio.wait_for(asyncio.to_thread(write), 20)
+    async def open(self) -> None:
+        await self.reached()
+        assert self._writer
+        with self._writer:
+            self._writer.write("go\n")
 
 
 class Executor:

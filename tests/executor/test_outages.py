@@ -127,11 +127,15 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
 @pytest.mark.feature("O3")
 async def test_a_plan_that_is_superseded_stops(hub: Hub, stage: Stage) -> None:
     gate = Gate(stage.folder)
-    # A variable read from a pipe holds the engine in its plan.
-    held = f'output "x" {{ value = file("{gate.path}") }}'
+    # A file that is a pipe holds the engine; its name comes from a resource, so it is read in the plan and not before.
+    held = f'''
+        resource "terraform_data" "name" {{ input = "{gate.path}" }}
+        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=held)))
-    await hub.until(lambda: StepStatus("validate", "RUNNING") in hub.facts)
+    await gate.reached()
     await hub.tell(Superseded("attempt 2 is the current one"))
+    await executor.until_printed(b"Interrupt received")
+    await gate.open()
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"
     assert "attempt 2 is the current one" in hub.result.message

@@ -22,7 +22,7 @@ from tests.runner.stage import Actor, Stage
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(terracrew.__file__).parents[1]
-BOUND = 15.0
+BOUND = 60.0
 
 
 @pytest.fixture

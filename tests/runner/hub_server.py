@@ -14,7 +14,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
 
 M = TypeVar("M", bound=FromRunner)
-BOUND = 15.0
+BOUND = 60.0
 
 
 class Peer:

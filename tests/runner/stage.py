@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-BOUND = 15.0
+BOUND = 60.0
 
 
 class Actor:

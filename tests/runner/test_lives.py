@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
 from terracrew.runner import attempts, processes
-from tests.runner.conftest import Bench, granted, refs, until_gone
+from tests.runner.conftest import BOUND, Bench, granted, refs, until_gone
 
 
 @pytest.mark.feature("C3", "J14")
@@ -165,7 +165,7 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(bench: 
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(pidfd, ended.set)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(BOUND):
         await ended.wait()
     asyncio.get_running_loop().remove_reader(pidfd)
     os.close(pidfd)
@@ -179,7 +179,7 @@ async def test_a_cancel_through_the_runner_interrupts_the_executor(bench: Bench)
     actor = await bench.grant(peer)
     await peer.say(CancelAttempt("job_1", 1, "after_step"))
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(BOUND):
         while not (told := (await actor.tell("told"))["told"]):
             await peer.hear(Heartbeat)
     assert told == ["SIGTERM"]

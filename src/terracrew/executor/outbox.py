@@ -1,8 +1,8 @@
 """The outbox: every event of an attempt, numbered from 1, in an append-only file that outlives the executor.
 
 Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the
-process at once; `sync` makes it survive a crash of the machine, and is called before anybody is told of a fact or a
-state. Log records alone are not synced.
+process at once; `sync` makes it survive a crash of the machine, and is called before the engine is told that its state
+is stored. Anything else that a crash of the machine takes had not happened for anybody: the attempt is lost with it.
 """
 
 import contextlib

@@ -9,7 +9,7 @@ from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox, Reserve
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, OutputsRead, Result, Stream
+from terracrew.protocol.events import Fact, Kind, OutputsRead, Stream
 from terracrew.protocol.spec import Step
 
 _SLOT = struct.Struct(">QQ")
@@ -71,8 +71,6 @@ class Recorder:
                 _, kind, stream, _, at = events.HEADER.unpack(header)
                 record = events.pack(Kind(kind), stream, self.step, at, masked)
         self._append(record)
-        if isinstance(fact, Result):
-            self.outbox.sync()
 
     def state(self, record: bytes) -> int:
         """A state is on the disk for good when this returns."""

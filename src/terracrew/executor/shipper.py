@@ -147,8 +147,6 @@ class Shipper:
                 self._aside.shipped(parcel.number)
                 return
             up_to = parcel.number - 1
-        if self._outbox.urgent > self._sent:
-            self._outbox.sync()
         count = 1 << 30 if self._cadence.is_watched else self._batch_size
         batch = self._outbox.batch(self._sent, up_to=up_to, count=count)
         self._sent = batch.last

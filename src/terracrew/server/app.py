@@ -1,6 +1,7 @@
 """The composition root: builds everything that a server is made of, and the application that serves it."""
 
 import shutil
+from functools import partial
 
 from litestar import Router
 from litestar.datastructures import State
@@ -14,8 +15,7 @@ from terracrew.server.context import Server
 from terracrew.server.db import open_database
 from terracrew.server.groups import api as groups
 from terracrew.server.groups.service import ensure_organization
-from terracrew.server.hub import transfer
-from terracrew.server.hub.endpoint import runnerhub
+from terracrew.server.hub import endpoint, transfer
 from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.heartbeats import Heartbeats
 from terracrew.server.hub.registry import Registry
@@ -55,7 +55,6 @@ ROUTERS: list[ControllerRouterHandler] = [
     live.router,
     *identity.routers,
     *audit.routers,
-    runnerhub,
     transfer.router,
     *pages.routers,
 ]
@@ -98,7 +97,7 @@ async def build(settings: ServerSettings) -> Server:
         claims=claims(db, keys),
         ingest=ingest(db, keys),
         create_job=creator(db, settings.local_roots),
-        heartbeats=Heartbeats(db),
+        heartbeats=Heartbeats(db, registry),
         archives=Archives(objects),
         watchers=Watchers(registry),
         streams=Streams(db),
@@ -113,7 +112,7 @@ async def close(server: Server) -> None:
 
 
 def make_app(server: Server) -> App:
-    return App(
+    app = App(
         ROUTERS,
         state=State({"server": server}),
         request_class=Call,
@@ -132,6 +131,8 @@ def make_app(server: Server) -> App:
             use_handler_docstrings=True,
         ),
     )
+    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server)}
+    return app
 
 
 async def _harden(message: Message, _: Scope) -> None:

@@ -1,6 +1,7 @@
 """A server process from its start to its end: what it opens, the loops beside the requests, and the built-in runner."""
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -57,7 +58,7 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
 async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_runner: bool, link: str | None) -> None:
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
-        "reaper": Reaper(server.db, server.registry, server.id).run,
+        "reaper": Reaper(server.db, server.registry).run,
         "heartbeats": server.heartbeats.run,
         "messenger": Messenger(server).run,
         "revocations": server.identity.tokens.forget_revoked,
@@ -69,6 +70,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         running = [tasks.create_task(supervise(name, loop), name=name) for name, loop in loops.items()]
         web = tasks.create_task(serve.serve(server, listener, started))
         await _first(started, web)
+        _settle_memory()
         if with_builtin_runner:
             running.append(tasks.create_task(_built_in(server, stop), name="runner"))
         _greet(server, link)
@@ -79,6 +81,13 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         await web
         for task in running:
             task.cancel()
+
+
+def _settle_memory() -> None:
+    """What the start has made lives as long as the process: the collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _first(started: asyncio.Event, web: "asyncio.Task[None]") -> None:

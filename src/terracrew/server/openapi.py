@@ -1,5 +1,6 @@
 """The OpenAPI document: what the framework reads off our handlers, with what it cannot see of them."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from terracrew.server.problem import MEDIA_TYPE
 
+_REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
 _TEXT = {"schema": {"type": "string"}}
 _ANY_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
@@ -111,8 +113,18 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
         for method, operation in methods.items():
             operation["responses"].pop("400", None)  # the framework's own shape, which we never send
             operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
+            _close(components["schemas"], operation.get("requestBody", {}))
             _merge(operation, _UNSEEN.get(path, {}).get(method, {}))
     return document
+
+
+def _close(schemas: dict[str, Any], part: dict[str, Any]) -> None:
+    """Whatever a request is made of refuses unknown fields."""
+    for name in _REFERENCE.findall(msgspec.json.encode(part)):
+        schema = schemas[name.decode()]
+        if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+            schema["additionalProperties"] = False
+            _close(schemas, schema)
 
 
 def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:

@@ -1,7 +1,9 @@
 """How a request is read: JSON bodies strictly by their type, and a path of the tree as one segment of a URL."""
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -67,7 +69,13 @@ class App(Litestar):
         # Its own way also loads pydantic and attrs, where they are installed: a third of the start and 10 MB for nothing.
         return [*plugins, MsgspecDIPlugin()]
 
+    beside: Mapping[str, Callable[[Any, Any, Any], Awaitable[None]]] = MappingProxyType({})
+    """WebSockets that are served by themselves, by their path."""
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket" and scope["path"] in self.beside:
+            await self.beside[scope["path"]](scope, receive, send)
+            return
         raw: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw.lower():
             scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}

@@ -4,6 +4,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from terracrew.server.groups.service import ensure_organization
 from terracrew.server.identity import access_store, sessions, store
 from terracrew.server.identity import service as identity
 from terracrew.server.identity.model import Principal
+from terracrew.server.request import App
 from terracrew.server.settings import ServerSettings
 
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -46,6 +48,10 @@ class World:
     server: Server
     admin: Person
 
+    @cached_property
+    def app(self) -> App:
+        return make_app(self.server)
+
     async def person(self, name: str, role: str | None = None, path: str = "", organization: str = "default") -> Person:
         """A user of an organization, with a role at a group."""
 
@@ -67,7 +73,7 @@ class World:
 
     def stranger(self, address: str = "127.0.0.1") -> Person:
         """Somebody without a token."""
-        transport = httpx.ASGITransport(make_app(self.server), raise_app_exceptions=False, client=(address, 12345))
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 12345))
         return Person(transport=transport, base_url="http://127.0.0.1:7400")
 
     async def scalar(self, sql: Any, **params: Any) -> Any:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -51,28 +50,13 @@ async def count(tx: Tx) -> int:
     return len(await tx.all("SELECT id FROM nodes"))
 
 
-class Gate:
-    """A unit of work that keeps the writer busy until it is opened: what is handed in meanwhile is one group."""
-
-    def __init__(self) -> None:
-        self.reached, self.open = threading.Event(), threading.Event()
-
-    async def __call__(self, tx: Tx) -> None:
-        self.reached.set()
-        assert self.open.wait(10)
-
-
 async def one_group(
     db: Database, works: list[Work[None]], meanwhile: Callable[[list["asyncio.Task[None]"]], object]
 ) -> list[object]:
-    gate = Gate()
-    holding = asyncio.ensure_future(db.write(gate))
-    assert await asyncio.to_thread(gate.reached.wait, 10)
+    """What is handed in during one turn of the loop is one group."""
     tasks = [asyncio.create_task(db.write(work)) for work in works]
     await asyncio.sleep(0)
     meanwhile(tasks)
-    gate.open.set()
-    await holding
     return list(await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10))
 
 

@@ -61,7 +61,7 @@ async def test_parents_must_exist_unless_they_are_asked_for(world: World) -> Non
         ("A", "upper case"),
         ("-a", "not start with a hyphen"),
         ("a b", "letters a to z"),
-        ("a\u0000", "letters a to z"),
+        ("a\u0000", "NUL"),
         ("a\n", "letters a to z"),
         ("ü", "letters a to z"),
         ("a" * 64, "64 characters is too long"),

@@ -41,7 +41,7 @@ def test_the_matrix_names_every_verb() -> None:
 
 
 @pytest.mark.feature("X3")
-@pytest.mark.parametrize(("role", "verb"), itertools.product(Role, Verb))
+@pytest.mark.parametrize(("role", "verb"), list(itertools.product(Role, Verb)))
 def test_each_role_may_do_exactly_what_the_matrix_says(role: Role, verb: Verb) -> None:
     assert allows(frozenset({role}), verb) == (LETTER[role] in MATRIX[verb])
 

@@ -17,7 +17,6 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials, Step
-from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.hub import transfer
 from terracrew.server.jobs import decide, service
@@ -154,7 +153,7 @@ class Crew:
     async def listening(self) -> AsyncGenerator[str]:
         """The server on a socket of its own, for what does not end with one answer."""
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(make_app(self.server), log_level="warning", lifespan="off", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(self.app.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         try:

@@ -50,7 +50,9 @@ class Grouped(Generic[Item, Result]):
         except Exception as error:
             # Nobody knows whether a lost connection has committed, so that is for the callers to find out.
             if len(group) > 1 and not isinstance(error, Unavailable):
-                await asyncio.gather(*(self._commit([one]) for one in group))
+                # One after the other: what one of them takes, a slot say, the next one must see.
+                for one in group:
+                    await self._commit([one])
                 return
             results = [error] * len(group)
         except BaseException:

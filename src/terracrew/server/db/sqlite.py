@@ -1,16 +1,18 @@
-"""SQLite behind the seam: one writer thread with group commit, a few readers beside it, one process to a file."""
+"""SQLite behind the seam: group commit, statements on the event loop, the disk waited for beside it, one process to a file."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
-import queue
 import sqlite3
-import threading
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from terracrew.errors import Conflict, Unavailable
 from terracrew.server.db.group import Grouped
@@ -19,8 +21,10 @@ from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
 from terracrew.server.db.wakeups import Hub, Listener, Wake
 
-READERS = 2  # so that one slow read does not hold up all; more only fight over the interpreter's lock
-WRITE_GROUP, READ_GROUP = 500, 8  # units of work to a commit, to a snapshot
+WRITE_GROUP = 500
+"""Units of work to a commit, at the most."""
+TURN = 0.005
+"""Seconds that a group may keep the event loop to itself; what is left waits for the next one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,11 +38,13 @@ class _Unit:
     wakes: list[Wake] = field(default_factory=list[Wake])
 
 
-_Queue: TypeAlias = "queue.SimpleQueue[_Unit | None]"
-
-
 class SqliteDatabase:
-    """Use `open_database()`; this expects a file that no other process has."""
+    """Use `open_database()`; this expects a file that no other process has.
+
+    Statements run on the event loop's own thread: they take microseconds, and handing each to another thread costs more, as
+    the two fight over the interpreter's lock. Only the commit, which waits for the disk, goes to a thread; what is handed in
+    meanwhile gathers for the next group.
+    """
 
     kind = "sqlite"
 
@@ -46,28 +52,32 @@ class SqliteDatabase:
         self._lock = lock
         self._loop = asyncio.get_running_loop()
         self._hub = Hub()
-        self._writes: _Queue = queue.SimpleQueue()
-        self._reads: _Queue = queue.SimpleQueue()
+        self._writer = connect(path)
+        self._reader = connect(path, read_only=True)
+        self._disk = ThreadPoolExecutor(1, "sqlite-commit")
+        self._waiting: deque[_Unit] = deque()
+        self._is_writing = False
+        self._idle = asyncio.Event()
         self._closed = False
-        self._threads = [
-            threading.Thread(
-                target=self._serve, args=(self._writes, _commit, path, False), name="sqlite-writer", daemon=True
-            )
-        ]
-        self._threads += [
-            threading.Thread(
-                target=self._serve, args=(self._reads, _look, path, True), name=f"sqlite-reader-{n}", daemon=True
-            )
-            for n in range(READERS)
-        ]
-        for thread in self._threads:
-            thread.start()
 
     async def read(self, work: Work[T]) -> T:
-        return await self._submit(self._reads, work)
+        if self._closed:
+            raise Unavailable("the database is closed")
+        self._reader.execute("BEGIN")
+        try:
+            return drive(work, SqliteTx(self._reader))
+        finally:
+            self._reader.execute("ROLLBACK")
 
     async def write(self, work: Work[T]) -> T:
-        return await self._submit(self._writes, work)
+        if self._closed:
+            raise Unavailable("the database is closed")
+        unit = _Unit(work, self._loop.create_future())
+        self._waiting.append(unit)
+        if not self._is_writing:
+            self._is_writing = True
+            self._loop.call_soon(self._run_group)  # whoever is about to write in this turn of the loop comes along
+        return await unit.future
 
     def grouped(
         self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
@@ -83,40 +93,62 @@ class SqliteDatabase:
             return
         self._closed = True
         self._hub.close()
-        self._writes.put(None)
-        for _ in range(READERS):
-            self._reads.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
+        while self._is_writing:
+            self._idle.clear()
+            await self._idle.wait()
+        await asyncio.to_thread(self._disk.shutdown)
+        self._reader.close()
+        self._writer.close()
         os.close(self._lock)
 
-    async def _submit(self, to: _Queue, work: Work[T]) -> T:
-        if self._closed:
-            raise Unavailable("the database is closed")
-        unit = _Unit(work, self._loop.create_future())
-        to.put(unit)
-        return await unit.future
-
-    def _serve(
-        self, units: _Queue, run: Callable[[sqlite3.Connection, list[_Unit]], None], path: Path, read_only: bool
-    ) -> None:
-        """A thread's life: take all that waits, run it, let the results go in one call."""
-        connection = connect(path, read_only=read_only)
+    def _run_group(self) -> None:
+        """One transaction for all that wait; a unit that fails takes only its own savepoint back."""
+        group: list[_Unit] = []
+        before = self._writer.total_changes
         try:
-            while group := _take(units, READ_GROUP if read_only else WRITE_GROUP):
-                try:
-                    run(connection, group)
-                except Exception as error:  # this thread serves everybody and must live on
-                    for unit in group:
-                        unit.error, unit.wakes = unit.error or error, []
-                try:
-                    self._loop.call_soon_threadsafe(self._deliver, group)
-                except RuntimeError:  # the loop was closed before the database: nobody waits any more
-                    return
-        finally:
-            connection.close()
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._run_units(group)
+        except sqlite3.Error as error:
+            self._end(group, error)
+            return
+        if self._writer.total_changes == before:
+            self._end(group, _try(self._writer.execute, "COMMIT"))  # nothing to wait for
+            return
+        commit = self._disk.submit(_try, self._writer.execute, "COMMIT")
+        commit.add_done_callback(lambda done: self._soon(group, done.result()))
 
-    def _deliver(self, group: list[_Unit]) -> None:
+    def _run_units(self, group: list[_Unit]) -> None:
+        until = time.monotonic() + TURN
+        while self._waiting and len(group) < WRITE_GROUP:
+            unit = self._waiting.popleft()
+            if unit.future.cancelled():
+                continue
+            group.append(unit)
+            self._writer.execute("SAVEPOINT unit")
+            tx = SqliteTx(self._writer)
+            try:
+                unit.result, unit.wakes = drive(unit.work, tx), tx.wakes
+            except BaseException as error:  # the caller's to handle: this group is everybody's
+                unit.error = error
+            if not self._writer.in_transaction:  # a full disk, say: SQLite itself has taken everything back
+                raise sqlite3.OperationalError("the transaction was rolled back")
+            if unit.error is not None:
+                self._writer.execute("ROLLBACK TO unit")
+            self._writer.execute("RELEASE unit")
+            if time.monotonic() > until:
+                return
+
+    def _soon(self, group: list[_Unit], error: BaseException | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed before the database: nobody waits any more
+            self._loop.call_soon_threadsafe(self._end, group, error)
+
+    def _end(self, group: list[_Unit], error: BaseException | None) -> None:
+        """Let results and wake-ups go, once it is stored or known not to be; then the next group has its turn."""
+        if error is not None:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            for unit in group:
+                unit.wakes, unit.error = [], unit.error or Unavailable(f"nothing was stored: {error}")
         self._hub.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
         for unit in group:
             if unit.future.done():  # its caller has gone
@@ -125,6 +157,11 @@ class SqliteDatabase:
                 unit.future.set_result(unit.result)
             else:
                 unit.future.set_exception(unit.error)
+        if self._waiting:
+            self._loop.call_soon(self._run_group)
+        else:
+            self._is_writing = False
+            self._idle.set()
 
 
 async def open_sqlite(path: Path) -> SqliteDatabase:
@@ -166,61 +203,10 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _take(units: _Queue, limit: int) -> list[_Unit]:
-    """Wait for one and take those behind it; none once the database is being closed."""
-    first = units.get()
-    if first is None:
-        return []
-    group = [first]
-    while len(group) < limit:
-        try:
-            unit = units.get_nowait()
-        except queue.Empty:
-            break
-        if unit is None:
-            units.put(None)
-            break
-        group.append(unit)
-    return group
-
-
-def _commit(connection: sqlite3.Connection, group: list[_Unit]) -> None:
-    """One transaction for all of them; a unit that fails takes only its own savepoint back."""
+def _try(work: Callable[[str], object], statement: str) -> BaseException | None:
+    """Run it and return its error, for a thread whose exceptions nobody would see."""
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        for unit in group:
-            if unit.future.cancelled():
-                continue
-            connection.execute("SAVEPOINT unit")
-            _try(unit, connection)
-            if not connection.in_transaction:  # a full disk, say: SQLite itself has taken everything back
-                raise sqlite3.OperationalError("the transaction was rolled back")
-            if unit.error is not None:
-                connection.execute("ROLLBACK TO unit")
-            connection.execute("RELEASE unit")
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        for unit in group:
-            unit.wakes = []
-            unit.error = unit.error or Unavailable(f"nothing was stored: {error}")
-
-
-def _look(connection: sqlite3.Connection, group: list[_Unit]) -> None:
-    """One snapshot for all of them, taken after each was handed in, so that everybody sees his own writes."""
-    connection.execute("BEGIN")
-    for unit in group:
-        if not unit.future.cancelled():
-            _try(unit, connection)
-            unit.wakes = []
-    connection.execute("ROLLBACK")
-
-
-def _try(unit: _Unit, connection: sqlite3.Connection) -> None:
-    tx = SqliteTx(connection)
-    try:
-        unit.result = drive(unit.work, tx)
-        unit.wakes = tx.wakes
-    except BaseException as error:  # the caller's to handle: this thread serves everybody
-        unit.error = error
+        work(statement)
+    except BaseException as error:
+        return error
+    return None

@@ -1,9 +1,8 @@
-"""A transaction on SQLite: its statements run at once, on the thread of their connection, and never suspend."""
+"""A transaction on SQLite: its statements run at once and never suspend."""
 
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
@@ -18,8 +17,10 @@ _NEVER_ITS_FAULT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOE
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection for one thread, durable at every commit."""
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=512, timeout=5.0)
+    """Open a connection that is durable at every commit. Whoever shares it between threads lets one at a time have it."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, cached_statements=512, timeout=5.0, check_same_thread=False
+    )
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
     if read_only:
@@ -41,66 +42,73 @@ class SqliteTx:
         return self._now
 
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
-        with self._failing():
+        self._check()
+        try:
             return _rows(self._connection.execute(texts.lockless(sql), params))
+        except Exception as error:
+            raise self._failed(error) from error
 
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
-        with self._failing():
+        self._check()
+        try:
             cursor = self._connection.execute(texts.lockless(sql), params)
             row = cursor.fetchone()
             names = cursor.description
             cursor.close()  # an unfinished statement would hold up the commit
+        except Exception as error:
+            raise self._failed(error) from error
         return None if row is None else {name[0]: value for name, value in zip(names, row, strict=True)}
 
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
-        with self._failing():
+        self._check()
+        try:
             cursor = self._connection.execute(texts.lockless(sql), params)
             return len(cursor.fetchall()) if cursor.description else max(cursor.rowcount, 0)
+        except Exception as error:
+            raise self._failed(error) from error
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
         text = texts.batch_from_row(sql, tuple(columns))
-        with self._failing():
-            if not rows:
-                return []
+        self._check()
+        if not rows:
+            return []
+        try:
             cursor = self._connection.execute(text, rows[0])
             if cursor.description is None:
                 self._connection.executemany(text, rows[1:])
                 return []
             return _rows(cursor) + [row for values in rows[1:] for row in _rows(self._connection.execute(text, values))]
+        except Exception as error:
+            raise self._failed(error) from error
 
     def wake(self, topic: str, key: str = "") -> None:
         self.wakes.append((topic, key))
 
-    @contextmanager
-    def _failing(self) -> Generator[None]:
+    def _check(self) -> None:
         """After an error the transaction takes nothing more, as on PostgreSQL."""
         if self.failure is not None:
             raise RuntimeError(
                 "a statement of this transaction has failed; let its error end the unit of work"
             ) from self.failure
-        try:
-            with self._translated():
-                yield
-        except Exception as error:
-            self.failure = error
-            raise
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.IntegrityError as error:
-            raise violations.from_sqlite(error, self._connection) or error from error
-        except (OverflowError, UnicodeEncodeError) as error:
-            raise Invalid(f"a value cannot be stored: {error}") from error
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in _NEVER_ITS_FAULT:
-                raise Unavailable(f"the database cannot do this now: {error}") from error
-            raise
+    def _failed(self, error: Exception) -> Exception:
+        self.failure = self._translated(error)
+        return self.failure
+
+    def _translated(self, error: Exception) -> Exception:
+        match error:
+            case sqlite3.IntegrityError():
+                return violations.from_sqlite(error, self._connection) or error
+            case OverflowError() | UnicodeEncodeError():
+                return Invalid(f"a value cannot be stored: {error}")
+            case sqlite3.OperationalError() if error.sqlite_errorcode & 0xFF in _NEVER_ITS_FAULT:
+                return Unavailable(f"the database cannot do this now: {error}")
+            case _:
+                return error
 
 
 def drive(work: Work[T], tx: SqliteTx) -> T:
-    """Run a unit of work to its end on this thread, which no event loop runs on."""
+    """Run a unit of work to its end, here and now."""
     steps = work(tx).__await__()
     try:
         steps.send(None)

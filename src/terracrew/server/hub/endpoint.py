@@ -1,11 +1,11 @@
 """`/runnerhub`: a runner or an executor connects, says who it is, and is served until it goes."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from litestar import WebSocket, websocket
+from litestar.types import Receive, Scope, Send
 
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.server.hub import executors, runners
@@ -15,15 +15,21 @@ from terracrew.server.identity.bearer import principal_from_bearer
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
+PATH = "/runnerhub"
 log = structlog.get_logger("terracrew.hub")
 
 
-@websocket("/runnerhub", opt={"exclude_from_auth": True})
-async def runnerhub(socket: "WebSocket[Any, Any, Any]") -> None:
-    """Accept first: a refusal is a message with its reason, which no HTTP status of a failed upgrade would carry."""
-    await socket.accept()
-    hub_socket = HubSocket(socket)
-    error = await _served(socket.app.state.server, hub_socket, socket)
+async def runnerhub(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
+    """Accept first: a refusal is a message with its reason, which no HTTP status of a failed upgrade would carry.
+
+    It stands beside the web framework, not in it: every executor connects once, and half of what that costs would be layers
+    that have nothing to do here. Who may connect is asked below, like everywhere.
+    """
+    if (await receive())["type"] != "websocket.connect":
+        return
+    await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+    hub_socket = HubSocket(receive, send)
+    error = await _served(server, hub_socket, scope)
     if error is None:
         await hub_socket.close()
     else:
@@ -31,12 +37,10 @@ async def runnerhub(socket: "WebSocket[Any, Any, Any]") -> None:
         await hub_socket.refuse(error)
 
 
-async def _served(
-    server: "Server", hub_socket: HubSocket, socket: "WebSocket[Any, Any, Any]"
-) -> TerracrewError | None:
+async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
     """Serve to the end; what is returned is told to the client."""
     try:
-        principal = await principal_from_bearer(server.identity, _bearer(socket))
+        principal = await principal_from_bearer(server.identity, _bearer(scope))
         serve = executors.serve if principal.kind == "executor" else runners.serve
         await serve(server, hub_socket, principal)
     except TerracrewError as error:
@@ -55,8 +59,9 @@ async def _served(
     return None
 
 
-def _bearer(socket: "WebSocket[Any, Any, Any]") -> str:
-    scheme, _, token = socket.headers.get("authorization", "").partition(" ")
+def _bearer(scope: Scope) -> str:
+    headers = dict(scope["headers"])
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthenticated("the hub takes a bearer token")
     return token

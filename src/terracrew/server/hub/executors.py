@@ -3,15 +3,15 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
-from terracrew.errors import Invalid, Superseded, TerracrewError
+from terracrew.errors import Invalid, Superseded, TerracrewError, Unavailable
 from terracrew.protocol import frames, messages, version
-from terracrew.protocol.events import MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, state_of, unpack
+from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Record, state_of, unpack
 from terracrew.protocol.messages import AttemptRef, LogCadence
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import transfer
+from terracrew.server.hub.heartbeats import HEARD, HEARD_COLUMNS
 from terracrew.server.hub.registry import ExecutorSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
@@ -26,56 +26,64 @@ from terracrew.server.state.model import Received
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-MAX_FRAME = MAX_RECORD + MAX_BATCH_BYTES
+ROOM = 16 * MAX_BATCH_BYTES
+"""Bytes that may wait while others are being stored: a full window of an executor. Beyond it, nothing more is read."""
 THREAD_ABOVE = 64 << 10
 """Compressing more than this is not done on the event loop."""
 log = structlog.get_logger("terracrew.hub")
 
 
 async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:
-    frame = await socket.receive()
+    frame = await socket.hello()
     if frame is None:
         return
     hello = messages.decode_from_executor(frame)
     if not isinstance(hello, messages.ExecutorHello):
         raise Invalid("an executor's first message is its hello")
-    connection = await _welcome(server, socket, principal, hello)
+    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"executor {hello.version}")
+    session = ExecutorSession(socket, await _admitted(server, principal, hello))
+    connection: _Connection | None = None
+    # Before anything is read of it: what is decided from now on is told to it.
+    server.registry.add_executor(session)
     try:
+        connection = await _welcome(server, session, protocol)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
-                connection.deliver(frame)
+                await connection.deliver(frame)
             else:
                 await connection.take(messages.decode_from_executor(frame))
-            if connection.failure is not None:
-                raise connection.failure
     finally:
-        server.registry.remove_executor(connection.session)
-        await connection.stop()
+        server.registry.remove_executor(session)
+        if connection is not None:
+            await connection.stop()
 
 
-async def _welcome(
-    server: "Server", socket: HubSocket, principal: Principal, hello: messages.ExecutorHello
-) -> "_Connection":
-    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"executor {hello.version}")
-    ref = AttemptRef(hello.job_id, hello.attempt)
+async def _admitted(server: "Server", principal: Principal, hello: messages.ExecutorHello) -> AttemptRef:
+    own = principal.attempt
+    assert own is not None
+    place = authorize.module(own.organization_id, own.module_path, hello.job_id, hello.attempt)
+    await authorize.require(server.db, principal, Verb.ATTEMPT_REPORT, place)
+    return AttemptRef(hello.job_id, hello.attempt)
 
-    async def work(tx: Tx) -> jobs.Owned:
-        owned = await jobs.owned(tx, ref)
-        place = msgspec.structs.replace(await jobs.place_of(tx, owned.job), attempt=ref.attempt)
-        await authorize.require(tx, principal, Verb.ATTEMPT_REPORT, place)
-        return owned
 
-    owned = await server.db.read(work)
+async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
+    ref, socket = session.ref, session.socket
+    owned = await server.db.read(lambda tx: jobs.owned(tx, ref))
     job, attempt = owned.job, owned.attempt
-    session = ExecutorSession(socket, ref)
-    server.registry.add_executor(session)
+    state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     is_current = decide.is_current(job, attempt)
+    if is_current and attempt.started_at is not None:
+        # It was away. Another server, which saw it go, must not wait for the next round of heartbeats to learn of this.
+        await server.db.write(lambda tx: _heard(tx, ref))
     cadence = LogCadence(is_watched=server.watchers.is_watched(job.id))
     socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=cadence))
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
-    state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     return _Connection(server, session, job.module_id, state_key)
+
+
+async def _heard(tx: Tx, ref: AttemptRef) -> None:
+    await tx.each(HEARD, HEARD_COLUMNS, [(ref.job_id, ref.attempt, None, tx.now)])
 
 
 class _Connection:
@@ -87,19 +95,24 @@ class _Connection:
         self._module_id = module_id
         self._state_key = state_key
         self._frames: list[bytes] = []
+        self._size = 0
+        self._has_room = asyncio.Event()
         self._storing: asyncio.Task[None] | None = None
-        self.failure: Exception | None = None
 
-    def deliver(self, frame: bytes) -> None:
+    async def deliver(self, frame: bytes) -> None:
+        """Take a frame in; waits only for a sender that is faster than the database."""
         self._frames.append(frame)
+        self._size += len(frame)
         if self._storing is None:
             self._storing = asyncio.create_task(self._store_all())
+        while self._size > ROOM:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     async def take(self, message: messages.FromExecutor) -> None:
         if not isinstance(message, messages.Begin):
             raise Invalid("one hello a connection")
-        if self._storing is not None:  # what came before it is stored before it is answered
-            await asyncio.wait([self._storing])
+        await self.stop()  # what came before it is stored before it is answered
         self.session.socket.post(await jobs.begin(self._server.db, self.session.ref, message.state_version))
 
     async def stop(self) -> None:
@@ -110,19 +123,22 @@ class _Connection:
     async def _store_all(self) -> None:
         try:
             while self._frames:
-                taken, self._frames = self._frames, []
+                taken = self._taken()
                 mark = await self._store(taken)
                 self.session.socket.post(messages.Ack(mark))
         except Exception as error:
             # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
             if not isinstance(error, TerracrewError | ValueError):
                 log.exception("a delivery failed", job=self.session.ref.job_id, attempt=self.session.ref.attempt)
-            self.failure = error
-            self._frames.clear()
-            self.session.socket.post(messages.Refused(getattr(error, "code", TerracrewError.code), str(error)))
-            self.session.socket.drop()
+            self.session.socket.drop(Unavailable(f"what was delivered is not stored: {error}"))
+            self._taken()
         finally:
             self._storing = None
+
+    def _taken(self) -> list[bytes]:
+        taken, self._frames, self._size = self._frames, [], 0
+        self._has_room.set()
+        return taken
 
     async def _store(self, taken: list[bytes]) -> int:
         first, records = _joined(taken)

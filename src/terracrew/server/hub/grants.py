@@ -1,14 +1,18 @@
 """A grant as it leaves: with the source archive in it where that is small, so that a distant runner need not ask again."""
 
+import asyncio
 from collections import OrderedDict
 
 import msgspec
+import structlog
 
 from terracrew.protocol.messages import Granted
 from terracrew.server.jobs.claims import Won
 from terracrew.server.objects import Objects
 
 KEPT_BYTES = 64 << 20
+PATIENCE = 5.0
+log = structlog.get_logger("terracrew.hub")
 
 
 class Archives:
@@ -20,17 +24,27 @@ class Archives:
         self._size = 0
 
     async def complete(self, won: Won) -> Granted:
+        """Never fails: the claim is committed, so the grant must leave. Its executor can ask for the archive, or say what is wrong."""
         if won.archive_object is None:
             return won.granted
-        spec = msgspec.structs.replace(won.granted.spec, archive=await self._get(won.archive_object))
-        return msgspec.structs.replace(won.granted, spec=spec)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                archive = await self._get(won.archive_object)
+        except Exception as error:  # each kind of object store has errors of its own
+            log.warning("a grant leaves without its archive", object=won.archive_object, reason=repr(error))
+            return won.granted
+        return msgspec.structs.replace(won.granted, spec=msgspec.structs.replace(won.granted.spec, archive=archive))
 
     async def _get(self, name: str) -> bytes:
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            return self._kept[name]
-        content = self._kept[name] = await self._objects.get(name)
+        if name not in self._kept:
+            self._keep(name, await self._objects.get(name))
+        self._kept.move_to_end(name)
+        return self._kept[name]
+
+    def _keep(self, name: str, content: bytes) -> None:
+        if name in self._kept:  # somebody else was faster
+            return
+        self._kept[name] = content
         self._size += len(content)
         while self._size > KEPT_BYTES:
             self._size -= len(self._kept.popitem(last=False)[1])
-        return content

@@ -1,22 +1,19 @@
-"""A connected runner: its place, its claims, and what it says of the attempts that it has."""
+"""A connected runner: its claims, and what it says of the attempts that it has."""
 
 import asyncio
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
 from terracrew import ids
-from terracrew.errors import Conflict, Invalid, NotFound, Unauthenticated
+from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub import places
 from terracrew.server.hub.registry import RunnerSession
 from terracrew.server.hub.socket import HubSocket
-from terracrew.server.identity import authorize, credentials
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import claims, decide
@@ -26,123 +23,73 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 HEARTBEAT_SECONDS = 10.0
+MOST_CLAIMS = 256
+"""Of one runner at a time; one that claims faster than the database decides is not read meanwhile."""
 log = structlog.get_logger("terracrew.hub")
 
 
 async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:
-    frame = await socket.receive()
+    frame = await socket.hello()
     if frame is None:
         return
-    hello = messages.decode_from_runner(frame)
+    hello = _decoded(frame)
     if not isinstance(hello, messages.RunnerHello):
         raise Invalid("a runner's first message is its hello")
-    session = await _welcome(server, socket, principal, hello)
+    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"runner {hello.version}")
+    session, current = await _take_place(server, socket, principal, hello)
     try:
+        await _welcome(server, session, current, protocol)
         while (frame := await socket.receive()) is not None:
-            await _take(server, session, principal, messages.decode_from_runner(frame))
+            await _take(server, session, _decoded(frame))
     finally:
         await asyncio.shield(_leave(server, session))
+
+
+def _decoded(frame: str | bytes) -> messages.FromRunner:
+    if isinstance(frame, bytes):
+        raise Invalid("a runner speaks in text frames")
+    return messages.decode_from_runner(frame)
 
 
 # ---- coming
 
 
-async def _welcome(
+async def _take_place(
     server: "Server", socket: HubSocket, principal: Principal, hello: messages.RunnerHello
-) -> RunnerSession:
-    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"runner {hello.version}")
+) -> tuple[RunnerSession, set[AttemptRef]]:
     if not 0 < hello.capacity <= 1_000 or not 0 < len(hello.instance) <= 100:
         raise Invalid(
             "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 characters"
         )
 
-    async def work(tx: Tx) -> tuple[Record, Row, list[Row]]:
-        record = await _record(tx, principal, hello.runner_id)
-        place = await _take_place(tx, server.id, record, hello)
-        held = await tx.all(
-            """SELECT jobs.id, jobs.attempt FROM jobs
-            WHERE jobs.instance_id = :id AND jobs.status IN ('CLAIMED', 'PROCESSING')""",
-            id=place["id"],
-        )
-        tx.wake("runners", record.id)
-        return record, place, held
+    async def work(tx: Tx) -> tuple[places.Record, places.Place]:
+        record = await places.record(tx, principal, hello.runner_id)
+        return record, await places.take(tx, server.id, record, hello)
 
-    record, place, held = await server.db.write(work)
+    record, place = await server.db.write(work)
     session = RunnerSession(
-        socket, principal_id=principal.id, runner_id=record.id, instance_id=place["id"], name=hello.instance, epoch=place["epoch"],
-        engines=hello.engines, slots=min(hello.capacity, record.max_jobs),
+        socket, principal, runner_id=record.id, instance_id=place.instance_id, name=hello.instance, epoch=place.epoch,
+        engines=hello.engines, slots=min(hello.capacity, record.max_jobs), is_draining=hello.is_draining,
+        is_drained=record.is_draining,
     )  # fmt: skip
-    session.held = {row["id"] for row in held}
+    session.held = {ref.job_id for ref in place.current}
     session.named = set(hello.attempts)
-    session.takes_jobs = not (hello.is_draining or record.is_draining or record.is_disabled)
+    # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
+    session.is_closed = True
     server.registry.add(session)
-    current = {AttemptRef(row["id"], row["attempt"]) for row in held}
-    socket.post(
+    log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
+    return session, place.current
+
+
+async def _welcome(server: "Server", session: RunnerSession, current: set[AttemptRef], protocol: int) -> None:
+    session.socket.post(
         messages.RunnerWelcome(
             session.instance_id, session.epoch, protocol, HEARTBEAT_SECONDS,
-            unknown=sorted(session.named - current), is_draining=record.is_draining,
+            unknown=sorted(session.named - current), is_draining=session.is_drained,
         )
     )  # fmt: skip
     await _miss(server, current - session.named)
-    log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
-    server.scheduler.serve(session)
-    return session
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What the hub needs to know of a runner's record."""
-
-    id: str
-    organization_id: str | None
-    service_account_id: str | None
-    path: str
-    is_disabled: bool
-    is_draining: bool
-    allow_multiple_instances: bool
-    max_jobs: int
-
-
-async def _record(tx: Tx, principal: Principal, runner_id: str) -> Record:
-    row = await tx.one(
-        """SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances,
-            max_jobs FROM runners WHERE id = :id""",
-        id=ids.parse("rnr", runner_id),
-    )
-    if row is None:
-        raise NotFound("there is no such runner for this credential")
-    record = row_to(Record, row)
-    authorize.require_runner(principal, record)
-    return record
-
-
-async def _take_place(tx: Tx, server_id: str, record: Record, hello: messages.RunnerHello) -> Row:
-    """The instance's row, with a new epoch. Its key gives it its old place at once; a stranger must find the place free."""
-    key = credentials.digest(hello.instance_key)
-    rows = await tx.all("SELECT id, name, key_sha256, is_connected FROM instances WHERE runner_id = :id", id=record.id)
-    for row in rows:
-        if row["name"] == hello.instance:
-            if row["is_connected"] and row["key_sha256"] != key:
-                raise Conflict(
-                    f"an instance named {hello.instance} of {record.path} is connected already; name this one otherwise"
-                )
-        elif row["is_connected"] and not record.allow_multiple_instances:
-            raise Conflict(
-                f"{record.path} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
-            )
-    place = await tx.one(
-        """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
-            is_draining, connected_at, heard_at)
-        VALUES (:id, :runner_id, :name, :key, 1, :server_id, :version, :capacity, :engines, true, :is_draining, :now, :now)
-        ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
-            server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
-            engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining,
-            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL
-        RETURNING id, epoch""",
-        id=ids.new("ins"), runner_id=record.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
-        capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining, now=tx.now,
-    )  # fmt: skip
-    assert place is not None
-    return place
+    await places.refresh(server, session=session)
 
 
 async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
@@ -153,35 +100,26 @@ async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
             await jobs.settle(server.db, ref, lambda job, attempt, now: decide.missing(job, attempt, reason, now))
 
 
-# ---- going
-
-
 async def _leave(server: "Server", session: RunnerSession) -> None:
-    if not server.registry.remove(session):
-        return  # a newer connection of the same instance has taken its place
-    server.scheduler.left(session)
-
-    async def work(tx: Tx) -> None:
-        await tx.run(
-            """UPDATE instances SET is_connected = false, disconnected_at = :now
-            WHERE id = :id AND epoch = :epoch AND is_connected""",
-            id=session.instance_id, epoch=session.epoch, now=tx.now,
-        )  # fmt: skip
-        tx.wake("runners", session.runner_id)
-
-    await server.db.write(work)
-    log.info("runner gone", runner=session.runner_id, instance=session.name)
+    if server.registry.remove(session):  # else a newer connection of the same instance has taken its place
+        server.scheduler.left(session)
+        await places.leave(server, session)
+        log.info("runner gone", runner=session.runner_id, instance=session.name)
 
 
 # ---- talking
 
 
-async def _take(server: "Server", session: RunnerSession, principal: Principal, message: messages.FromRunner) -> None:
-    session.heard_at = time.monotonic()
+async def _take(server: "Server", session: RunnerSession, message: messages.FromRunner) -> None:
+    server.registry.hear(session)
     match message:
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
-            server.tasks.start(_claim(server, session, message))
+            session.claiming += 1
+            if session.claiming > MOST_CLAIMS:
+                await _claim(server, session, message)
+            else:
+                server.tasks.start(_claim(server, session, message))
         case messages.Heartbeat():
             await _heartbeat(server, session, message)
         case messages.HandBack():
@@ -193,42 +131,60 @@ async def _take(server: "Server", session: RunnerSession, principal: Principal, 
                 server, session, AttemptRef(message.job_id, message.attempt), message.reason, message.saw_process
             )
         case messages.Renew():
-            renewed = await principal_from_bearer(server.identity, message.token)
-            if (renewed.kind, renewed.id) != (principal.kind, principal.id):
-                raise Unauthenticated("a connection is renewed by the credential that opened it")
+            await _renew(server, session, message)
         case messages.RunnerHello():
             raise Invalid("one hello a connection")
 
 
+async def _renew(server: "Server", session: RunnerSession, message: messages.Renew) -> None:
+    renewed = await principal_from_bearer(server.identity, message.token)
+    if (renewed.kind, renewed.id) != (session.principal.kind, session.principal.id):
+        raise Unauthenticated("a connection is renewed by the credential that opened it")
+    session.principal = renewed
+
+
 async def _claim(server: "Server", session: RunnerSession, message: messages.Claim) -> None:
-    claimant = claims.Claimant(message.job_id, message.attempt, session.runner_id, session.instance_id, session.epoch)
-    won = await server.claims(claims.Offered(claimant, claims.make_credentials()))
-    if won is None:
-        server.scheduler.missed(message.job_id, session)
-        session.socket.post(messages.Missed(message.job_id, message.attempt, "it was taken, or cannot run here now"))
-        return
     ref = AttemptRef(message.job_id, message.attempt)
-    session.named.add(ref)
-    server.scheduler.claimed(message.job_id, won.module_id, session)
-    session.socket.post(await server.archives.complete(won))
+    claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
+    server.scheduler.claiming(ref.job_id)
+    try:
+        won = await server.claims(claims.Offered(claimant, claims.make_credentials()))
+    except TerracrewError as error:
+        # Should it have been committed all the same, nobody hears of the attempt, and so it is requeued.
+        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=error.message)
+        won = None
+    finally:
+        session.claiming -= 1
+    if won is None:
+        server.scheduler.missed(ref.job_id, session)
+        session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
+        return
+    server.registry.grant(session, ref)
+    server.scheduler.claimed(ref.job_id, won.module_id, session)
+    granted = await server.archives.complete(won)
+    if server.registry.has(session):
+        session.socket.post(granted)
+        return
+    reason = "its runner had gone before the grant was sent"
+    await jobs.settle(server.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
 
 
 async def _heartbeat(server: "Server", session: RunnerSession, message: messages.Heartbeat) -> None:
-    session.named = set(message.attempts) | {ref for ref in session.named if ref.job_id in session.held}
+    server.registry.name(session, message.attempts)
     server.heartbeats.note(session.instance_id, session.epoch)
-    takes_jobs = not message.is_draining
-    if takes_jobs != session.takes_jobs:
+    if message.is_draining == session.is_draining:
+        return
 
-        async def work(tx: Tx) -> None:
-            await tx.run(
-                "UPDATE instances SET is_draining = :is_draining WHERE id = :id AND epoch = :epoch",
-                is_draining=message.is_draining, id=session.instance_id, epoch=session.epoch,
-            )  # fmt: skip
-            tx.wake("runners", session.runner_id)
+    async def work(tx: Tx) -> None:
+        await tx.run(
+            "UPDATE instances SET is_draining = :is_draining WHERE id = :id AND epoch = :epoch",
+            is_draining=message.is_draining, id=session.instance_id, epoch=session.epoch,
+        )  # fmt: skip
+        tx.wake("runners", session.runner_id)
 
-        session.takes_jobs = takes_jobs
-        await server.db.write(work)
-        server.scheduler.serve(session)
+    session.is_draining = message.is_draining
+    await server.db.write(work)
+    server.scheduler.serve(session)
 
 
 async def _ended(server: "Server", session: RunnerSession, ref: AttemptRef, reason: str, saw_process: bool) -> None:
@@ -241,5 +197,5 @@ async def _ended(server: "Server", session: RunnerSession, ref: AttemptRef, reas
 
     await jobs.settle(server.db, AttemptRef(ids.parse("job", ref.job_id), ref.attempt), decision)
     session.named.discard(ref)
-    server.registry.forget(ref)
+    session.granted.discard(ref)
     session.socket.post(messages.Settled(ref.job_id, ref.attempt))

@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 from collections import deque
-from typing import Any
 
 import msgspec
-from litestar import WebSocket
-from litestar.exceptions import WebSocketDisconnect
+from litestar.types import Receive, Send
 
 from terracrew.errors import (
     Conflict,
@@ -34,8 +32,8 @@ _FOR_GOOD = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatib
 class HubSocket:
     """Made by the task that serves it; anybody may post to it or drop it."""
 
-    def __init__(self, socket: "WebSocket[Any, Any, Any]") -> None:
-        self._socket = socket
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._writer: asyncio.Task[None] | None = None
@@ -68,7 +66,7 @@ class HubSocket:
     async def receive(self) -> str | bytes | None:
         """The next frame; None when the client has gone."""
         while self.is_open:
-            event = await self._socket.receive()
+            event = await self._receive()
             if event["type"] == "websocket.disconnect":
                 self.is_open = False
                 return None
@@ -93,9 +91,9 @@ class HubSocket:
             await asyncio.wait([self._writer], timeout=CLOSE_SECONDS)
         if self.is_open:
             self.is_open = False
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect, OSError, TimeoutError):  # it was faster, or sleeps
+            with contextlib.suppress(RuntimeError, OSError, TimeoutError):  # it was faster, or sleeps
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._socket.close(code)
+                    await self._send({"type": "websocket.close", "code": code, "reason": ""})
         if self._writer is not None:
             self._writer.cancel()
 
@@ -109,9 +107,9 @@ class HubSocket:
         try:
             while self._waiting:
                 frame = self._waiting.popleft()
-                await self._socket.send({"type": "websocket.send", "text": frame.decode(), "bytes": None})
+                await self._send({"type": "websocket.send", "text": frame.decode(), "bytes": None})
                 self._size -= len(frame)
-        except (RuntimeError, WebSocketDisconnect, OSError):
+        except (RuntimeError, OSError):
             self.is_open = False
             self._waiting.clear()
         finally:

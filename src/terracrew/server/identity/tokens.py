@@ -95,7 +95,10 @@ class AccessTokens:
 
     async def is_live(self, principal: Principal) -> bool:
         """Whether the secret behind a connection that has been open for a while is still good."""
-        return await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id)) is not None
+        return (
+            await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id))
+            is not None
+        )
 
     def forget(self, principal_id: str) -> None:
         """Read anew what this service account or runner may still do."""

@@ -8,8 +8,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from terracrew.errors import Forbidden
 from terracrew.protocol.events import Result
-from terracrew.server.jobs.model import Attempt, Job, JobStatus
+from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.spec import MUTATING, STEPS_OF
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, plain
 
 MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
@@ -31,13 +34,14 @@ class Module(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether either is connected."""
+    """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether both were seen to go."""
 
     last: datetime
-    is_connected: bool
+    is_closed: bool
 
 
 Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled"]
+_STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
 
 
 def is_current(job: Job, attempt: Attempt) -> bool:
@@ -55,6 +59,8 @@ def begin(job: Job, attempt: Attempt, module: Module, state_version: int, now: d
     """Leave to mutate (rule 4). None: it has that leave already, and is told so again."""
     if not is_current(job, attempt):
         return "superseded"
+    if not MUTATING & set(STEPS_OF[job.type]):
+        raise Forbidden(f"a {job.type} changes nothing, so there is no leave to ask for")
     if attempt.begun_at is not None:
         return None if attempt.begun_state_version == state_version else "state_moved"
     if job.cancel_mode is not None:
@@ -72,7 +78,7 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | 
         return None
     outcome = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}[result.status]
     return Next(
-        job.to(JobStatus(result.status), now, message=result.message),
+        job.to(JobStatus(result.status), now, message=plain(result.message)),
         msgspec.structs.replace(attempt.end(outcome, now, result.message), is_gone=True),  # pyright: ignore[reportArgumentType]
     )
 
@@ -98,33 +104,35 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | No
     return _requeue(job, attempt.end("lost", now, reason), now)
 
 
-def is_lost(heard: Heard, now: datetime) -> bool:
-    return now - heard.last > (SILENT_FOR if heard.is_connected else CLOSED_FOR)
-
-
 def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime) -> Next | None:
     """Neither its runner nor its executor is heard. Before `begin` it is requeued; after it, the job waits, locked, and says so."""
-    if not is_lost(heard, now):
+    last = max(heard.last, attempt.heard_at or heard.last)
+    if now - last <= (CLOSED_FOR if heard.is_closed else SILENT_FOR):
         return None
     return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
 
 
-def cancel(job: Job, now: datetime, by: str) -> Job | None:
+def cancel(job: Job, mode: CancelMode, now: datetime, by: str) -> Job:
     """Nothing runs: it ends here. Something runs: that is asked to stop (a request, never a status set from outside)."""
-    if job.status in (JobStatus.QUEUED, JobStatus.AWAITING_APPROVAL):
+    if not job.is_active:
         return job.to(JobStatus.CANCELED, now, message=f"canceled by {by}")
-    return None
+    return msgspec.structs.replace(job, cancel_mode=max(job.cancel_mode or mode, mode, key=_STRENGTH.__getitem__))
 
 
-def adoption(*, is_current_attempt: bool, is_newest: bool, is_same_lineage: bool, is_module_mutating: bool) -> bool:
-    """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide."""
-    return is_current_attempt or (is_newest and is_same_lineage and not is_module_mutating)
+def adoption(job: Job, attempt: Attempt, *, is_newest: bool, is_same_lineage: bool, is_module_mutating: bool) -> bool:
+    """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
+
+    What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written.
+    """
+    if attempt.begun_at is None:
+        return False
+    return is_current(job, attempt) or (is_newest and is_same_lineage and not is_module_mutating)
 
 
 def _requeue(job: Job, attempt: Attempt, now: datetime) -> Next:
     if job.cancel_mode is not None:
         return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), attempt)
-    losses = job.losses + (attempt.started_at is not None)
+    losses = job.losses + (attempt.started_at is not None or attempt.outcome == "gone")
     if losses >= MAX_LOSSES:
         message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"
         return Next(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)

@@ -22,10 +22,15 @@ class Waiting(msgspec.Struct, frozen=True):
     runner_instance_name: str | None = None
 
 
+SLACK = 1_000
+"""So many that were discarded may lie in a queue that nobody takes from, and no more than there are in it."""
+
+
 class FairQueue:
     def __init__(self) -> None:
         self._levels: dict[int, OrderedDict[str, list[tuple[float, str, Waiting]]]] = {}
         self._members: dict[str, Waiting] = {}
+        self._discarded = 0
 
     def __len__(self) -> int:
         return len(self._members)
@@ -39,7 +44,17 @@ class FairQueue:
         heapq.heappush(group, (job.queued_at, job.id, job))
 
     def discard(self, job_id: str) -> None:
-        self._members.pop(job_id, None)
+        if self._members.pop(job_id, None) is not None:
+            self._discarded += 1
+            if self._discarded > SLACK + len(self._members):
+                self._clear_out()
+
+    def _clear_out(self) -> None:
+        for level in self._levels.values():
+            for name, group in list(level.items()):
+                level[name] = [entry for entry in group if self._members.get(entry[1]) is entry[2]]
+                heapq.heapify(level[name])
+        self._discarded = 0
 
     def pop(self) -> Waiting | None:
         """Take the next one; its group goes to the end of the line."""

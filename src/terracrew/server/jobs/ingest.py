@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from terracrew.errors import Conflict, Superseded
+from terracrew.errors import Conflict, NotFound, Superseded, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, store
-from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.jobs.model import Attempt, Job, plain
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
@@ -101,13 +101,13 @@ class _Change:
                 if ended := decide.finish(self.job, self.attempt, fact, self.now):
                     self.job, self.attempt = ended.job, ended.attempt
                 else:
-                    self.notes.append((number, f"reported {fact.status} too late: {fact.message}".rstrip(": ")))
+                    self.notes.append((number, plain(f"reported {fact.status} too late: {fact.message}".rstrip(": "))))
             case events.OutputsRead() if is_current:
                 self.outputs = fact
             case events.SourceResolved() if is_current:
-                self._facts(source_digest=fact.digest, source_description=fact.description)
+                self._facts(source_digest=plain(fact.digest), source_description=plain(fact.description))
             case events.EngineUsed() if is_current:
-                self._facts(engine_version=fact.version)
+                self._facts(engine_version=plain(fact.version))
             case events.PlanSummary() if is_current:
                 self._facts(plan=fact)
             case _:
@@ -142,9 +142,12 @@ async def _work_out(tx: Tx, deliveries: list[Delivery]) -> tuple[list[int | Exce
     changes: list[_Change] = []
     now = datetime.fromtimestamp(tx.now, UTC)
     for delivery in deliveries:
+        job, attempt = jobs.get(delivery.job_id), attempts.get((delivery.job_id, delivery.attempt))
         try:
-            change = _Change(delivery, jobs[delivery.job_id], attempts[delivery.job_id, delivery.attempt], now)
-        except (Conflict, ValueError) as error:
+            if job is None or attempt is None:
+                raise NotFound(f"there is no attempt {delivery.attempt} of {delivery.job_id} any more")
+            change = _Change(delivery, job, attempt, now)
+        except (TerracrewError, ValueError) as error:
             results.append(error)
         else:
             changes.append(change)

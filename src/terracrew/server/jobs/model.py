@@ -39,7 +39,13 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.DECLINED: frozenset(),
 }
 
+LONGEST_TEXT = 8_000
 Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"]
+
+
+def plain(text: str) -> str:
+    """What came from outside as a text that every database stores and every page shows."""
+    return text.replace("\0", "\ufffd")[:LONGEST_TEXT]
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -91,6 +97,8 @@ class Job(msgspec.Struct, frozen=True):
                 "instance_id": None,
                 "claimed_at": None,
                 "started_at": None,
+                "engine_version": "",
+                "plan": None,
             }
         return msgspec.structs.replace(self, status=status, **changes)
 
@@ -110,9 +118,11 @@ class Attempt(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     reason: str = ""
     is_gone: bool = False
+    heard_at: datetime | None = None
+    """When its executor, or its runner while it named it, was last heard by any server; to a few seconds."""
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
-        return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=reason)
+        return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))
 
 
 class StepRow(msgspec.Struct, frozen=True):

@@ -15,10 +15,11 @@ log = structlog.get_logger("terracrew.reaper")
 
 
 class Reaper:
-    def __init__(self, db: Database, registry: Registry, server_id: str) -> None:
+    """Each server looks at every attempt: one that any of them hears is known to all, to a few seconds, by the database."""
+
+    def __init__(self, db: Database, registry: Registry) -> None:
         self._db = db
         self._registry = registry
-        self._server_id = server_id
 
     async def run(self) -> None:
         while True:
@@ -26,27 +27,30 @@ class Reaper:
             await self.step()
 
     async def step(self) -> None:
-        for row in await self._db.read(self._active):
+        rows = await self._db.read(_active)
+        self._registry.look()
+        self._registry.keep({AttemptRef(row["id"], row["attempt"]) for row in rows})
+        for row in rows:
+            if row["has_begun"]:
+                continue  # unknown is not dead: it waits for its runner's word, or a person's
             ref = AttemptRef(row["id"], row["attempt"])
-            silence, is_connected = self._registry.silence(ref, row["instance_id"], row["age"])
+            silence, is_closed = self._registry.silence(ref, row["instance_id"], row["age"])
             if silence < decide.CLOSED_FOR.total_seconds():
                 continue
 
             def decision(job: service.Job, attempt: service.Attempt, now: service.datetime) -> decide.Next | None:
-                heard = decide.Heard(now - timedelta(seconds=silence), is_connected)  # noqa: B023 - called before the next turn
+                heard = decide.Heard(now - timedelta(seconds=silence), is_closed)  # noqa: B023 - called before the next turn
                 return decide.lost(job, attempt, heard, now)
 
             if await service.settle(self._db, ref, decision):
                 log.warning("attempt lost", job=ref.job_id, attempt=ref.attempt)
-                self._registry.forget(ref)
 
-    async def _active(self, tx: Tx) -> list[Row]:
-        """Attempts that are this server's to watch: those of instances that no other server is serving."""
-        return await tx.all(
-            """SELECT jobs.id, jobs.attempt, jobs.instance_id, CAST(:now AS double precision) - jobs.claimed_at AS age
-            FROM jobs JOIN instances ON instances.id = jobs.instance_id
-            WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND (
-                instances.server_id = :server_id OR NOT instances.is_connected
-                OR instances.heard_at < CAST(:now AS double precision) - 60)""",
-            now=tx.now, server_id=self._server_id,
-        )  # fmt: skip
+
+async def _active(tx: Tx) -> list[Row]:
+    return await tx.all(
+        """SELECT jobs.id, jobs.attempt, jobs.instance_id, attempts.begun_at IS NOT NULL AS has_begun,
+            CAST(:now AS double precision) - coalesce(attempts.heard_at, attempts.claimed_at) AS age
+        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.status IN ('CLAIMED', 'PROCESSING')""",
+        now=tx.now,
+    )

@@ -5,6 +5,7 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import routes
 from terracrew.server.jobs.model import Job, JobStatus, Reason
+from terracrew.server.runners.model import SILENCE_SECONDS
 
 
 async def why(tx: Tx, job: Job) -> Reason | None:
@@ -36,13 +37,13 @@ async def _instances(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
     for runner_id in tier:
         found += await tx.all(
             """SELECT runners.path, runners.is_disabled OR runners.is_draining AS is_closed, runners.max_jobs,
-                instances.name, instances.is_connected, instances.is_draining, instances.capacity, instances.engines,
-                instances.heard_at,
+                instances.name, instances.is_draining, instances.capacity, instances.engines,
+                instances.is_connected AND instances.heard_at > :since AS is_connected,
                 (SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id
                     AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS held
             FROM runners LEFT JOIN instances ON instances.runner_id = runners.id WHERE runners.id = :id""",
-            id=runner_id,
-        )
+            id=runner_id, since=tx.now - SILENCE_SECONDS,
+        )  # fmt: skip
     return found
 
 
@@ -72,12 +73,18 @@ def _stands_in_the_way(tiers: list[list[Row]], module: Row) -> Reason | None:
     return Reason("offered", "it is being offered to its runners")
 
 
-def of_active(registry: Registry, job: Job, age: float) -> Reason | None:
-    """For a job that an attempt owns: whether that attempt is still heard."""
+async def of_active(tx: Tx, registry: Registry, job: Job) -> Reason | None:
+    """For a job that an attempt owns: whether that attempt is still heard, here or by another server."""
     if not job.is_active or job.instance_id is None:
         return None
-    silence, _ = registry.silence(AttemptRef(job.id, job.attempt), job.instance_id, age)
-    if silence < 10:
+    row = await tx.one(
+        "SELECT coalesce(heard_at, claimed_at) AS heard_at FROM attempts WHERE job_id = :id AND number = :attempt",
+        id=job.id, attempt=job.attempt,
+    )  # fmt: skip
+    if row is None:
+        return None
+    silence, is_closed = registry.silence(AttemptRef(job.id, job.attempt), job.instance_id, tx.now - row["heard_at"])
+    if silence < (10 if is_closed else 20):  # a heartbeat comes every ten seconds
         return None
     return Reason(
         "lost", f"neither its runner nor its executor has been heard for {silence:.0f} s", "/dashboard/runners"

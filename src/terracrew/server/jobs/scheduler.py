@@ -8,17 +8,19 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from terracrew.protocol import messages
 from terracrew.server.db.mapping import rows_to
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.hub.registry import Registry, RunnerSession
 from terracrew.server.jobs import routes
 from terracrew.server.jobs.fair import FairQueue, Waiting
 from terracrew.server.jobs.routes import Route
+from terracrew.server.runners.model import SILENCE_SECONDS
 
-FIRST_RING = 2
 WIDEN_AFTER = 0.05
+"""Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
 OFFER_EXPIRES = 2.0
 SWEEP_EVERY = 5.0
 _QUEUED = """
@@ -26,6 +28,10 @@ SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path
     modules.engine, jobs.priority, jobs.queued_at, modules.runner_id, modules.runner_instance_name
 FROM jobs JOIN modules ON modules.id = jobs.module_id JOIN groups ON groups.id = modules.group_id
 WHERE jobs.status = 'QUEUED'"""
+_ONLINE = """
+SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE instances.is_connected AND instances.heard_at > :since AND NOT instances.is_draining AND NOT runners.is_draining
+    AND NOT runners.is_disabled"""
 
 
 class Offer:
@@ -33,6 +39,8 @@ class Offer:
         self.job = job
         self.route = route
         self.sessions: list[RunnerSession] = []
+        self.claims = 0
+        """Claims that the database has not decided yet: while there is one, nobody else need be asked."""
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -50,6 +58,9 @@ class Scheduler:
         self._tiers: dict[tuple[str, str | None], routes.Tiers] = {}
         self._offers: dict[str, Offer] = {}
         self._online_elsewhere: set[str] = set()
+        """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
+        self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
+        """Claims since the last sweep began to read, which may not have seen them."""
 
     # ---- the loop
 
@@ -85,23 +96,30 @@ class Scheduler:
     async def sweep(self) -> None:
         """Read the whole queue again."""
 
-        async def read(tx: Tx) -> tuple[list[Waiting], set[str], dict[str, set[str]], set[str]]:
+        self._just_claimed = {}
+
+        async def read(tx: Tx) -> tuple[list[Waiting], set[str], dict[str, set[str]], list[Row]]:
             queued = rows_to(Waiting, await tx.all(_QUEUED))
             active = await tx.all(
                 "SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')"
             )
-            online = await tx.all("SELECT DISTINCT runner_id FROM instances WHERE is_connected AND NOT is_draining")
+            online = await tx.all(_ONLINE, since=tx.now - SILENCE_SECONDS)
             held: dict[str, set[str]] = defaultdict(set)
             for row in active:
                 held[row["instance_id"]].add(row["id"])
-            return queued, {row["module_id"] for row in active}, held, {row["runner_id"] for row in online}
+            return queued, {row["module_id"] for row in active}, held, online
 
-        queued, self._busy, held, self._online_elsewhere = await self._db.read(read)
+        queued, self._busy, held, online = await self._db.read(read)
+        here = self._registry.runners
+        self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in here}
+        for session in here.values():
+            session.held = held.get(session.instance_id, set())
+        for job_id, (module_id, session) in self._just_claimed.items():
+            self._busy.add(module_id)
+            session.held.add(job_id)
         for gone in self._waiting.keys() - {job.id for job in queued}:
             self._drop(gone)
-        for session in self._registry.runners.values():
-            session.held = held.get(session.instance_id, set())
-        await self._admit(queued)
+        await self._admit(job for job in queued if job.id not in self._just_claimed)
         for module_id in self._of_module.keys() - self._busy:
             if head := self._head(module_id):
                 self._line_up(head)
@@ -156,9 +174,10 @@ class Scheduler:
             del self._of_module[job.module_id]
         if line := self._lines.get(self._route(job)):
             line.discard(job_id)
-        self._withdraw(job_id)
+        freed = self._withdraw(job_id)
         if job.module_id not in self._busy and (head := self._head(job.module_id)):
             self._line_up(head)
+        self._serve_free(freed)
 
     async def _reroute(self) -> None:
         """Modules, runners or assignments have changed: read everything again and line everybody up anew."""
@@ -170,13 +189,22 @@ class Scheduler:
 
     def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
         """A claim was won here."""
+        self._just_claimed[job_id] = module_id, session
         self._busy.add(module_id)
-        self._drop(job_id)
         session.held.add(job_id)
+        self._drop(job_id)
+
+    def claiming(self, job_id: str) -> None:
+        """A claim has come and is being decided."""
+        if offer := self._offers.get(job_id):
+            offer.claims += 1
 
     def missed(self, job_id: str, session: RunnerSession) -> None:
         """A claim was refused: somebody else has the job, or something was in the way; the sweep sorts out which."""
         session.offered.discard(job_id)
+        if offer := self._offers.get(job_id):
+            offer.claims -= 1
+        self._serve_free([session])
 
     def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
         self._busy.discard(module_id)
@@ -193,11 +221,22 @@ class Scheduler:
             self._serve_line(route)
 
     def left(self, session: RunnerSession) -> None:
-        """The instance is gone: what was offered to it is offered elsewhere."""
+        """The instance is gone: what was offered to it is offered elsewhere.
+
+        Its tier counts as online until the next sweep: a fleet that reconnects does not spill over to the next one.
+        """
+        if session.takes_jobs:
+            self._online_elsewhere.add(session.runner_id)
         for job_id in list(session.offered):
             if offer := self._offers.get(job_id):
                 self._again(offer)
         self.serve(session)
+
+    def _serve_free(self, sessions: Iterable[RunnerSession]) -> None:
+        """What was offered to these is not offered any more: the slots that were kept for it are free for others."""
+        for session in sessions:
+            if session.free > 0:
+                self.serve(session)
 
     # ---- offers
 
@@ -209,20 +248,17 @@ class Scheduler:
             job = line.pop()
             if job is None:
                 return
-            if job.id in self._waiting:
+            # Of a module that is busy it waits: when that is over, its head is lined up again.
+            if self._waiting.get(job.id) is job and job.module_id not in self._busy:
                 self._offer(Offer(job, route))
 
     def _best_tier(self, route: Route) -> tuple[str, ...]:
         """A full tier waits; a tier without anyone who is online and takes jobs is passed over."""
-        for tier in route.tiers:
-            for runner_id in tier:
-                sessions = self._registry.of_runner.get(runner_id)
-                if sessions is None:
-                    if runner_id in self._online_elsewhere:
-                        return tier
-                elif any(session.takes_jobs for session in sessions.values()):
-                    return tier
-        return ()
+        return next((tier for tier in route.tiers if any(map(self._is_online, tier))), ())
+
+    def _is_online(self, runner_id: str) -> bool:
+        here = self._registry.of_runner.get(runner_id, {}).values()
+        return runner_id in self._online_elsewhere or any(session.takes_jobs for session in here)
 
     def _candidates(self, route: Route) -> Iterator[RunnerSession]:
         """Instances of the best tier that could take the job now, beginning anywhere."""
@@ -235,14 +271,10 @@ class Scheduler:
                     yield session
 
     def _offer(self, offer: Offer) -> None:
-        found: list[RunnerSession] = []
-        for session in self._candidates(offer.route):
-            found.append(session)
-            if len(found) == 8:
-                break
+        """To the freest of a few: looking at all of them would cost more than it spreads the load better."""
         self._offers[offer.job.id] = offer
-        found.sort(key=lambda session: -session.free)
-        self._send(offer, found[:FIRST_RING])
+        found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
+        self._send(offer, found[:1])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
 
     def _send(self, offer: Offer, sessions: Iterable[RunnerSession]) -> None:
@@ -253,23 +285,31 @@ class Scheduler:
 
     def _widen(self, offer: Offer) -> None:
         asked = {session.instance_id for session in offer.sessions}
-        self._send(offer, [s for s in self._candidates(offer.route) if s.instance_id not in asked])
-        offer.timer = asyncio.get_running_loop().call_later(OFFER_EXPIRES, self._again, offer)
+        if offer.claims <= 0:
+            others = (session for session in self._candidates(offer.route) if session.instance_id not in asked)
+            self._send(offer, list(islice(others, max(1, len(asked)))))
+            if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
+                offer.timer = asyncio.get_running_loop().call_later(OFFER_EXPIRES, self._again, offer)
+                return
+        offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
 
     def _again(self, offer: Offer) -> None:
         """Nobody took it: back into its line."""
-        self._withdraw(offer.job.id)
+        freed = self._withdraw(offer.job.id)
         if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._busy:
             self._line_up(offer.job)
+        self._serve_free(freed)
 
-    def _withdraw(self, job_id: str) -> None:
+    def _withdraw(self, job_id: str) -> list[RunnerSession]:
+        """Take an offer back; those who had it may have a slot more now."""
         offer = self._offers.pop(job_id, None)
         if offer is None:
-            return
+            return []
         if offer.timer is not None:
             offer.timer.cancel()
         for session in offer.sessions:
             session.offered.discard(job_id)
+        return offer.sessions
 
 
 async def _read_queued(tx: Tx, job_ids: list[str]) -> list[Waiting]:

@@ -39,10 +39,10 @@ class Owned(msgspec.Struct, frozen=True):
 
 async def owned(tx: Tx, ref: AttemptRef) -> Owned:
     """What belongs to an attempt's credential."""
-    job, attempt = await get(tx, ref.job_id), await store.get_attempt(tx, ref.job_id, ref.attempt)
-    if attempt is None:
+    found = await store.owned(tx, ref.job_id, ref.attempt)
+    if found is None:
         raise Forbidden("this credential is for another attempt")
-    return Owned(job, attempt, await store.sealed_key(tx, ref.job_id, ref.attempt))
+    return Owned(*found)
 
 
 async def get(tx: Tx, job_id: str) -> Job:
@@ -74,10 +74,10 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
     """End a job that nobody runs; ask the attempt that runs it to stop."""
 
     async def work(tx: Tx) -> Job:
-        job = await find(tx, principal, name, Verb.JOB_CANCEL)
+        job = await store.hold_job(tx, (await find(tx, principal, name, Verb.JOB_CANCEL)).id)
         if job.is_terminal:
             raise Conflict(f"job {job.number} has ended already: it is {job.status}", status=job.status)
-        after = decide.cancel(job, store.moment(tx), principal.name) or msgspec.structs.replace(job, cancel_mode=mode)
+        after = decide.cancel(job, mode, store.moment(tx), principal.name)
         await store.save(tx, job, after)
         await audit.record(tx, principal, "job.cancel", "job", job.id, {"mode": mode})
         if after.is_active:
@@ -91,16 +91,17 @@ async def begin(db: Database, ref: AttemptRef, state_version: int) -> messages.B
     """Leave to mutate, or why not (rule 4)."""
 
     async def work(tx: Tx) -> messages.Begun | messages.BeginRefused:
-        job, attempt = await store.get(tx, ref.job_id), await store.get_attempt(tx, ref.job_id, ref.attempt)
-        assert attempt is not None
+        found = await store.hold(tx, ref.job_id, ref.attempt)
+        if found is None:
+            raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
+        job, attempt = found
+        await states.hold(tx, job.module_id)
         module = await states.standing(tx, job.module_id)
         decision = decide.begin(job, attempt, module, state_version, store.moment(tx))
         if isinstance(decision, str):
             return messages.BeginRefused(decision, _REFUSALS[decision])
         if decision is not None:
             await store.move(tx, job, attempt, decision)
-            # The attempt's row was compared; the job's must not have moved beside it.
-            await store.save(tx, job, decision.job)
         return messages.Begun(state_version)
 
     return await db.write(work)
@@ -112,12 +113,10 @@ async def settle(
     """Load an attempt and its job, decide, and save both if anything changes."""
 
     async def work(tx: Tx) -> Next | None:
-        job, attempt = await store.get(tx, ref.job_id), await store.get_attempt(tx, ref.job_id, ref.attempt)
-        if attempt is None:
-            return None
-        decision = decision_of(job, attempt, store.moment(tx))
-        if decision is not None:
-            await store.move(tx, job, attempt, decision)
+        found = await store.hold(tx, ref.job_id, ref.attempt)
+        decision = decision_of(*found, store.moment(tx)) if found else None
+        if found and decision is not None:
+            await store.move(tx, *found, decision)
         return decision
 
     return await db.write(work)

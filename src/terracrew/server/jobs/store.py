@@ -15,7 +15,7 @@ JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.numb
     jobs.finished_at"""
 ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id, attempts.instance_id, attempts.claimed_at,
     attempts.mark, attempts.lines, attempts.started_at, attempts.begun_at, attempts.begun_state_version, attempts.ended_at,
-    attempts.outcome, attempts.reason, attempts.is_gone"""
+    attempts.outcome, attempts.reason, attempts.is_gone, attempts.heard_at"""
 
 
 def moment(tx: Tx) -> datetime:
@@ -36,13 +36,39 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     return None if row is None else row_to(Attempt, row)
 
 
-async def sealed_key(tx: Tx, job_id: str, number: int) -> bytes:
-    row = await tx.one(
-        "SELECT state_key FROM attempts WHERE job_id = :job_id AND number = :number", job_id=job_id, number=number
-    )
+async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
+    """A job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
+
+    In the order in which the ingest writes them, so that none of us waits for the other for ever.
+    """
+    own = "SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id AND number = :number FOR NO KEY UPDATE"
+    row = await tx.one(own, job_id=job_id, number=number)
+    return None if row is None else (await hold_job(tx, job_id), row_to(Attempt, row))
+
+
+async def hold_job(tx: Tx, job_id: str) -> Job:
+    row = await tx.one("SELECT " + JOB + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
     if row is None:
-        raise NotFound(f"{job_id} has no attempt {number}")
-    return bytes(row["state_key"])
+        raise NotFound(f"there is no job {job_id}")
+    return row_to(Job, row)
+
+
+async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] | None:
+    """An attempt, its job, and the key of its states as it is stored; one question, since every executor asks it."""
+    row = await tx.one(
+        "SELECT " + JOB + """, attempts.state_key, attempts.number AS a_number, attempts.runner_id AS a_runner_id,
+            attempts.instance_id AS a_instance_id, attempts.claimed_at AS a_claimed_at, attempts.mark AS a_mark,
+            attempts.lines AS a_lines, attempts.started_at AS a_started_at, attempts.begun_at AS a_begun_at,
+            attempts.begun_state_version AS a_begun_state_version, attempts.ended_at AS a_ended_at,
+            attempts.outcome AS a_outcome, attempts.reason AS a_reason, attempts.is_gone AS a_is_gone
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE attempts.job_id = :job_id AND attempts.number = :number""",
+        job_id=job_id, number=number,
+    )  # fmt: skip
+    if row is None:
+        return None
+    own = {name[2:]: value for name, value in row.items() if name.startswith("a_")}
+    return row_to(Job, row), row_to(Attempt, {"job_id": job_id, **own}), bytes(row["state_key"])
 
 
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
@@ -71,17 +97,18 @@ async def save(tx: Tx, before: Job, after: Job) -> None:
     touched = await tx.run(
         """UPDATE jobs SET status = :status, attempt = :attempt, losses = :losses, runner_id = :runner_id, instance_id = :instance_id,
             cancel_mode = :cancel_mode, message = :message, queued_at = :queued_at, claimed_at = :claimed_at,
-            started_at = :started_at, finished_at = :finished_at
-        WHERE id = :id AND status = :was AND attempt = :was_attempt""",
+            started_at = :started_at, finished_at = :finished_at, engine_version = :engine_version, plan = :plan
+        WHERE id = :id AND status = :was AND attempt = :was_attempt AND coalesce(cancel_mode, '') = :was_cancel""",
         was=before.status.value,
         was_attempt=before.attempt,
+        was_cancel=before.cancel_mode or "",
         **to_params(
             after, "id", "status", "attempt", "losses", "runner_id", "instance_id", "cancel_mode", "message", "queued_at",
-            "claimed_at", "started_at", "finished_at",
+            "claimed_at", "started_at", "finished_at", "engine_version", "plan",
         ),
     )  # fmt: skip
     if not touched:
-        raise Superseded(f"job {before.number} is no longer {before.status} in attempt {before.attempt}")
+        raise Superseded(f"job {before.number} is no longer as it was: {before.status} in attempt {before.attempt}")
     tx.wake("jobs", after.id)
     if before.is_active and not after.is_active:
         tx.wake("freed", f"{before.id} {before.module_id} {before.instance_id}")
@@ -96,18 +123,28 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     touched = await tx.run(
         """UPDATE attempts SET started_at = :started_at, begun_at = :begun_at, begun_state_version = :begun_state_version,
             ended_at = :ended_at, outcome = :outcome, reason = :reason, is_gone = :is_gone
-        WHERE job_id = :job_id AND number = :number AND coalesce(outcome, '') = :was""",
+        WHERE job_id = :job_id AND number = :number AND coalesce(outcome, '') = :was
+            AND (started_at IS NULL) = :was_unstarted AND (begun_at IS NULL) = :was_unbegun""",
         was=before.outcome or "",
+        was_unstarted=before.started_at is None,
+        was_unbegun=before.begun_at is None,
         **to_params(
             after, "job_id", "number", "started_at", "begun_at", "begun_state_version", "ended_at", "outcome", "reason", "is_gone"
         ),
     )  # fmt: skip
     if not touched:
-        raise Superseded(f"attempt {before.number} of {before.job_id} has ended meanwhile")
+        raise Superseded(f"attempt {before.number} of {before.job_id} has ended, or gone on, meanwhile")
 
 
 async def move(tx: Tx, job: Job, attempt: Attempt, decision: Next) -> None:
+    """Save both; the steps that an attempt was in when it ended have ended, too."""
     await save_attempt(tx, attempt, decision.attempt)
+    if decision.attempt.ended_at is not None:
+        await tx.run(
+            """UPDATE steps SET status = 'CANCELED', finished_at = :now
+            WHERE job_id = :job_id AND attempt = :attempt AND status = 'RUNNING'""",
+            job_id=attempt.job_id, attempt=attempt.number, now=tx.now,
+        )  # fmt: skip
     if decision.job != job:
         await save(tx, job, decision.job)
 

@@ -28,13 +28,13 @@ def place(module: Module) -> Place:
     return authorize.module(module.organization_id, module.path)
 
 
-async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Module:
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb, unseen: NotFound | None = None) -> Module:
     """Find a module by its id, or by its path in one's own organization, for something that one may do with it."""
     if ids.is_id("mod", reference):
         module = await store.get(tx, ids.parse("mod", reference))
     else:
         module = await store.at(tx, who.organization_id or "", paths.parse(reference))
-    unseen = NotFound(f"there is no module `{reference}` here, or you may not see it")
+    unseen = unseen or NotFound(f"there is no module `{reference}` here, or you may not see it")
     if module is None:
         raise unseen
     await authorize.require(tx, who, verb, place(module), unseen)

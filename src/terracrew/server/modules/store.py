@@ -41,8 +41,8 @@ async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
 
 async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
     rows = await tx.each(
-        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(id,) for id in ids]
-    )  # noqa: A001
+        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(each,) for each in ids]
+    )
     return rows_to(Module, rows)
 
 

@@ -24,6 +24,11 @@ async def current(tx: Tx, module_id: str) -> State | None:
     return None if found is None else found.state
 
 
+async def hold(tx: Tx, module_id: str) -> None:
+    """Until the transaction ends, nobody else gives leave on this module or takes in a state of it."""
+    await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
+
+
 async def standing(tx: Tx, module_id: str) -> decide.Module:
     """What `begin` asks about a module's state."""
     row = await tx.one(
@@ -38,10 +43,12 @@ async def standing(tx: Tx, module_id: str) -> decide.Module:
 
 async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> None:
     """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it."""
+    await hold(tx, job.module_id)
     now = await current(tx, job.module_id)
     fact = received.fact
     is_adopted = decide.adoption(
-        is_current_attempt=decide.is_current(job, attempt) and attempt.begun_at is not None,
+        job,
+        attempt,
         is_newest=now is None or fact.serial > now.serial,
         is_same_lineage=now is None or fact.lineage == now.lineage,
         is_module_mutating=await _is_mutating(tx, job.module_id),
@@ -88,6 +95,8 @@ async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring) ->
     content = keys.encrypt(msgspec.json.encode(outputs.outputs), f"outputs:{job.id}")
     await tx.run(
         """INSERT INTO outputs (job_id, module_id, sha256, content, created_at)
-        VALUES (:job_id, :module_id, :sha256, :content, :now) ON CONFLICT DO NOTHING""",
+        VALUES (:job_id, :module_id, :sha256, :content, :now)
+        ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
+            created_at = excluded.created_at""",
         job_id=job.id, module_id=job.module_id, sha256=outputs.sha256, content=content, now=tx.now,
     )  # fmt: skip

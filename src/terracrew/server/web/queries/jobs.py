@@ -51,8 +51,7 @@ def reasons_of(registry: Registry) -> Why:
     """Why a job waits, be it for a runner or for word of the one that has it."""
 
     async def why(tx: Tx, job: Job) -> Reason | None:
-        since = job.claimed_at or job.queued_at
-        return await reasons.why(tx, job) or reasons.of_active(registry, job, tx.now - since.timestamp())
+        return await reasons.why(tx, job) or await reasons.of_active(tx, registry, job)
 
     return why
 

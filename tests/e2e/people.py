@@ -1,0 +1,87 @@
+"""People beside the administrator, and a second organization, put into a server's database while the server is stopped."""
+
+import hashlib
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from terracrew import ids
+from terracrew.server.db import Database, open_database
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.identity import access_store, store
+from terracrew.server.identity import service as identity
+from terracrew.server.identity.model import User
+from terracrew.server.identity.sessions import person
+
+VOLATILE = {"last_used_at", "heard_at", "seen_at"}
+
+
+class People:
+    """Makes them; a token each."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def organization(self, name: str) -> str:
+        return (await self._db.write(lambda tx: groups.ensure_organization(tx, name))).id
+
+    async def default(self) -> str:
+        return await self.organization("default")
+
+    async def person(self, organization_id: str, name: str, role: str | None = None, path: str = "") -> User:
+        user = await self._db.write(lambda tx: store.insert_user(tx, organization_id, name, is_system_admin=False))
+        if role is not None:
+            await self._db.write(
+                lambda tx: access_store.bind_role(tx, organization_id, "user", user.id, role, "group", path, user.id)
+            )
+        return user
+
+    async def token(self, user: User) -> str:
+        _, secret = await identity.create_token(self._db, person(user, None), "for a test", None)
+        return secret.text
+
+    async def end(self, token: str) -> None:
+        """Let its time be up."""
+        sha256 = hashlib.sha256(token.encode()).hexdigest()
+        await self._db.write(
+            lambda tx: tx.run("UPDATE api_tokens SET expires_at = 1 WHERE token_sha256 = :sha256", sha256=sha256)
+        )
+
+    async def disable(self, user: User) -> None:
+        await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
+
+    async def quarantined_state(self, module_id: str, job_id: str) -> str:
+        made = ids.new("sta")
+
+        async def insert(tx: Tx) -> None:
+            await tx.run(
+                "INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size,"
+                " content, created_at)"
+                " VALUES (:id, :module_id, 'quarantined', :job_id, 1, 1, 'engine', 1, 'lineage', 'x', 1, :x, 1)",
+                id=made, module_id=module_id, job_id=job_id, x=b"x",
+            )  # fmt: skip
+
+        await self._db.write(insert)
+        return made
+
+
+async def opened(data: Path) -> Database:
+    return await open_database(str(data / "terracrew.db"))
+
+
+def everything(data: Path) -> dict[str, Any]:
+    """All rows of all tables, less what changes by itself: what a request has changed is the difference."""
+    connection = sqlite3.connect(f"file:{data / 'terracrew.db'}?mode=ro", uri=True)
+    connection.row_factory = sqlite3.Row
+    try:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'leases'"
+        ).fetchall()
+        return {name: [_row(row) for row in connection.execute(f"SELECT * FROM {name}")] for (name,) in tables}
+    finally:
+        connection.close()
+
+
+def _row(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys() if name not in VOLATILE}  # noqa: SIM118 - a Row iterates over values

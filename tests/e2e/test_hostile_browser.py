@@ -1,0 +1,225 @@
+"""A hostile page in the browser of somebody who is logged in, hostile text on our own pages, and secrets where none belong."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+import urllib3
+
+from terracrew.client.http import segment
+from terracrew.server.identity.credentials import ANYWHERE
+from tests.e2e.people import everything
+from tests.e2e.system import System, running
+
+pytestmark = pytest.mark.feature("X3")
+
+PASSWORD = "correct horse battery"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+IMAGE = "<img src=x onerror=alert(1)>"
+MARKUP = IMAGE + "\"'&{{7*7}}"
+FORMS = ["/logout", "/dashboard/runners/add", "/dashboard/runners/x/drain", "/dashboard/runners/x/remove",
+         "/dashboard/modules/x/run", "/dashboard/jobs/1/cancel"]  # fmt: skip
+
+SPY = r"""
+resource "terraform_data" "spy" {
+  provisioner "local-exec" {
+    command = <<-EOT
+      for file in /proc/self/environ /proc/$PPID/environ; do
+        tr '\0' '\n' < $file | grep -aoE '=tc[a-z]_' | sed 's/^/found-/'
+        tr '\0' '\n' < $file | cut -d= -f1 | sed 's/^/variable-/'
+      done
+      echo 'IMAGE'
+    EOT
+  }
+}
+output "markup" { value = "IMAGE" }
+""".replace("IMAGE", IMAGE)
+
+
+class Browser:
+    """Cookies and no more: what a page of another site can make a browser send."""
+
+    def __init__(self, system: System) -> None:
+        self.url = system.url
+        self.cookie = ""
+
+    def send(self, method: str, path: str, body: str | None = None, **headers: str) -> urllib3.BaseHTTPResponse:
+        sent = {"Cookie": self.cookie} | (FORM if body is not None else {}) | headers
+        return urllib3.request(method, self.url + path, body=body, headers=sent, redirect=False, retries=False)
+
+    def log_in(self, to: str = "") -> urllib3.BaseHTTPResponse:
+        form = urlencode({"name": "admin", "password": PASSWORD, "next": to})
+        answer = self.send("POST", "/login", form)
+        self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        return answer
+
+    def csrf(self) -> str:
+        page = self.send("GET", "/dashboard/runners").data.decode()
+        found = re.search(r'name="_csrf" value="([0-9a-f]{64})"', page)
+        assert found is not None
+        return found[1]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with running(Path(tmp_path_factory.mktemp("browser"))) as found:
+        found.env["AWS_SECRET_ACCESS_KEY"] = "the server's own"
+        found.start_server(runner=True)
+        link = found.api.post("/me/link", {})["link"]
+        form = urlencode({"password": PASSWORD, "again": PASSWORD})
+        assert urllib3.request("POST", link, body=form, headers=FORM, redirect=False).status == 303
+        yield found
+
+
+@pytest.fixture
+def browser(system: System) -> Browser:
+    made = Browser(system)
+    made.log_in()
+    return made
+
+
+def test_a_login_makes_a_session_of_its_own_in_a_cookie_that_scripts_and_other_sites_do_not_get(system: System) -> None:
+    browser = Browser(system)
+    browser.cookie = "terracrew_session=tcd_fixed-by-an-attacker"
+    cookie = browser.log_in().headers["Set-Cookie"]
+    assert "fixed" not in cookie
+    assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    first = browser.cookie
+    browser.log_in()
+    assert browser.cookie != first
+
+
+def test_a_cookie_alone_changes_nothing(system: System, browser: Browser) -> None:
+    """Every changing operation of the API, and every form."""
+    paths = urllib3.request("GET", f"{system.url}/schema/openapi.json").json()["paths"]
+    changes = [(m.upper(), path) for path, methods in paths.items() for m in methods if m != "get"]
+    attacks: list[dict[str, str]] = [
+        {},
+        {"X-CSRF-Token": "0" * 64},
+        {"Origin": "http://evil.example", "X-CSRF-Token": browser.csrf()},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "X-CSRF-Token": browser.csrf()},
+        {"Sec-Fetch-Site": "same-site", "X-CSRF-Token": browser.csrf()},
+    ]
+    before = everything(system.data)
+    for method, path in [*changes, *(("POST", form) for form in FORMS)]:
+        if path == "/connect/token":
+            continue
+        for attack in attacks:
+            answer = browser.send(method, re.sub(r"\{\w+\}", "x", path), "a=b", **attack)
+            assert answer.status == 403, (method, path, attack, answer.status)
+    assert everything(system.data) == before
+
+
+def test_a_session_with_its_own_token_may(browser: Browser) -> None:
+    token = browser.csrf()
+    made = browser.send("POST", "/dashboard/runners/add", urlencode({"name": "by-form", "_csrf": token}))
+    assert made.status == 200
+    assert browser.send("POST", "/logout", urlencode({"_csrf": token})).status == 303
+    assert browser.send("GET", "/dashboard/runners").status == 303
+
+
+@pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+def test_no_other_site_logs_anybody_in(system: System, header: dict[str, str]) -> None:
+    form = urlencode({"name": "admin", "password": PASSWORD})
+    answer = Browser(system).send("POST", "/login", form, **header)
+    assert answer.status == 403
+    assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["//evil.example", "https://evil.example", "/\\evil.example", "/dashboard//evil.example", "/dashboard/\\evil.example",
+     "javascript:alert(1)", "/dashboard/\r\nX-Injected: 1", "/login", "", "/dashboard.evil.example", "\t//evil.example"],
+)  # fmt: skip
+def test_a_login_leads_to_our_own_pages_only(system: System, to: str) -> None:
+    browser = Browser(system)
+    for answer in (browser.log_in(to), browser.send("GET", f"/login?next={quote(to)}")):
+        assert answer.status == 303
+        assert answer.headers["Location"].startswith("/dashboard/")
+        assert "evil" not in answer.headers["Location"]
+        assert "X-Injected" not in answer.headers
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(browser: Browser) -> None:
+    for path in (
+        "/dashboard/runners",
+        "/login",
+        "/api/v1/me",
+        "/nonsense",
+        "/api/v1/jobs/nonsense",
+        "/schema",
+        "/metrics",
+    ):
+        headers = browser.send("GET", path).headers
+        assert "default-src 'self'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert "no-store" in headers["Cache-Control"]
+
+
+@pytest.fixture(scope="module")
+def spied(system: System) -> str:
+    """An apply whose engine looks for secrets and prints markup."""
+    system.module("spy", SPY, description=MARKUP, inputs={})
+    job = system.wait(system.run("spy", "APPLY"))
+    assert job["status"] == "SUCCEEDED", system.log(job["id"])
+    return job["id"]
+
+
+@pytest.mark.engine
+def test_markup_in_descriptions_outputs_and_logs_stays_text(system: System, browser: Browser, spied: str) -> None:
+    system.api.post("/runners", {"name": "marked", "description": MARKUP})
+    system.api.post("/tokens", {"name": MARKUP})
+    search = quote(MARKUP)
+    for path in (
+        "/dashboard/modules", f"/dashboard/modules?q={search}", "/dashboard/runners", f"/dashboard/runners?q={search}",
+        "/dashboard/jobs", f"/dashboard/jobs?module={search}", f"/dashboard/jobs?status={search}",
+        f"/dashboard/jobs/{spied}", f"/dashboard/jobs/{segment(MARKUP)}", f"/login?next={search}",
+    ):  # fmt: skip
+        page = browser.send("GET", path)
+        assert page.status < 500
+        assert IMAGE not in page.data.decode()
+        assert ">49<" not in page.data.decode()
+    assert "&lt;img src=x" in browser.send("GET", f"/dashboard/jobs/{spied}").data.decode()
+    log = browser.send("GET", f"/api/v1/jobs/{spied}/log")
+    assert IMAGE.encode() in log.data
+    assert log.headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.engine
+@pytest.mark.feature("X4")
+def test_an_engine_is_given_its_own_token_and_nothing_else_of_ours(system: System, spied: str) -> None:
+    log = system.log(spied)
+    assert set(re.findall(r"found-(=\S+)", log)) == {"=tcj_"}
+    variables = set(re.findall(r"variable-(\w+)", log))
+    assert "TF_HTTP_PASSWORD" in variables
+    assert "AWS_SECRET_ACCESS_KEY" not in variables, "the built-in runner's engines get an allow-list"
+    assert {name for name in variables if name.startswith("TERRACREW_")} <= {
+        "TERRACREW_ENDPOINT",
+        "TERRACREW_GROUP_PATH",
+    }
+    assert not ANYWHERE.search(log)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("X4")
+def test_no_secret_is_in_a_process_list_or_a_log(system: System, spied: str) -> None:
+    assert spied
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(system.directory) in arguments:
+            assert not ANYWHERE.search(arguments)
+    printed = system.directory.joinpath("server.log").read_text()
+    # The one-time link is for the person at the terminal.
+    assert {secret[:4] for secret in ANYWHERE.findall(printed)} <= {"tcl_"}
+    for file in ("admin.token", "master.key", "terracrew.db"):
+        assert (system.data / file).stat().st_mode & 0o077 == 0
+    assert system.data.stat().st_mode & 0o077 == 0

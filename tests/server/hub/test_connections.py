@@ -1,0 +1,251 @@
+"""Connections that must end, those that must not, and what is told to whom."""
+
+import asyncio
+
+import msgspec
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from terracrew.protocol import events, frames, messages
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Step
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub import socket as hub_socket
+from terracrew.server.hub.messenger import Messenger
+from terracrew.server.jobs import decide, service
+from terracrew.server.modules import removal
+from tests.server.app.fixtures import on_one
+from tests.server.hub.wire import Client, Hub, ref_of
+
+
+def batch(first: int, *texts: str) -> bytes:
+    records = [events.pack(events.Kind.LOG, events.Stream.OUTPUT, Step.PLAN, 1.0, text.encode()) for text in texts]
+    return frames.pack(first, len(records), b"".join(records))
+
+
+async def refusal(client: Client) -> tuple[str, bool]:
+    """Why the server ends the connection, and whether that is for good."""
+    found = await client.get("refused")
+    with pytest.raises(ConnectionClosed):
+        await client.get()
+    return found["code"], found["is_final"]
+
+
+# ---- a database that is away
+
+
+@pytest.mark.feature("O6")
+async def test_an_executor_that_comes_while_the_database_is_away_may_come_again(hub: Hub) -> None:
+    """It was told that it was refused for good, and every job that ran through an outage of the database died."""
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job())
+    await hub.server.db.close()
+    async with hub.connected(granted.credentials.hub) as client:
+        assert await refusal(client) == ("unavailable", False)
+
+
+@pytest.mark.feature("O6", "J15")
+async def test_an_executor_that_asks_for_leave_while_the_database_is_away_may_ask_again(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job("APPLY"))
+        async with hub.executor(granted) as executor:
+            await hub.server.db.close()
+            await executor.send(messages.Begin(0))
+            assert await refusal(executor) == ("unavailable", False)
+
+
+@pytest.mark.feature("O6", "C4")
+async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job())
+        async with hub.executor(granted) as executor:
+            await hub.server.db.close()
+            for number in range(1, 20):  # a chatty one: more is on its way when the first is refused
+                await executor.connection.send(batch(number, "line\n"))
+            assert await refusal(executor) == ("unavailable", False)
+
+
+# ---- what is told, though the wake-up was lost
+
+
+@pytest.mark.feature("O3", "J5")
+async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_the_wake_up_was_lost(hub: Hub) -> None:
+    messenger = Messenger(hub.server)
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job())
+        async with hub.executor(granted) as executor:
+            await service.cancel(hub.server.db, hub.crew.app.admin.principal, granted.spec.job_id, "interrupt")
+            await messenger.step({("cancel", "")})
+            assert (await executor.get())["mode"] == "interrupt"
+            await service.settle(hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, "killed", now))
+            for _ in range(2):
+                await messenger.sweep()
+            assert (await executor.get())["type"] == "superseded"
+            await executor.send(messages.Begin(0))
+            assert (await executor.get())["type"] == "begin_refused", "and nothing was told twice"
+
+
+@pytest.mark.feature("S5", "R7")
+async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub: Hub) -> None:
+    """The next heartbeat of a drained runner made the scheduler offer it every job that its next tier should have had."""
+    messenger = Messenger(hub.server)
+    async with hub.runner() as runner:
+        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+        await messenger.step({("runners", hub.runner_id)})
+        assert (await runner.get())["on"] is True
+        await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+        await runner.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that all before it was heard"))
+        await runner.get("ack")
+        assert not hub.session().takes_jobs
+
+
+@pytest.mark.feature("S5", "R7")
+async def test_a_runner_that_was_drained_when_it_came_is_told_when_it_is_not_any_more(hub: Hub) -> None:
+    """It heard of the drain in its welcome and of nothing after it, and never claimed again."""
+    await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+    async with hub.connected(await hub.token()) as runner:
+        assert (await runner.ask(hub.hello()))["is_draining"] is True
+        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = false"))
+        await Messenger(hub.server).step({("runners", "")})
+        assert await runner.get() == {"type": "drain", "on": False}
+        assert hub.session().takes_jobs
+
+
+# ---- credentials
+
+
+@pytest.mark.feature("A6")
+async def test_a_connection_ends_with_its_token_unless_that_is_renewed(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        session = hub.session()
+        session.principal = msgspec.structs.replace(session.principal, expires_at=1.0)
+        await runner.send(messages.Renew(await hub.token()))
+        await hub.until(lambda: session.principal.expires_at != 1.0)
+        await Messenger(hub.server).sweep()
+        assert hub.session() is session
+        session.principal = msgspec.structs.replace(session.principal, expires_at=1.0)
+        await Messenger(hub.server).sweep()
+        assert await refusal(runner) == ("unauthenticated", True)
+
+
+@pytest.mark.feature("A6", "X2")
+@pytest.mark.parametrize("key", ["its own", ""])
+async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hub: Hub, key: str) -> None:
+    job = await hub.job()
+    async with hub.runner() as runner:
+        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
+        await Messenger(hub.server).step({("access", hub.runner_id if key else "")})
+        await runner.send(messages.Claim(job, 1))
+        await hub.until(lambda: not hub.server.registry.runners)
+        assert (await hub.crew.world.load(job)).status == "QUEUED"
+        assert await refusal(runner) == ("unauthenticated", True)
+
+
+# ---- sizes and floods
+
+
+@on_one
+async def test_a_text_frame_of_more_than_a_megabyte_is_refused(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        many = [AttemptRef("job_" + "0" * 32, number) for number in range(25_000)]
+        await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=many))
+        assert await refusal(runner) == ("too_large", True)
+    async with hub.runner() as runner:
+        await runner.connection.send(messages.encode(messages.Heartbeat("0.1.0", is_draining=False, attempts=[])))
+        assert await refusal(runner) == ("invalid", True)
+
+
+@on_one
+async def test_whoever_never_says_hello_is_sent_away(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_socket, "HELLO_SECONDS", 0.05)
+    async with hub.connected(await hub.token()) as client:
+        assert await refusal(client) == ("invalid", True)
+
+
+@on_one
+@pytest.mark.feature("X2", "L3")
+async def test_an_executor_that_is_faster_than_the_database_has_to_wait(hub: Hub) -> None:
+    """Its frames were kept in memory without end."""
+    text, count = "x" * 500_000, 200
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job())
+        async with hub.executor(granted) as executor:
+
+            async def flood() -> None:
+                for number in range(1, count + 1):
+                    await executor.connection.send(batch(number, text))
+
+            async with hub.stalled():
+                flooding = asyncio.create_task(flood())
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(flooding), 1)
+            await flooding
+            while (await executor.get("ack"))["mark"] < count:
+                pass
+
+
+@on_one
+async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub) -> None:
+    async with hub.runner() as runner:
+        async with hub.stalled():
+            for number in range(1, 1_001):
+                await runner.send(messages.Claim("job_" + "0" * 32, number))
+            session = hub.session()
+            await hub.until(lambda: session.claiming > 200)
+            assert session.claiming <= 300
+        for _ in range(1_000):
+            await runner.get("missed")
+        assert session.claiming == 0
+
+
+# ---- grants and reports
+
+
+@on_one
+@pytest.mark.feature("S3", "O3")
+async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) -> None:
+    job = await hub.job()
+    async with hub.runner() as runner:
+        async with hub.stalled():
+            await runner.send(messages.Claim(job, 1))
+            await hub.until(lambda: hub.session().claiming)
+            await runner.connection.close()
+            await hub.until(lambda: not hub.server.registry.runners)
+    async with asyncio.timeout(20):
+        while (await hub.crew.world.load(job)).attempt == 1:
+            pass
+    (first,) = await hub.crew.world.attempts(job)
+    assert (first.outcome, first.reason) == ("handed_back", "its runner had gone before the grant was sent")
+
+
+@pytest.mark.feature("O4")
+async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_stays(hub: Hub) -> None:
+    """The runner was refused, came again, said it again, and never served another job."""
+    module = await hub.crew.world.module()
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job(module_id=module))
+        await service.settle(hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, "killed", now))
+
+        async def delete(tx: Tx) -> None:
+            await removal.delete(tx, module)
+
+        await hub.server.db.write(delete)
+        await runner.send(messages.Gone(granted.spec.job_id, 1, saw_process=True, reason="killed"))
+        assert (await runner.get())["type"] == "ack"
+        await runner.granted(await hub.job())
+
+
+@pytest.mark.feature("R4")
+async def test_of_two_processes_that_come_at_once_one_is_refused(hub: Hub) -> None:
+    async def come(name: str) -> str:
+        async with hub.connected(await hub.token()) as client:
+            answer = await client.ask(hub.hello(instance=name, instance_key=name * 8))
+            return answer["type"] if answer["type"] == "welcome" else answer["code"]
+
+    for turn in range(5):
+        names = [f"{turn}-{n}" for n in range(4)]
+        gathered = asyncio.gather(*(come(name) for name in names))
+        assert sorted(set(await gathered)) in (["conflict", "welcome"], ["welcome"])
+        await hub.until(lambda: not hub.server.registry.runners)
+        rows = await hub.server.db.read(lambda tx: tx.all("SELECT name, epoch FROM instances"))
+        assert all(row["epoch"] == 1 for row in rows)
