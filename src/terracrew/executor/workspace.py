@@ -30,7 +30,7 @@ async def fetch(
         data = await _archive(spec, spec.source, cache, transfer)
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         await _maybe_in_thread(len(data) > _SMALL_BYTES, archive.extract, io.BytesIO(data), workspace)
-        resolved = SourceResolved(digest, f"archive {spec.source.archive_id}, {len(data):,} bytes")
+        resolved = SourceResolved(digest, f"archive {digest[:8]}, {len(data):,} bytes")
     else:
         source = _allowed(spec.source, roots)
         is_large = any(islice(archive.walk(source, archive.Ignore(source)), _SMALL_ENTRIES, None))

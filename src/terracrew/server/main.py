@@ -110,7 +110,7 @@ async def _built_in(server: Server, stop: Stop) -> None:
     config = RunnerConfig(
         server_url=f"http://127.0.0.1:{server.settings.port}",
         runner_id=record.id,
-        instance=BUILT_IN,
+        instance="server",
         client_id=record.id,
         client_secret=token,
         working_directory=str(directory),

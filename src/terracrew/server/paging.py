@@ -33,7 +33,10 @@ def start(cursor: str | None) -> str:
     if not cursor:
         return ""
     try:
-        return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode("ascii")
+        after = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode("ascii")
+        if not after.isprintable():
+            raise ValueError
+        return after
     except ValueError:
         raise Invalid(f"after: {cursor!r} is no cursor: send what `next` of the page before was") from None
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 from collections.abc import Coroutine, Generator
@@ -20,6 +21,7 @@ LARGEST_FRAME = 5 * 1024 * 1024
 GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
 BACKLOG = 4096
+DESCRIPTORS = 65_536
 T = TypeVar("T")
 
 
@@ -48,6 +50,7 @@ def bind(settings: ServerSettings) -> socket.socket:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a server's main coroutine on the fast event loop."""
+    _allow_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
@@ -80,6 +83,14 @@ def stopped_by_signals(closing: asyncio.Event) -> Generator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _allow_connections() -> None:
+    """Each connection is a descriptor: the 1,024 that a shell usually allows are not enough for a crew."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class _Uvicorn(uvicorn.Server):

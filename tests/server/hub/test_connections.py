@@ -15,7 +15,7 @@ from terracrew.server.hub.messenger import Messenger
 from terracrew.server.jobs import decide, service
 from terracrew.server.modules import removal
 from tests.server.app.fixtures import on_one
-from tests.server.hub.wire import Client, Hub, ref_of
+from tests.server.hub.wire import PATIENCE, Client, Hub, on_postgres, ref_of
 
 
 def batch(first: int, *texts: str) -> bytes:
@@ -162,7 +162,7 @@ async def test_whoever_never_says_hello_is_sent_away(hub: Hub, monkeypatch: pyte
         assert await refusal(client) == ("invalid", True)
 
 
-@on_one
+@on_postgres
 @pytest.mark.feature("X2", "L3")
 async def test_an_executor_that_is_faster_than_the_database_has_to_wait(hub: Hub) -> None:
     """Its frames were kept in memory without end."""
@@ -184,7 +184,7 @@ async def test_an_executor_that_is_faster_than_the_database_has_to_wait(hub: Hub
                 pass
 
 
-@on_one
+@on_postgres
 async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub) -> None:
     async with hub.runner() as runner:
         async with hub.stalled():
@@ -201,17 +201,16 @@ async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub)
 # ---- grants and reports
 
 
-@on_one
+@on_postgres
 @pytest.mark.feature("S3", "O3")
 async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) -> None:
     job = await hub.job()
-    async with hub.runner() as runner:
-        async with hub.stalled():
-            await runner.send(messages.Claim(job, 1))
-            await hub.until(lambda: hub.session().claiming)
-            await runner.connection.close()
-            await hub.until(lambda: not hub.server.registry.runners)
-    async with asyncio.timeout(20):
+    async with hub.runner() as runner, hub.stalled():
+        await runner.send(messages.Claim(job, 1))
+        await hub.until_blocked()
+        await runner.connection.close()
+        await hub.until(lambda: not hub.server.registry.runners)
+    async with asyncio.timeout(PATIENCE):
         while (await hub.crew.world.load(job)).attempt == 1:
             pass
     (first,) = await hub.crew.world.attempts(job)

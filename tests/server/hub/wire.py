@@ -2,12 +2,12 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from terracrew.protocol import messages
@@ -20,6 +20,10 @@ from terracrew.server.runners import service as runners
 from tests.server.logs.crew import Crew
 
 PATIENCE = 20.0
+on_postgres = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+"""For what needs two transactions at once, which SQLite never has."""
 
 
 class Client:
@@ -76,9 +80,7 @@ class Hub:
             yield client
 
     async def token(self) -> str:
-        return (
-            await self.server.identity.tokens.exchange(self.runner_id, self._secret, "127.0.0.1")
-        ).access_token
+        return (await self.server.identity.tokens.exchange(self.runner_id, self._secret, "127.0.0.1")).access_token
 
     def hello(self, **changes: Any) -> messages.RunnerHello:
         hello = messages.RunnerHello(
@@ -97,25 +99,32 @@ class Hub:
     async def until(self, is_so: Any) -> None:
         """Wait for something that is no event of ours: a session that has gone, say."""
         async with asyncio.timeout(PATIENCE):
-            while not is_so():  # noqa: ASYNC110
+            while not is_so():
                 await asyncio.sleep(0.01)
 
     @asynccontextmanager
     async def stalled(self) -> AsyncGenerator[None]:
-        """The one writer of an SQLite database is busy for as long as this lasts."""
-        go_on, is_busy = threading.Event(), threading.Event()
+        """No attempt can be written for as long as this lasts; only PostgreSQL has such a lock."""
+        go_on, is_locked = asyncio.Event(), asyncio.Event()
 
-        async def work(_: Tx) -> None:
-            is_busy.set()
-            go_on.wait(PATIENCE)
+        async def work(tx: Tx) -> None:
+            await tx.run("LOCK TABLE attempts IN EXCLUSIVE MODE")
+            is_locked.set()
+            await go_on.wait()
 
-        writing = asyncio.create_task(self.server.db.write(work))
-        assert await asyncio.to_thread(is_busy.wait, PATIENCE)
+        locking = asyncio.create_task(self.server.db.write(work))
+        await is_locked.wait()
         try:
             yield
         finally:
             go_on.set()
-            await writing
+            await locking
+
+    async def until_blocked(self) -> None:
+        """Wait until somebody waits for the lock."""
+        async with asyncio.timeout(PATIENCE):
+            while not await self.crew.app.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
 
 
 @asynccontextmanager

@@ -155,11 +155,14 @@ class Registry:
             return 0.0, False
         now = self._clock()
         ages = [age, now - self._watching_since]
-        session = self.runners.get(instance_id)
-        if session is not None and ref in session.named:
-            return min(*ages, now - session.heard_at), False
         closed_at = self._closed.get(ref)
-        return (min(ages), False) if closed_at is None else (min(*ages, now - closed_at), True)
+        if closed_at is not None:
+            ages.append(now - closed_at)
+        session = self.runners.get(instance_id)
+        is_named = session is not None and ref in session.named
+        if session is not None and is_named:
+            ages.append(now - session.heard_at)
+        return min(ages), closed_at is not None and not is_named
 
     def heard(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str | None]]:
         """The attempts of connected executors and, with their instance, those that these instances name and have."""

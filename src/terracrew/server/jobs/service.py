@@ -57,7 +57,7 @@ async def place_of(tx: Tx, job: Job) -> authorize.Place:
 
 async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
     """A job by its id or its number, if the principal may do this with it."""
-    if name.isdigit():
+    if name.isascii() and name.isdigit() and len(name) < 19:
         row = await tx.one(
             "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
             organization_id=principal.organization_id, number=int(name),
@@ -66,7 +66,7 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
             raise NotFound(f"there is no job number {name}")
         name = row["id"]
     job = await store.get(tx, ids.parse("job", name))
-    await authorize.require(tx, principal, verb, await place_of(tx, job))
+    await authorize.require(tx, principal, verb, await place_of(tx, job), NotFound(f"there is no job {job.id}"))
     return job
 
 

@@ -1,0 +1,139 @@
+"""The scheduler's view: what is offered to whom, at once, and what a stale view may not do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from terracrew.protocol.messages import Offer
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry, RunnerSession
+from terracrew.server.identity.model import SYSTEM
+from terracrew.server.jobs.fair import SLACK, FairQueue, Waiting
+from terracrew.server.jobs.scheduler import Scheduler
+from tests.server.hub.wire import on_postgres
+from tests.server.jobs.world import Instance, World
+
+pytestmark = pytest.mark.feature("S3")
+
+
+class Socket:
+    """The end of a connection that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.offers: list[str] = []
+
+    def post(self, message: Any) -> None:
+        assert isinstance(message, Offer)
+        self.offers.append(message.job_id)
+
+
+class Stage:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.registry = Registry()
+        self.scheduler = Scheduler(world.db, self.registry)
+
+    def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
+        socket = Socket()
+        session = RunnerSession(
+            socket, SYSTEM, runner_id=instance.runner_id, instance_id=instance.id, name="one", epoch=1,  # pyright: ignore[reportArgumentType]
+            engines={"tofu": "1"}, slots=slots,
+        )  # fmt: skip
+        self.registry.add(session)
+        return session, socket
+
+
+async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
+    """The loser of an offer had a free slot and a job in line for it, and both waited for the next sweep."""
+    stage = Stage(await World.make(database))
+    world = stage.world
+    (one, its), (_, theirs) = [stage.connect(await world.runner(slots=1), slots=1) for _ in range(2)]
+    modules = [await world.module() for _ in range(2)]
+    first = await world.job(modules[0])
+    await stage.scheduler.sweep()
+    async with asyncio.timeout(10):
+        while not its.offers == theirs.offers == [first]:  # the ring widens
+            await asyncio.sleep(0.01)
+    second = await world.job(modules[1])
+    await stage.scheduler.step({("queue", second)})
+    assert second not in its.offers + theirs.offers, "one slot each, and both are kept for the first job"
+    stage.scheduler.claimed(first, modules[0], one)
+    assert theirs.offers == [first, second]
+
+
+@on_postgres
+async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered_again(database: Database) -> None:
+    stage = Stage(await World.make(database))
+    world = stage.world
+    session, socket = stage.connect(await world.runner())
+    module = await world.module()
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert socket.offers == [job]
+    sweeping = asyncio.create_task(stage.scheduler.sweep())
+    await asyncio.sleep(0)
+    stage.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
+    await sweeping
+    assert socket.offers == [job]
+    assert session.held == {job}
+
+
+@pytest.mark.feature("S2")
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "UPDATE runners SET is_disabled = true WHERE id = :id",
+        "UPDATE runners SET is_draining = true WHERE id = :id",
+        "UPDATE instances SET heard_at = heard_at - 100 WHERE runner_id = :id",
+    ],
+)
+async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothing_up(
+    database: Database, closing: Any
+) -> None:
+    """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
+    world = await World.make(database)
+    stage = Stage(world)
+    near, far = await world.runner(), await world.runner()
+    module = await world.module()
+    await database.write(
+        lambda tx: tx.run(
+            "UPDATE assignments SET kind = 'module', place_id = :module WHERE runner_id = :id",
+            module=module,
+            id=near.runner_id,
+        )
+    )
+    _, socket = stage.connect(far)
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert socket.offers == [], "the nearer one is online, elsewhere"
+    await database.write(lambda tx: tx.run(closing, id=near.runner_id))
+    await stage.scheduler.step({("queue", "")})
+    assert socket.offers == [job]
+
+
+async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None:
+    stage = Stage(await World.make(database))
+    world = stage.world
+    module = await world.module()
+    first, second = [await world.job(module) for _ in range(2)]
+    session, socket = stage.connect(await world.runner())
+    await stage.scheduler.sweep()
+    assert socket.offers == [first]
+    stage.scheduler.claimed(first, module, session)
+    await stage.scheduler.step({("queue", second)})
+    assert socket.offers == [first]
+
+
+def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
+    queue = FairQueue()
+    for number in range(10 * SLACK):
+        queue.push(Waiting(f"job_{number}", 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
+        if number:
+            queue.discard(f"job_{number}")
+    (level,) = queue._levels.values()  # pyright: ignore[reportPrivateUsage]
+    assert sum(map(len, level.values())) <= 2 * SLACK + 2
+    found = queue.pop()
+    assert found is not None
+    assert found.id == "job_0"
+    assert queue.pop() is None
