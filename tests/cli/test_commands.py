@@ -74,6 +74,18 @@ def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: Site, folder
     assert "POST /api/v1/groups?parents=true" in site.asked
 
 
+@pytest.mark.feature("X4")
+def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/modules", MODULE, 201)
+    clouds = ["--oidc-audience", "sts.amazonaws.com", "--oidc-audience", "api://azure"]
+    terracrew("module", "create", "vpc", "--path", "/srv/x", *clouds)
+    assert site.asked[-1].json()["oidc_audiences"] == ["sts.amazonaws.com", "api://azure"]
+    site.on("GET /api/v1/modules/vpc", MODULE)
+    site.on("PATCH /api/v1/modules/vpc", MODULE)
+    terracrew("module", "update", "vpc", "--oidc-audience", "")
+    assert site.asked[-1].json() == {"oidc_audiences": []}
+
+
 def test_a_module_needs_a_source(terracrew: Terracrew, site: Site) -> None:
     terracrew("module", "create", "platform/vpc")
     assert terracrew.code == 2

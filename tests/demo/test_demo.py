@@ -1,6 +1,7 @@
 """The demo as a newcomer runs it: real processes, a real OpenTofu, and an end that says how it went."""
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,6 +62,9 @@ def test_it_serves_until_ctrl_c(serving: "subprocess.Popen[str]") -> None:
     address = re.search(r"^dashboard +(http://127\.0\.0\.1:(\d+))/dashboard", said, re.MULTILINE)
     assert address, said
     assert f"{address[1]}/login/link/" in said
+    program = re.search(r"^command line +(\S+) job list", said, re.MULTILINE)
+    assert program, said
+    assert shutil.which(program[1]), "it can be typed as it is shown"
     serving.send_signal(signal.SIGINT)
     rest, _ = serving.communicate(timeout=60)
     assert serving.returncode == 0, rest

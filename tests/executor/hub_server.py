@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,6 +39,9 @@ class Hub:
         self.archive = b""
         self.state, self.state_version = b"", 0
         self.puts: dict[int, tuple[bytes, bool]] = {}
+        self.cloud_tokens: list[tuple[str, str, str]] = []
+        """Audience, phase and token of each that was asked for."""
+        self.cloud_token_life = 600.0
         self.batches = 0
         self.most_unacknowledged = 0
         self._sends: set[Send] = set()
@@ -209,6 +213,13 @@ class Hub:
             case ("PUT", ["states", number]):
                 self.puts[int(number)] = body, dict(scope["headers"]).get(b"x-plain") == b"1"
                 await _respond(send, 204, b"")
+            case ("POST", ["cloud-token"]):
+                wanted = json.loads(body)
+                token = f"{wanted['phase']}-token-{len(self.cloud_tokens)}"
+                async with self._changed:
+                    self.cloud_tokens.append((wanted["audience"], wanted["phase"], token))
+                    self._changed.notify_all()
+                await _respond(send, 200, json.dumps({"token": token, "expires_in": self.cloud_token_life}).encode())
             case _:
                 await _respond(send, 404, b"")
 

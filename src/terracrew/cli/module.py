@@ -34,6 +34,7 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @click.argument("path")
 @sources.source_options
 @sources.input_options
+@sources.audience_option
 @click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
 @click.option("--own-backend", is_flag=True, help="Keep the state where the source says, not in Terracrew.")
 @click.option("--runner", metavar="PATH", help="Run on this runner only.")
@@ -50,6 +51,7 @@ def create(
     subdirectory: str,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
+    audiences: tuple[str, ...],
     engine: str,
     own_backend: bool,
     runner: str | None,
@@ -68,6 +70,8 @@ def create(
         "backend": "own" if own_backend else "terracrew",
         "description": description,
     }
+    if audiences:
+        body["oidc_audiences"] = [each for each in audiences if each]
     if runner:
         body["runner"] = runner
     if instance:
@@ -89,6 +93,7 @@ def create(
 @click.argument("path")
 @sources.source_options
 @sources.input_options
+@sources.audience_option
 @click.option("--description", help="What it is for.")
 @show.json_option
 @pass_target
@@ -100,6 +105,7 @@ def update(
     subdirectory: str,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
+    audiences: tuple[str, ...],
     description: str | None,
     as_json: bool,
 ) -> None:
@@ -115,6 +121,8 @@ def update(
         changes["inputs"] = before["inputs"] | sources.inputs(variables)
     if environment:
         changes["environment"] = before["environment"] | sources.environment(environment)
+    if audiences:
+        changes["oidc_audiences"] = [each for each in audiences if each]
     if description is not None:
         changes["description"] = description
     if not changes:
@@ -145,6 +153,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
+            ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("created", found["created_at"]),
         ]

@@ -27,6 +27,15 @@ _subdirectory = click.option("--subdirectory", default="", metavar="DIR", help="
 _variables = click.option("--var", "variables", multiple=True, metavar="K=V", help="An input: JSON, else a string.")
 _environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
 
+audience_option = click.option(
+    "--oidc-audience",
+    "audiences",
+    multiple=True,
+    metavar="NAME",
+    help="A cloud that its jobs get a token for. Given ones replace all; an empty one removes all.",
+)
+"""--oidc-audience, as often as need be."""
+
 
 def source_options(command: F) -> F:
     """--from, --path, --subdirectory."""

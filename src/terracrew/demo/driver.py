@@ -1,9 +1,13 @@
 """Drives the demo: an engine, a server, the samples, their jobs, and whether each ended as it should."""
 
+import os
 import queue
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -54,10 +58,15 @@ def invite(machine: Machine) -> None:
         [
             ("dashboard", f"{machine.url}/dashboard/jobs"),
             ("log in", f"{link}  (once)"),
-            ("command line", "terracrew job list   (in another terminal)"),
+            ("command line", f"{_program()} job list   (in another terminal)"),
             ("the end", "Ctrl-C"),
         ]
     )
+
+
+def _program() -> str:
+    """The command as it can be typed here: that of a checkout is not on PATH."""
+    return "terracrew" if shutil.which("terracrew") else os.path.relpath(Path(sys.executable).with_name("terracrew"))
 
 
 def _ensure_module(api: Api, sample: Sample) -> None:

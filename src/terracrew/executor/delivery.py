@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from terracrew import __version__
-from terracrew.executor import statebackend
+from terracrew.executor import cloud, statebackend
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
@@ -39,7 +39,7 @@ class Delivery:
         self.reserve = Reserve(directory / "reserve")
         self.recorder = Recorder(
             self.outbox,
-            Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets]),
+            Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets, *cloud.left(directory)]),
             Offsets(directory / "output.offset", self.outbox),
             self.reserve,
         )

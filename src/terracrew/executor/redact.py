@@ -14,8 +14,14 @@ class Redactor:
         # Output is masked line by line, so a secret of several lines is as many secrets.
         lines = [line.strip().encode() for secret in secrets for line in secret.splitlines()]
         parts = {line[at : at + _LONGEST] for line in lines for at in range(0, len(line), _LONGEST)}
-        self._secrets = sorted((part for part in parts if len(part) >= _SHORTEST), key=len, reverse=True)
-        self.longest = len(self._secrets[0]) if self._secrets else 0
+        self._keep(part for part in parts if len(part) >= _SHORTEST)
+
+    def add(self, secret: str) -> None:
+        """A secret of one line that came later."""
+        self._keep({*self._secrets, secret.encode()})
+
+    def forget(self, secret: str) -> None:
+        self._keep(part for part in self._secrets if part != secret.encode())
 
     def mask(self, text: bytes) -> bytes:
         """Nearly always nothing is found, and then this costs a few searches and copies nothing."""
@@ -38,6 +44,10 @@ class Redactor:
             else:
                 start += 1
         return end
+
+    def _keep(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self.longest = len(self._secrets[0]) if self._secrets else 0
 
     def _replace(self, text: bytes) -> bytes:
         """Find every occurrence, overlapping ones too, so that no part of one secret is left beside another."""

@@ -4,9 +4,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.errors import Invalid, TerracrewError
 from terracrew.executor import environment, problem, statebackend, workspace
 from terracrew.executor.begin import Leave, StateMoved
+from terracrew.executor.cloud import CloudTokens
 from terracrew.executor.control import Control
 from terracrew.executor.engines import discovery
 from terracrew.executor.engines.engine import Engine, Place, StateAccess
@@ -54,6 +55,7 @@ class Steps:
         self._states, self._backend = states, backend
         self._leave, self._control, self._transfer = leave, control, transfer
         self._state_version = self._spec.state.version
+        self._cloud = CloudTokens(self._directory, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._was_killed = False
         self._engine: Engine
         self._folder: Path
@@ -71,6 +73,7 @@ class Steps:
                 result = await self._run(remaining.pop(0))
         for step in remaining:
             self._recorder.fact(StepStatus(step, "SKIPPED"))
+        self._cloud.clear()
         return result or Result("SUCCEEDED")
 
     async def _run(self, step: Step) -> Result | None:
@@ -159,10 +162,12 @@ class Steps:
 
     async def _engine_run(self, step: Step, stdout: int | None = None) -> None:
         is_mutating = step in MUTATING
+        if not is_mutating:  # one that is got its tokens with its leave, and must start at once
+            await self._cloud.enter("apply" if step is Step.OUTPUT else "plan")
         process = EngineProcess(
             self._engine.arguments(step, is_destroying=self._spec.type == JobType.DESTROY),
             cwd=self._folder,
-            env=self._env,
+            env=self._env | self._cloud.environment(),
             output=self._output.descriptor,
             stdout=stdout,
         )
@@ -173,8 +178,9 @@ class Steps:
 
         self._states.is_writable = is_mutating
         try:
-            with self._control.listening(react):
-                code = await process.wait()
+            async with self._cloud.renewed():
+                with self._control.listening(react):
+                    code = await process.wait()
         finally:
             self._states.is_writable = False
             self._backend.release()
@@ -214,13 +220,18 @@ class Steps:
                 _PATIENCE_SECONDS, self._recorder.say, f"Waiting for leave to {step}"
             )
             try:
-                return await self._leave.obtain(self._state_version)
+                await self._leave.obtain(self._state_version)
+                if self._cloud:
+                    await self._cloud.enter("apply")
+                    # Who knows how long that took, and leave is good for seconds: it is asked for again.
+                    await self._leave.obtain(self._state_version)
+                return None
             except StateMoved as moved:
                 self._recorder.say(f"{moved.message}: planning again")
-            except Conflict as refusal:
+            except (TerracrewError, OSError) as refusal:
                 if self._control.is_stopping:
                     return self._stopped(f"before {step}")
-                return Result("FAILED", f"{step} was not started: {refusal.message}")
+                return Result("FAILED", f"{step} was not started: {refusal}")
             finally:
                 notice.cancel()
             try:

@@ -1,4 +1,4 @@
-"""The few things of an attempt that are too large for the hub and go by HTTP: source archives and states."""
+"""The few things of an attempt that are go by HTTP: source archives and states, too large for the hub, and tokens for clouds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -43,22 +43,27 @@ class Transfer:
     async def put(self, name: str, file: Path, headers: Mapping[str, str]) -> None:
         await self._persist("PUT", name, file, headers)
 
-    async def _persist(self, method: str, name: str, file: Path | None, headers: Mapping[str, str]) -> Answer:
+    async def post(self, name: str, body: object) -> Answer:
+        return await self._persist("POST", name, msgspec.json.encode(body), {"Content-Type": "application/json"})
+
+    async def _persist(
+        self, method: str, name: str, content: Path | bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
         await asyncio.sleep(0)  # see `headstart`: there may be no loop yet
         backoff = Backoff()
         while True:
             try:
-                return await asyncio.to_thread(self._ask, method, f"{self._base}/{name}", file, headers)
+                return await asyncio.to_thread(self._ask, method, f"{self._base}/{name}", content, headers)
             except Unreachable:
-                if method == "GET" and self._control.is_stopping:
+                if method != "PUT" and self._control.is_stopping:
                     raise
                 await asyncio.sleep(backoff.next())
 
-    def _ask(self, method: str, url: str, file: Path | None, headers: Mapping[str, str]) -> Answer:
+    def _ask(self, method: str, url: str, content: Path | bytes | None, headers: Mapping[str, str]) -> Answer:
         # Imported here: a few jobs in a hundred need it, and every one would carry its 3 MB.
         import urllib3
 
-        body = file.read_bytes() if file else None
+        body = content.read_bytes() if isinstance(content, Path) else content
         proxy = _proxy(url)
         try:
             with urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager() as pool:
@@ -72,16 +77,16 @@ class Transfer:
                     redirect=False,
                     preload_content=False,
                 )
-                content = answer.read(MAX_DOWNLOAD + 1)
+                received = answer.read(MAX_DOWNLOAD + 1)
         except (urllib3.exceptions.HTTPError, OSError, HTTPException) as error:
             raise Unreachable(f"{url} cannot be reached: {error}") from error
-        if len(content) > MAX_DOWNLOAD:
+        if len(received) > MAX_DOWNLOAD:
             raise TooLarge(f"{url} is larger than {MAX_DOWNLOAD >> 20} MiB")
         if answer.status in _RETRIED or answer.status >= 500:
             raise Unreachable(f"{url} answered {answer.status}")
         if answer.status >= 300:
-            raise _error(answer.status, url, content)
-        return Answer(answer.headers, content)
+            raise _error(answer.status, url, received)
+        return Answer(answer.headers, received)
 
 
 def _proxy(url: str) -> str | None:

@@ -28,9 +28,9 @@ async def fetch(
     """Fill the (empty) workspace; the folder to run the engine in, and what the source was."""
     if isinstance(spec.source, ArchiveSource):
         data = await _archive(spec, spec.source, cache, transfer)
-        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        digest = hashlib.sha256(data).hexdigest()
         await _maybe_in_thread(len(data) > _SMALL_BYTES, archive.extract, io.BytesIO(data), workspace)
-        resolved = SourceResolved(digest, f"archive {digest[:8]}, {len(data):,} bytes")
+        resolved = SourceResolved(f"sha256:{digest}", f"archive {digest[:12]}, {len(data):,} bytes")
     else:
         source = _allowed(spec.source, roots)
         is_large = any(islice(archive.walk(source, archive.Ignore(source)), _SMALL_ENTRIES, None))

@@ -40,6 +40,10 @@ STEPS_OF: dict[JobType, tuple[Step, ...]] = {
 MUTATING = frozenset({Step.APPLY, Step.DESTROY})
 
 
+Phase = Literal["plan", "apply"]
+"""What a cloud may tell apart: everything up to the plan changes nothing, what comes after it does."""
+
+
 class LocalSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="local", tag_field="kind"):
     """A folder on the runner's machine, under one of the roots that its settings allow."""
 
@@ -87,6 +91,13 @@ class JobSpec(msgspec.Struct, frozen=True):
     """What an earlier attempt of this job resolved its source to; a later one must find the same."""
     archive: bytes | None = None
     """The uploaded archive itself, where it is small."""
+    oidc_audiences: list[str] = []
+    """The clouds that the engine gets tokens for."""
+
+
+def audience_slug(audience: str) -> str:
+    """How an audience is spelled in the name of a variable or a file."""
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in audience).upper()
 
 
 class Credentials(msgspec.Struct, frozen=True):

@@ -123,7 +123,9 @@ class Crew:
         process = attempts.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
-        if (process.is_salvage or not attempts.is_done(directory)) and not await self._bury(ref, directory, _ending(code)):
+        if (process.is_salvage or not attempts.is_done(directory)) and not await self._bury(
+            ref, directory, _ending(code)
+        ):
             return await self._set_aside(ref, directory)
         return await self._remove(ref, directory)
 

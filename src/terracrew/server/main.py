@@ -19,6 +19,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.identity import service as identity
 from terracrew.server.identity import store as people
+from terracrew.server.identity.expiry import Expiry
 from terracrew.server.identity.sessions import person
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.runners import service as runners
@@ -62,6 +63,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "heartbeats": server.heartbeats.run,
         "messenger": Messenger(server).run,
         "revocations": server.identity.tokens.forget_revoked,
+        "expiry": Expiry(server.db, server.id).run,
         "rights": server.streams.watch_rights,
     }
     started = asyncio.Event()

@@ -106,7 +106,9 @@ async def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(world: Worl
     assert len(answers) == 1
 
 
-async def test_logins_are_limited_by_address_only_failures_count_and_nobody_is_locked_out_by_strangers(world: World) -> None:
+async def test_logins_are_limited_by_address_only_failures_count_and_nobody_is_locked_out_by_strangers(
+    world: World,
+) -> None:
     await with_password(world)
     for _ in range(FAILURES + 2):
         await service.login(world.identity, "vera", PASSWORD, "home")

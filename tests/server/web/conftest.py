@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.server.app.fixtures import world as world
 from tests.server.web.stage import PASSWORD, Stage
 
 SHOTS = Path("build/screenshots")
+expect.set_options(timeout=30_000)  # a bound, not a wait: what is expected is seen as soon as it is there
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium here")
     async with async_playwright() as playwright:

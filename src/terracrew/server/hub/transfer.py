@@ -8,18 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from litestar import Response, Router, get, put
-from litestar.params import FromPath, HeaderParameter, PathParameter
+from litestar import Response, Router, get, post, put
+from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import ArchiveSource
+from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
+from terracrew.server.identity import authorize, cloud
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import claims, decide
@@ -46,7 +47,13 @@ class _Own(NamedTuple):
     ref: AttemptRef
     job: Job
     is_current: bool
+    has_begun: bool
     state_key: bytes
+
+
+class _CloudTokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    audience: str
+    phase: Phase
 
 
 @get("/archive")
@@ -117,6 +124,31 @@ async def put_state(
             await server.objects.put(name, Path(sealed.name))
 
 
+@post("/cloud-token", status_code=200)
+async def cloud_token(
+    request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[_CloudTokenWanted]
+) -> cloud.CloudToken:
+    """A token for one of the module's clouds; what may change things there is given to what has leave to change them."""
+    own, server = await _current(request, job_id, attempt), request.server
+    if data.phase == "apply" and not MUTATING & set(STEPS_OF.get(own.job.type, ())):
+        raise Forbidden(f"a {own.job.type} changes nothing, so there is no token of the phase apply for it")
+    if data.phase == "apply" and not own.has_begun:
+        raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
+    row = await server.db.read(
+        lambda tx: tx.one(
+            """SELECT modules.path, modules.oidc_audiences, organizations.name AS organization
+               FROM modules JOIN organizations ON organizations.id = modules.organization_id WHERE modules.id = :id""",
+            id=own.job.module_id,
+        )
+    )
+    if row is None or data.audience not in msgspec.json.decode(row["oidc_audiences"], type=list[str]):
+        raise Forbidden(f"{data.audience[:200]!r} is none of this module's audiences (oidc_audiences)")
+    subject = cloud.Subject(
+        own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
+    )
+    return await cloud.mint(server.identity, subject, data.audience)
+
+
 async def prepare(
     server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
 ) -> Received | None:
@@ -144,7 +176,13 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
 
     ref = AttemptRef(job_id, attempt)
     owned = await request.server.db.read(lambda tx: jobs.owned(tx, ref))
-    return _Own(ref, owned.job, decide.is_current(owned.job, owned.attempt), owned.sealed_key)
+    return _Own(
+        ref,
+        owned.job,
+        decide.is_current(owned.job, owned.attempt),
+        owned.attempt.begun_at is not None,
+        owned.sealed_key,
+    )
 
 
 async def _current(request: Call, job_id: str, attempt: int) -> _Own:
@@ -191,6 +229,6 @@ def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
-    route_handlers=[get_archive, get_state, put_state],
+    route_handlers=[get_archive, get_state, put_state, cloud_token],
     include_in_schema=False,
 )

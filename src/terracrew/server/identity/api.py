@@ -216,4 +216,4 @@ _handlers: list[Any] = [
     delete_account, list_secrets, create_secret, revoke_secret, list_roles, bind_role, unbind_role,
 ]  # fmt: skip
 router = Router(path="/api/v1", route_handlers=_handlers, tags=["access"])
-routers: list[Router | HTTPRouteHandler] = [router, connect.token, connect.jwks]
+routers: list[Router | HTTPRouteHandler] = [router, connect.token, connect.jwks, connect.openid_configuration]

@@ -9,6 +9,7 @@ from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Unauthenticated
+from terracrew.server.identity import cloud
 from terracrew.server.identity.context import address_of, identity_of
 from terracrew.server.identity.tokens import AccessToken
 from terracrew.server.request import Call
@@ -42,8 +43,15 @@ async def token(request: Call) -> Response[Any]:
 
 @get("/.well-known/jwks.json", public=True, tags=["access"])
 async def jwks(request: Call) -> Response[dict[str, Any]]:
-    """The public keys that sign access tokens."""
+    """The public keys that sign access tokens and the tokens that jobs show to clouds."""
     return Response(identity_of(request).tokens.signing.jwks(), headers={"Cache-Control": "public, max-age=300"})
+
+
+@get("/.well-known/openid-configuration", public=True, tags=["access"])
+async def openid_configuration(request: Call) -> Response[dict[str, Any]]:
+    """What a cloud needs to know to trust the tokens of jobs."""
+    found = cloud.configuration(identity_of(request).url)
+    return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
 async def _credentials(request: Call) -> tuple[str, str, str]:

@@ -97,7 +97,6 @@ async def take_link(tx: Tx, token_sha256: str) -> bool:
 
 
 async def insert_session(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> Row:
-    await tx.run("DELETE FROM sessions WHERE expires_at <= :now", now=tx.now)
     row = await tx.one(
         "INSERT INTO sessions (id, user_id, token_sha256, created_at, seen_at, expires_at)"
         " VALUES (:id, :user_id, :token_sha256, :now, :now, :expires_at) RETURNING *",

@@ -65,7 +65,7 @@ RETURNING job_id"""
 GRANT = """
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
-    modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content
+    modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
@@ -75,6 +75,7 @@ LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'"
 _source = msgspec.json.Decoder(Source)
 _object = msgspec.json.Decoder(dict[str, object])
 _environment = msgspec.json.Decoder(dict[str, str])
+_audiences = msgspec.json.Decoder(list[str])
 
 Claims = Callable[[Offered], Awaitable[Won | None]]
 
@@ -160,6 +161,7 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
         group_path=row["group_path"], engine=row["engine"], source=source, inputs=_object.decode(row["inputs"]),
         environment=_environment.decode(row["environment"]), backend=row["backend"], source_digest=row["source_digest"],
         state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
+        oidc_audiences=_audiences.decode(row["oidc_audiences"]),
     )  # fmt: skip
     archive = getattr(source, "archive_id", None)
     is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE

@@ -28,7 +28,12 @@ async def listing(
     request: Call, status: FromQuery[str] = "", module: FromQuery[str] = "", before: FromQuery[str | None] = None
 ) -> Response[Any]:
     module = module.strip()
-    if (number := module.removeprefix("#").replace(",", "")).isdigit() and number.isascii() and len(number) < 19 and module:
+    if (
+        (number := module.removeprefix("#").replace(",", "")).isdigit()
+        and number.isascii()
+        and len(number) < 19
+        and module
+    ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
     who, why = request.user, rows.reasons_of(request.server.registry)

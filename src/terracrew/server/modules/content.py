@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid, TooLarge
-from terracrew.protocol.spec import LocalSource
+from terracrew.protocol.spec import LocalSource, audience_slug
+from terracrew.server.identity.tokens import AUDIENCE
 
 LARGEST = 256 * 1024
+MOST_AUDIENCES = 5
+LONGEST_AUDIENCE = 200
 DEEPEST = 100
 """Levels of lists and objects in an input: what is read back deep in a call must not run out of stack there."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
@@ -37,6 +40,22 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
         if "\0" in value:
             raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
+
+
+def check_audiences(audiences: Sequence[str]) -> None:
+    if len(audiences) > MOST_AUDIENCES:
+        raise Invalid(f"oidc_audiences: {len(audiences)} are too many, {MOST_AUDIENCES} are possible")
+    seen: set[str] = set()
+    for audience in audiences:
+        if not 1 <= len(audience) <= LONGEST_AUDIENCE or not audience.isprintable():
+            raise Invalid(f"oidc_audiences: {audience[:250]!r} should be 1 to {LONGEST_AUDIENCE} printable characters")
+        if audience.strip().lower() == AUDIENCE:
+            raise Invalid(f"oidc_audiences: {audience!r} is this server itself: name the cloud that is to trust it")
+        if (slug := audience_slug(audience)) in seen:
+            raise Invalid(
+                f"oidc_audiences: two of them would be the engine's variable TERRACREW_OIDC_TOKEN_FILE_{slug}"
+            )
+        seen.add(slug)
 
 
 def check_local(source: LocalSource, roots: Sequence[Path]) -> None:

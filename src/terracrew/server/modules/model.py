@@ -26,6 +26,8 @@ class Module(msgspec.Struct, frozen=True):
     inputs: dict[str, Any]
     environment: dict[str, str]
     backend: Backend
+    oidc_audiences: list[str]
+    """The clouds that its jobs get tokens for."""
     runner_id: str | None
     runner_instance_name: str | None
     state_version: int
@@ -39,6 +41,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inputs: dict[str, Any] = {}
     environment: dict[str, str] = {}
     backend: Backend = "terracrew"
+    oidc_audiences: list[str] = []
+    """Its jobs get a short-lived token for each of these audiences, to show to a cloud."""
     runner: str | None = None
     """Id or path of the one runner that may have its jobs; none means automatic selection."""
     runner_instance_name: InstanceName | None = None
@@ -46,13 +50,14 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays. Inputs and environment are replaced as a whole."""
+    """What to change; what is left out stays. Inputs, environment and audiences are replaced as a whole."""
 
     source: Source | UnsetType = UNSET
     engine: Engine | UnsetType = UNSET
     inputs: dict[str, Any] | UnsetType = UNSET
     environment: dict[str, str] | UnsetType = UNSET
     backend: Backend | UnsetType = UNSET
+    oidc_audiences: list[str] | UnsetType = UNSET
     runner: str | UnsetType | None = UNSET
     runner_instance_name: InstanceName | UnsetType | None = UNSET
     description: Description | UnsetType = UNSET

@@ -72,11 +72,12 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
     path = await groups.hold(tx, group, name)
     content.check_inputs(new.inputs)
     content.check_environment(new.environment)
+    content.check_audiences(new.oidc_audiences)
     module = Module(
         id=ids.new("mod"), organization_id=group.organization_id, group_id=group.id, name=name, path=path,
         description=new.description, engine=new.engine,
         source=await checked_source(tx, organization_id, new.source, roots), inputs=new.inputs,
-        environment=new.environment, backend=new.backend,
+        environment=new.environment, backend=new.backend, oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
         state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC),
     )  # fmt: skip
@@ -100,6 +101,7 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, r
             given.setdefault("runner_instance_name", None)
     content.check_inputs(given.get("inputs", {}))
     content.check_environment(given.get("environment", {}))
+    content.check_audiences(given.get("oidc_audiences", []))
     after = msgspec.structs.replace(before, **given)
     _check_pin(after)
     if after == before:

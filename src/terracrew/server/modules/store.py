@@ -10,12 +10,12 @@ from terracrew.server.modules.model import Archive, Module
 async def insert(tx: Tx, module: Module) -> None:
     await tx.run(
         """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source, inputs,
-                                environment, backend, runner_id, runner_instance_name, created_at)
+                                environment, backend, oidc_audiences, runner_id, runner_instance_name, created_at)
            VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source, :inputs,
-                   :environment, :backend, :runner_id, :runner_instance_name, :created_at)""",
+                   :environment, :backend, :oidc_audiences, :runner_id, :runner_instance_name, :created_at)""",
         **to_params(
             module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source", "inputs",
-            "environment", "backend", "runner_id", "runner_instance_name", "created_at",
+            "environment", "backend", "oidc_audiences", "runner_id", "runner_instance_name", "created_at",
         ),
     )  # fmt: skip
 
@@ -24,12 +24,12 @@ async def update(tx: Tx, module: Module) -> None:
     """Write what a person may change; the state's version is not theirs."""
     await tx.run(
         """UPDATE modules SET description = :description, engine = :engine, source = :source, inputs = :inputs,
-                  environment = :environment, backend = :backend, runner_id = :runner_id,
+                  environment = :environment, backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
                   runner_instance_name = :runner_instance_name
            WHERE id = :id""",
         **to_params(
-            module, "id", "description", "engine", "source", "inputs", "environment", "backend", "runner_id",
-            "runner_instance_name",
+            module, "id", "description", "engine", "source", "inputs", "environment", "backend", "oidc_audiences",
+            "runner_id", "runner_instance_name",
         ),
     )  # fmt: skip
 
