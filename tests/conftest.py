@@ -1,6 +1,7 @@
 """Fixtures that every test may use: an open, migrated and empty database of each kind."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,6 +11,12 @@ from terracrew.server.db import Database, open_database
 from tests.postgres_server import PostgresServer, missing
 
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+def pytest_configure() -> None:
+    """A run that was started in the background ignores Ctrl-C, and would hand that down to every process of a test."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -32,12 +32,12 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
     with db.listen("jobs", "runners", "tree") as wakeups:
         yield b"retry: 1000\n\n"
         stop = asyncio.create_task(closing.wait())
+        came: asyncio.Task[set[tuple[str, str]]] | None = None
         try:
             while not closing.is_set():
                 came = asyncio.create_task(wakeups.get(timeout=KEEP_ALIVE))
                 await asyncio.wait([came, stop], return_when=asyncio.FIRST_COMPLETED)
                 if not came.done():
-                    came.cancel()
                     return
                 woken = came.result()
                 if not woken:
@@ -51,6 +51,8 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
             return  # the database is being closed; the browser comes again
         finally:
             stop.cancel()
+            if came is not None:
+                came.cancel()
 
 
 async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.grants import KEPT_BYTES, Archives
 from terracrew.server.hub.heartbeats import Heartbeats
-from terracrew.server.hub.registry import ExecutorSession, Registry, RunnerSession
+from terracrew.server.hub.registry import REMEMBERED, ExecutorSession, Registry, RunnerSession
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs.claims import Won
 from terracrew.server.jobs.reaper import Reaper
@@ -64,6 +64,7 @@ class Watched:
         self.clock = Clock()
         self.registry = Registry(self.clock)
         self.session = runner()
+        self.session.held = {REF.job_id}
         self.registry.add(self.session)
         self.wait(LONG)
 
@@ -127,8 +128,9 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
         watched.registry.remove_executor(connected)
     watched.registry.name(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
     watched.registry.remove(watched.session)
-    watched.registry.keep({REF})
-    assert len(watched.registry._closed) == 1  # pyright: ignore[reportPrivateUsage]
+    assert len(watched.registry._closed) == 100, "only names of jobs that it has"  # pyright: ignore[reportPrivateUsage]
+    watched.wait(REMEMBERED)
+    assert not watched.registry._closed  # pyright: ignore[reportPrivateUsage]
 
 
 # ---- several servers

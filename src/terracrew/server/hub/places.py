@@ -133,7 +133,7 @@ async def refresh(server: "Server", *, runner_id: str | None = None, session: Ru
         rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE runners.id = :id", id=runner_id))
     else:
         asked = list(registry.runners.values())
-        rows = await server.db.read(lambda tx: tx.all(_STANDING))
+        rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE instances.is_connected"))
     found = {row["instance_id"]: row for row in rows}
     for each in asked:
         _bring(server, each, found.get(each.instance_id))

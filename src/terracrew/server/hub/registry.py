@@ -12,6 +12,9 @@ from terracrew.server.identity.model import Principal
 GAP = 5.0
 """A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""
 
+REMEMBERED = 120.0
+"""Whoever went longer ago than this is long lost, whether it was seen to go or not."""
+
 
 class RunnerSession:
     """One connected runner instance."""
@@ -106,7 +109,7 @@ class Registry:
         del self.of_runner[session.runner_id][session.instance_id]
         if not self.of_runner[session.runner_id]:
             del self.of_runner[session.runner_id]
-        self._close(session.named)
+        self._close(_own(session, session.named))
         return True
 
     def has(self, session: RunnerSession) -> bool:
@@ -119,7 +122,7 @@ class Registry:
         """A heartbeat. One that was on its way when a grant left cannot name it; the next one must."""
         before, session.named = session.named, set(attempts) | session.granted
         session.granted = set()
-        self._close(before - session.named)
+        self._close(_own(session, before - session.named))
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
         session.named.add(ref)
@@ -145,6 +148,7 @@ class Registry:
         if now - self._looked_at > GAP:
             self._watching_since = now
         self._looked_at = now
+        self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBERED}
 
     def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
         """For how many seconds neither the attempt's executor nor its runner (naming it) was heard; and were both seen to go?
@@ -170,13 +174,14 @@ class Registry:
             yield ref, None
         for instance_id in instances:
             if session := self.runners.get(instance_id):
-                yield from ((ref, instance_id) for ref in session.named if ref.job_id in session.held)
-
-    def keep(self, active: set[AttemptRef]) -> None:
-        """Forget what was noted of attempts that have ended."""
-        self._closed = {ref: at for ref, at in self._closed.items() if ref in active}
+                yield from ((ref, instance_id) for ref in _own(session, session.named))
 
     def _close(self, refs: Iterable[AttemptRef]) -> None:
         now = self._clock()
         for ref in refs:
             self._closed[ref] = now
+
+
+def _own(session: RunnerSession, refs: Iterable[AttemptRef]) -> Iterator[AttemptRef]:
+    """Of the attempts that a runner names, those of jobs that it has: it may name whatever it likes."""
+    return (ref for ref in refs if ref.job_id in session.held)

@@ -27,12 +27,9 @@ class Reaper:
             await self.step()
 
     async def step(self) -> None:
-        rows = await self._db.read(_active)
+        rows = await self._db.read(_unheard)
         self._registry.look()
-        self._registry.keep({AttemptRef(row["id"], row["attempt"]) for row in rows})
         for row in rows:
-            if row["has_begun"]:
-                continue  # unknown is not dead: it waits for its runner's word, or a person's
             ref = AttemptRef(row["id"], row["attempt"])
             silence, is_closed = self._registry.silence(ref, row["instance_id"], row["age"])
             if silence < decide.CLOSED_FOR.total_seconds():
@@ -46,11 +43,13 @@ class Reaper:
                 log.warning("attempt lost", job=ref.job_id, attempt=ref.attempt)
 
 
-async def _active(tx: Tx) -> list[Row]:
+async def _unheard(tx: Tx) -> list[Row]:
+    """Attempts that no server has noted as heard of late. What has begun is not among them: unknown is not dead."""
     return await tx.all(
-        """SELECT jobs.id, jobs.attempt, jobs.instance_id, attempts.begun_at IS NOT NULL AS has_begun,
+        """SELECT jobs.id, jobs.attempt, jobs.instance_id,
             CAST(:now AS double precision) - coalesce(attempts.heard_at, attempts.claimed_at) AS age
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.status IN ('CLAIMED', 'PROCESSING')""",
-        now=tx.now,
-    )
+        WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.begun_at IS NULL
+            AND coalesce(attempts.heard_at, attempts.claimed_at) < :since""",
+        now=tx.now, since=tx.now - decide.CLOSED_FOR.total_seconds(),
+    )  # fmt: skip
