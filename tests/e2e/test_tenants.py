@@ -21,7 +21,7 @@ from tests.e2e.system import System, running
 
 pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
 
-PUBLIC = {"POST /connect/token", "GET /.well-known/jwks.json"}
+PUBLIC = {"POST /connect/token", "GET /.well-known/jwks.json", "GET /.well-known/openid-configuration"}
 """Anybody's; what they let through is tested where they are."""
 _OWN = {"GET /me", "GET /tokens", "POST /tokens", "POST /me/link"}
 _LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events"}
