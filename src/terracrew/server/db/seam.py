@@ -1,7 +1,8 @@
 """What the rest of the server may ask of a database, whichever of the two it is.
 
 A unit of work is an `async def` that awaits nothing but its own transaction's statements. PostgreSQL runs it on a
-pooled connection. SQLite drives it to its end in one go, several units to a commit, each in a savepoint of its own. So the same code serves both, and a unit of work that awaits anything else is refused.
+pooled connection. SQLite drives it to its end in one go, several units to a commit, each in a savepoint of its own.
+So the same code serves both, and a unit of work that awaits anything else is refused.
 
 What a unit of work must know of the two:
 - the first statement that fails ends it: catch the error to raise another, never to go on;
