@@ -59,4 +59,6 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
     )
     made.on("pageerror", lambda error: complaints.append(f"{made.url}: {error}"))
     yield made
-    assert not complaints
+    # A search gives up the refresh that it overtakes, and htmx tells the console so.
+    given_up = ("htmx:sendAbort", "htmx:afterRequest")
+    assert not [said for said in complaints if not any(word in said for word in given_up)]

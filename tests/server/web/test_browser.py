@@ -1,7 +1,11 @@
 """The pages in a real browser: quiet consoles, live changes, keyboard, narrow screens. Screenshots go to build/screenshots."""
 
+import asyncio
+import contextlib
+from collections.abc import Callable
+
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, BrowserContext, Error, Page, Route, expect
 
 from terracrew.server.db.seam import Tx
 from tests.server.web.conftest import SHOTS
@@ -236,3 +240,32 @@ async def test_a_heartbeat_that_wakes_nobody_is_seen_all_the_same(page: Page, st
     await stage.write(beat)
     await page.clock.run_for(12_000)
     await expect(page.get_by_text("9.9.9").first).to_be_visible()
+
+
+async def test_a_refresh_that_was_under_way_does_not_undo_a_search(page: Page) -> None:
+    """The list came back whole, and stayed so, when a live refresh was answered after the search that it overlapped."""
+    await page.goto("/dashboard/runners")
+    held: list[Route] = []
+
+    async def hold(route: Route) -> None:
+        if "q=" in route.request.url or route.request.headers.get("hx-request") != "true":
+            await route.continue_()
+        else:
+            held.append(route)
+
+    await page.route("**/dashboard/runners*", hold)
+    await page.evaluate("document.querySelector('#runners').dispatchEvent(new Event('refresh'))")
+    await expect_soon(lambda: held)
+    await page.locator("#search").fill("net-b")
+    await expect(page.get_by_text("frankfurt-prod", exact=True)).to_be_hidden()
+    for route in held:
+        with contextlib.suppress(Error):  # the page itself may have given it up, which is the point
+            await route.continue_()
+    await page.wait_for_timeout(300)
+    await expect(page.get_by_text("frankfurt-prod", exact=True)).to_be_hidden()
+
+
+async def expect_soon(probe: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not probe():
+            await asyncio.sleep(0.02)
