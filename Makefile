@@ -3,7 +3,9 @@
 #   make test      every test of the default tier                (ARGS="-k name": some of them; WORKERS=0: one after the other)
 #   make check     format, lint, types, imports
 #   make features  what the tests prove, item by item
+#   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
+#   make chaos     ten minutes of faults against real processes  (ARGS="--database sqlite --seed 2 --minutes 3")
 
 PYTHON := .venv/bin/python
 SETUP := pyproject.toml uv.lock scripts/bootstrap
@@ -12,7 +14,7 @@ WORKERS ?= logical
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint format types imports features bench
+.PHONY: demo test check lint format types imports features explore bench chaos
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -37,8 +39,14 @@ imports:
 features: .venv/.dev
 	@$(PYTHON) scripts/features.py
 
+explore: .venv/.dev
+	$(PYTHON) -m tests.explore $(ARGS)
+
 bench: .venv/.dev
 	$(PYTHON) -m tests.bench $(ARGS)
+
+chaos: .venv/.dev
+	$(PYTHON) -m tests.chaos $(ARGS)
 
 # What runs needs little, what tests needs more; the second leaves nothing to do for the first.
 .venv/.run: $(SETUP)

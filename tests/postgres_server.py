@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ import psycopg
 from terracrew.server.db import open_database
 
 _INITDB = ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
-_FAST = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200"]
+_FAST = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"]
+_FORGETFUL = ["-c", "synchronous_commit=off"]
 
 
 def missing() -> str | None:
@@ -39,44 +40,8 @@ class PostgresServer:
     @classmethod
     @contextmanager
     def running(cls) -> Generator["PostgresServer"]:
-        programs = _programs()
-        assert programs is not None
-        # PostgreSQL refuses to run as root.
-        user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-        folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
-        try:
-            if user:
-                shutil.chown(folder, "postgres", "postgres")
-            subprocess.run(
-                [f"{programs}/initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", *_INITDB],
-                check=True, cwd=folder, stdout=subprocess.DEVNULL, **user,
-            )  # fmt: skip
-            port = _free_port()
-            argv = [
-                f"{programs}/postgres",
-                "-D",
-                f"{folder}/data",
-                "-h",
-                "127.0.0.1",
-                "-p",
-                f"{port}",
-                "-k",
-                f"{folder}",
-            ]
-            with open(folder / "log", "wb") as log:
-                server = subprocess.Popen(
-                    argv + _FAST,
-                    cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **user,
-                )  # fmt: skip
-            try:
-                url = f"postgresql://postgres@127.0.0.1:{port}"
-                _wait_until_it_answers(url, server, folder / "log")
-                yield cls(url)
-            finally:
-                server.send_signal(signal.SIGINT)  # a fast shutdown; SIGTERM would wait for open connections
-                server.wait(20)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with OwnServer.making(_FAST + _FORGETFUL) as server:
+            yield server
 
     @contextmanager
     def database(self) -> Generator[str]:
@@ -106,6 +71,71 @@ class PostgresServer:
             self._template = self._create("template1")
             _in_a_loop_of_its_own(_migrate(f"{self.url}/{self._template}"))
         return self._template
+
+
+class OwnServer(PostgresServer):
+    """One that may be stopped and started."""
+
+    def __init__(self, folder: Path, programs: Path, settings: list[str]) -> None:
+        self._folder, self._programs, self._settings = folder, programs, settings
+        # PostgreSQL refuses to run as root.
+        self._user: dict[str, Any] = (
+            {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+        )
+        self._port = _free_port()
+        self._process: subprocess.Popen[Any] | None = None
+        super().__init__(f"postgresql://postgres@127.0.0.1:{self._port}")
+
+    @classmethod
+    @contextmanager
+    def making(cls, settings: list[str] = _FAST) -> Generator["OwnServer"]:
+        """What it says it has committed survives the death of its processes, unless the settings say otherwise."""
+        programs = _programs()
+        assert programs is not None
+        folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+        try:
+            server = cls(folder, programs, settings)
+            server._make()
+            server.start()
+            try:
+                yield server
+            finally:
+                server.stop()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Return when it answers."""
+        argv = [f"{self._programs}/postgres", "-D", f"{self._folder}/data", "-h", "127.0.0.1", "-p", f"{self._port}"]
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [*argv, "-k", f"{self._folder}", *self._settings],
+                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **self._user,
+            )  # fmt: skip
+        _wait_until_it_answers(self.url, self._process, self._folder / "log")
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends every session (fast), SIGQUIT all at once (immediate); SIGTERM would wait for open connections."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.send_signal(number)
+            self._process.wait(20)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """To every process of it: one that is stopped by SIGSTOP answers nobody and closes nothing."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for pid in [str(self._process.pid), *children]:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+
+    def _make(self) -> None:
+        if self._user:
+            shutil.chown(self._folder, "postgres", "postgres")
+        subprocess.run(
+            [f"{self._programs}/initdb", "-D", f"{self._folder}/data", "-U", "postgres", "-A", "trust", *_INITDB],
+            check=True, cwd=self._folder, stdout=subprocess.DEVNULL, **self._user,
+        )  # fmt: skip
 
 
 async def _migrate(url: str) -> None:

@@ -6,6 +6,7 @@
     ├── Unauthenticated       401  nobody we know
     ├── Forbidden             403  somebody we know, who may not
     ├── NotFound              404
+    │   └── Removed           404  a runner that was there, and for whose processes there is nothing left to do
     ├── Conflict              409  not in this state of things
     │   ├── Superseded        409  an attempt that is no longer the current one
     │   └── Locked            409  the module's state lock is somebody else's
@@ -51,6 +52,10 @@ class Forbidden(TerracrewError):
 
 class NotFound(TerracrewError):
     status, code, exit_code = 404, "not_found", 4
+
+
+class Removed(NotFound):
+    code = "removed"
 
 
 class Conflict(TerracrewError):

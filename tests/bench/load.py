@@ -12,7 +12,7 @@ import msgspec
 import uvloop
 
 from tests.bench.crew import Access, Crew
-from tests.bench.wire import HttpClient
+from tests.bench.wire import HttpClient, allow_connections
 
 _CLIENTS = 32
 _GAP_SECONDS = (0.002, 0.012)
@@ -118,6 +118,7 @@ class Load:
 
 
 def main() -> None:
+    allow_connections()
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         figures = runner.run(Load(task).run())

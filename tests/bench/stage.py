@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from terracrew.server.identity import store as people
 from terracrew.server.identity.sessions import person
 from tests.bench import postgres
 from tests.bench.crew import Access
+from tests.bench.fleet import Muster, Order, Report
 from tests.bench.load import Figures, Task
 from tests.e2e.system import Process, System, running
 from tests.postgres_server import PostgresServer
@@ -61,7 +63,7 @@ class Env:
         return self.postgres.unmigrated_database() if kind == "postgres" else contextlib.nullcontext("")
 
 
-class Filled(msgspec.Struct, frozen=True):
+class Filled(msgspec.Struct):
     """A running server with records for a crew."""
 
     system: System
@@ -72,10 +74,11 @@ class Filled(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def filled(env: Env, kind: str, runners: int, modules: int) -> Generator[Filled]:
+def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> Generator[Filled]:
+    """`queued` jobs wait for what is not there."""
     with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
-        token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules))
+        token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
         (system.data / "admin.token").write_text(token)
         yield Filled(system, system.start_server(runner=False), token, members, paths)
 
@@ -90,7 +93,44 @@ def put_load(task: Task) -> Figures:
     return msgspec.json.decode(done.stdout, type=Figures)
 
 
-async def _fill(url: str, runners: int, modules: int) -> tuple[str, list[Access], list[str]]:
+class Fleet:
+    """A fleet in a process of its own, at one's orders."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def begin(self, order: Order) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._process.stdin.flush()
+
+    def report(self, within: float = 180) -> Report:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], within)[0]:
+            raise RuntimeError(f"the fleet did not do within {within:.0f} s what it was told to")
+        return msgspec.json.decode(self._process.stdout.readline(), type=Report)
+
+    def order(self, order: Order) -> Report:
+        self.begin(order)
+        return self.report()
+
+
+@contextlib.contextmanager
+def fleet(there: Filled) -> Generator[Fleet]:
+    process = subprocess.Popen([sys.executable, "-m", "tests.bench.fleet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(msgspec.json.encode(Muster(there.system.url, there.members)) + b"\n")
+        yield Fleet(process)
+    finally:
+        process.kill()
+        process.wait(20)
+        process.stdin.close()
+        process.stdout.close()
+
+
+async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str, list[Access], list[str]]:
     db = await open_database(url)
     try:
         await service.first_start(db)
@@ -100,6 +140,7 @@ async def _fill(url: str, runners: int, modules: int) -> tuple[str, list[Access]
         assert organization is not None
         members = await db.write(lambda tx: _insert_runners(tx, organization, runners))
         paths = await db.write(lambda tx: _insert_modules(tx, organization, modules))
+        await db.write(lambda tx: _insert_queue(tx, organization, queued))
     finally:
         await db.close()
     return token.text, members, paths
@@ -148,3 +189,26 @@ async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]
             source=_SOURCE, now=tx.now,
         )  # fmt: skip
     return paths
+
+
+async def _insert_queue(tx: Tx, organization_id: str, count: int) -> None:
+    """Half of them behind one another on one module, the others ten to a module; for an engine or a runner that nobody has."""
+    group = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
+    assert group is not None
+    absent, module_id = ids.new("rnr"), ""
+    for number in range(1, count + 1):
+        if number == 1 or (number > count / 2 and number % 10 == 1):
+            module_id, name = ids.new("mod"), f"waiting-{number}"
+            is_pinned = number % 20 == 1
+            await tx.run(
+                """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, runner_id, created_at)
+                VALUES (:id, :organization_id, :group_id, :name, :name, :engine, :source, :runner_id, :now)""",
+                id=module_id, organization_id=organization_id, group_id=group["id"], name=name, source=_SOURCE, now=tx.now,
+                engine="tofu" if is_pinned else "pulumi", runner_id=absent if is_pinned else None,
+            )  # fmt: skip
+        await tx.run(
+            """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
+            VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'QUEUED', :source, 'bench', :now, :now)""",
+            id=ids.new("job"), organization_id=organization_id, module_id=module_id, number=number, source=_SOURCE, now=tx.now,
+        )  # fmt: skip
+    await tx.run("UPDATE organizations SET next_job_number = :next WHERE id = :id", next=count + 1, id=organization_id)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import resource
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,12 @@ TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _MASK = b"\0\0\0\0"
 """A mask of zeros leaves the payload as it is; the server unmasks it like any other."""
+
+
+def allow_connections() -> None:
+    """Each is a descriptor, and a shell usually allows a thousand."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class HttpClient(asyncio.Protocol):
@@ -74,7 +81,7 @@ class WebSocket(asyncio.Protocol):
         ).encode()
         self._buffer = b""
         self._is_open = False
-        self._transport: asyncio.WriteTransport
+        self._transport: asyncio.WriteTransport | None = None
         self.on_open: Callable[[], None] = lambda: None
         self.on_message: Callable[[bytes], None] = lambda _: None
         self.on_lost: Callable[[], None] = lambda: None
@@ -84,11 +91,18 @@ class WebSocket(asyncio.Protocol):
         self._transport.write(self._request)
 
     def send(self, *frames: tuple[int, bytes]) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
         self._transport.write(b"".join(part for opcode, payload in frames for part in _frame(opcode, payload)))
 
     def close(self) -> None:
         """Say goodbye; the server closes the connection."""
         self.send((CLOSE, b"\x03\xe8"))
+
+    def drop(self) -> None:
+        """End it without a word."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -105,7 +119,7 @@ class WebSocket(asyncio.Protocol):
                 self.on_message(payload)
             elif opcode == PING:
                 self.send((PONG, payload))
-            elif opcode == CLOSE:
+            elif opcode == CLOSE and self._transport is not None:
                 self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.cli import follow
 from tests.cli.conftest import Terracrew
 from tests.client.site import Asked, Site
 
@@ -122,24 +123,109 @@ def test_waiting_has_an_end(terracrew: Terracrew, site: Site) -> None:
     site.routes["GET /api/v1/events"] = streaming(b": alive\n\n")
     terracrew("job", "wait", "job_1", "--timeout", "0.3")
     assert terracrew.code == 13
-    assert terracrew.err == "error: job job_1 has not ended within 0.3 s; it goes on\n"
+    assert terracrew.err == "job 7 QUEUED\nerror: job job_1 has not ended within 0.3 s; it goes on\n"
 
 
-def test_a_job_is_shown_with_its_steps_and_why_it_waits(terracrew: Terracrew, site: Site) -> None:
+def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: Site) -> None:
+    """`job wait 7` never ended: what has changed is told by id."""
+    views = iter([view("PROCESSING"), view("SUCCEEDED")])
+    site.routes["GET /api/v1/events"] = lambda asked: asked.stream(b"event: jobs\ndata: job_1\n\n")
+    site.routes["GET /api/v1/jobs/7"] = lambda asked: asked.answer(200, next(views))
+    terracrew("job", "wait", "7", "--timeout", "5")
+    assert terracrew.code == 0
+
+
+@pytest.mark.feature("S6")
+def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Terracrew, site: Site) -> None:
+    full = {"code": "all_full", "text": "all of its runners are full, 3 jobs ahead of it", "link": ""}
+    asks = {"code": "approval", "text": "its plan waits for a person", "until": "2024-01-09T03:04:05Z"}
+    asking = view("AWAITING_APPROVAL", reason=asks, plan_attempt=2)
+    views = iter([view("QUEUED", reason=full), view("QUEUED", reason=full), asking, asking, view("SUCCEEDED")])
+    site.routes["GET /api/v1/events"] = streaming(*[b"event: jobs\ndata: job_1\n\n"] * 4)
+    site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
+    terracrew("job", "wait", "job_1")
+    assert terracrew.code == 0
+    told = terracrew.err.splitlines()
+    assert told[0] == "job 7 QUEUED: all of its runners are full, 3 jobs ahead of it"
+    assert told[1].startswith("job 7 AWAITING_APPROVAL: its plan waits for a person (until 2024-01-09 ")
+    assert told[2] == "  terracrew job approve 7 --plan 2, or terracrew job decline 7 --reason …"
+    assert told[3:] == ["job 7 SUCCEEDED"]
+
+
+@pytest.mark.feature("S6")
+def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
+    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = {"code": "silent", "text": "neither its runner nor its executor is heard", "since": "2024-01-02T03:04:05Z"}
+    views = iter([view("PROCESSING"), view("PROCESSING", reason=silent), view("FAILED")])
+    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
+    site.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
+    site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
+    terracrew("job", "wait", "job_1")
+    assert "neither its runner nor its executor is heard (since 2024-01-02" in terracrew.err
+
+
+@pytest.mark.feature("J8")
+@pytest.mark.parametrize("command", [("wait", "job_1"), ("logs", "-f", "job_1")])
+def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
+    terracrew: Terracrew, site: Site, command: tuple[str, ...]
+) -> None:
+    asking = view("AWAITING_APPROVAL", reason={"code": "approval", "text": "its plan waits"}, plan_attempt=1)
+    site.on("GET /api/v1/jobs/job_1", asking)
+    site.routes["GET /api/v1/events"] = streaming(b"event: ping\ndata: {}\n\n")
+    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, "a\n"), event("job", asking))
+    terracrew("job", *command, "--stop-at-approval")
+    assert terracrew.code == 14
+    terracrew("job", *command, "--timeout", "0.3")
+    assert terracrew.code == 13
+
+
+def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(terracrew: Terracrew, site: Site) -> None:
+    """It ended with a KeyError: the job was PROCESSING, in its next attempt."""
+    site.on("GET /api/v1/jobs/job_1", view("PROCESSING"))
+    site.routes["GET /api/v1/jobs/job_1/log/stream?attempt=1"] = streaming(log(1, 1, "a\n"), event("end", {}))
+    assert terracrew("job", "logs", "-f", "--attempt", "1", "job_1") == "a\n"
+    assert terracrew.code == 0
+
+
+def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
+    return {
+        "job_id": "job_1", "number": 7, "attempt": attempt, "runner_path": "platform/net", "instance_name": "net-a",
+        "claimed_at": "2024-01-02T03:04:05Z", "started_at": None, "begun_at": "2024-01-02T03:04:06Z", "heard_at": "2024-01-02T03:04:07Z",
+        "lost_at": None, "ended_at": None, "outcome": None, "reason": "", "is_gone": False, "is_in_doubt": False,
+        "lines": 3, "states": 2, "serial": 9, "state_at": "2024-01-02T03:04:07Z", "step": "apply",
+        "last_line": "rule[4]: Creating...", "may_miss_state": True, **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.feature("O5", "S6")
+def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(terracrew: Terracrew, site: Site) -> None:
     waiting = view("QUEUED", plan={"add": 2, "change": 0, "destroy": 1}) | {
         "reason": {"code": "all_full", "text": "all runners are full, 3 jobs ahead"},
         "steps": [{"name": "plan", "status": "RUNNING", "started_at": None, "finished_at": None}],
-        "attempts": [{"number": 1, "outcome": "lost", "reason": "no heartbeat"}, {"number": 2}],
+        "attempts": [{"number": 1}, {"number": 2}],
+        "lock": {"number": 5, "attempt": 1, "since": "2024-01-02T03:04:05Z", "lost_at": "2024-01-02T03:14:05Z"},
+        "doubts": [{"number": 3, "attempt": 2}],
+        "notes": [{"attempt": 1, "text": "reported FAILED too late"}],
     }
     site.on("GET /api/v1/jobs/job_1", waiting)
+    lost: dict[str, Any] = {"outcome": "lost", "reason": "ada said that it is gone", "is_in_doubt": True}
+    site.on("GET /api/v1/jobs/job_1/attempts/1", known(**lost))
+    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
     out = terracrew("job", "show", "job_1")
     for words in (
         "all runners are full, 3 jobs ahead",
         "2 to add, 0 to change, 1 to destroy",
-        "no heartbeat",
+        "platform/net · net-a",
+        "lost, in doubt",
+        "ada said that it is gone",
         "RUNNING",
+        "job #5, attempt 1, since 2024-01-02",
+        "orphaned, not heard since",
+        "attempt 2 of job #3",
+        "too late: attempt 1 reported FAILED too late",
     ):
-        assert words in out
+        assert words in out, words
     shown = json.loads(terracrew("job", "show", "job_1", "--json"))
     assert (shown["status"], shown["module_path"]) == ("QUEUED", "a/m")
 

@@ -2,6 +2,7 @@
 
 import io
 import socket
+import time
 import traceback
 
 import pytest
@@ -178,3 +179,35 @@ def test_a_stream_that_may_not_be_read_is_an_error_at_once(site: Site) -> None:
     site.then(lambda asked: asked.problem(404, "not_found", "no such job"))
     with pytest.raises(errors.NotFound, match="no such job"):
         next(Api(site.url).events("/jobs/x/log/stream"))
+
+
+@pytest.mark.feature("O6")
+def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: Site) -> None:
+    body = {"status": 503, "code": "unavailable", "detail": "the database does not answer"}
+    site.then(
+        lambda asked: asked.answer(503, body, "application/problem+json", **{"Retry-After": "1"}),
+        lambda asked: asked.answer(200, {"id": 1}),
+    )
+    began, said = time.monotonic(), list[str]()
+    api = Api(site.url)
+    api.on_wait = lambda error: said.append(error.message)
+    assert api.get("/jobs/1") == {"id": 1}
+    assert time.monotonic() - began >= 1
+    assert said == ["the database does not answer"]
+    site.then(lambda asked: asked.answer(429, {}, **{"Retry-After": "600"}))
+    with pytest.raises(errors.RateLimited):
+        api.get("/jobs/1")
+    assert time.monotonic() - began < 10, "nobody sits there for ten minutes"
+
+
+@pytest.mark.feature("O6")
+def test_whoever_has_patience_outlasts_more_than_a_few_answers(site: Site) -> None:
+    def starting(asked: Asked) -> None:
+        asked.problem(503, "unavailable", "starting")
+
+    site.then(*[starting] * 5, lambda asked: asked.answer(200, {"id": 1}))
+    with pytest.raises(errors.Unavailable):
+        Api(site.url).get("/jobs/1")
+    api = Api(site.url)
+    api.patience = 60
+    assert api.get("/jobs/1") == {"id": 1}

@@ -31,7 +31,7 @@ def serving(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.communicate(timeout=60)
 
 
-@pytest.mark.feature("J2", "J3", "L4")
+@pytest.mark.feature("J2", "J3", "J8", "L4")
 def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path) -> None:
     first = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     assert first.returncode == 0, first.stdout + first.stderr
@@ -44,6 +44,7 @@ def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path)
         assert words in first.stdout
     assert re.search(r"payments/broken .* FAILED +FAILED +✓", first.stdout)
     assert re.search(r"platform/chatty .* SUCCEEDED +SUCCEEDED +✓", first.stdout)
+    assert re.search(r"payments/gateway .* AWAITING_APPROVAL +AWAITING_APPROVAL +✓", first.stdout)
     started = time.monotonic()
     second = subprocess.run(command(tmp_path / "demo", "--exit"), capture_output=True, text=True, timeout=120)
     took = time.monotonic() - started
@@ -62,6 +63,7 @@ def test_it_serves_until_ctrl_c(serving: "subprocess.Popen[str]") -> None:
     address = re.search(r"^dashboard +(http://127\.0\.0\.1:(\d+))/dashboard", said, re.MULTILINE)
     assert address, said
     assert f"{address[1]}/login/link/" in said
+    assert re.search(rf"^to approve +{re.escape(address[1])}/dashboard/jobs/job_", said, re.MULTILINE)
     program = re.search(r"^command line +(\S+) job list", said, re.MULTILINE)
     assert program, said
     assert shutil.which(program[1]), "it can be typed as it is shown"

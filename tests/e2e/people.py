@@ -51,6 +51,20 @@ class People:
     async def disable(self, user: User) -> None:
         await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
 
+    async def attempt(self, job_id: str) -> str:
+        """An attempt that is over, with a number that is found again in whatever tells of it."""
+
+        async def insert(tx: Tx) -> None:
+            await tx.run(
+                "INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key,"
+                " claimed_at, ended_at, outcome)"
+                " VALUES (:job_id, 1987654321, 'rnr_x', 'ins_x', 'x', 'x', :x, 1, 2, 'handed_back')",
+                job_id=job_id, x=b"x",
+            )  # fmt: skip
+
+        await self._db.write(insert)
+        return "1987654321"
+
     async def quarantined_state(self, module_id: str, job_id: str) -> str:
         made = ids.new("sta")
 

@@ -98,9 +98,10 @@ class System:
         eventually(lambda: self._is_ready(server), what="the server's readiness")
         return server
 
-    def start_runner(self, credentials: dict[str, str], instance: str = "one") -> Process:
+    def start_runner(self, credentials: dict[str, str], instance: str = "one", *, at: str = "") -> Process:
+        """`at` is the instance whose working directory it takes over, where that is not its own."""
         env = self.env | credentials | {"TERRACREW_SERVER__URL": self.url}
-        directory = str(self.runner_directory(instance))
+        directory = str(self.runner_directory(at or instance))
         return self._start(
             f"runner-{instance}", ["runner", "start", "--instance", instance, "--working-directory", directory], env
         )

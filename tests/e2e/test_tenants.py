@@ -42,6 +42,7 @@ MAY: dict[str, set[str]] = {
     "viewer": _OWN | _LISTS | {
         "GET /groups/{group}", "GET /modules/{module}", "GET /modules/{module}/outputs", "GET /runners/{runner}",
         "GET /runners/{runner}/assignments", "GET /jobs/{job}", "GET /jobs/{job}/log", "GET /jobs/{job}/log/stream",
+        "GET /jobs/{job}/attempts/{attempt}",
     },
     "sibling's operator": _OWN | _LISTS | {"POST /archives"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
@@ -67,6 +68,8 @@ BODIES: dict[str, Any] = {
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},
     "POST /jobs/{job}/cancel": {},
+    "POST /jobs/{job}/approve": {"plan": 1},
+    "POST /jobs/{job}/decline": {"plan": 1},
     "POST /tokens": {"name": "made-by-{who}"},
     "POST /users": {"name": "made-by-{who}"},
     "PATCH /users/{user_id}": {"is_disabled": True},
@@ -174,6 +177,7 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
             await people.end(token)
         if name == "disabled user":
             await people.disable(user)
+    ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours["module"], ours["job"])
     await db.close()
     return tokens

@@ -1,6 +1,6 @@
 """A hub, a stage for real executors, and the real OpenTofu."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from terracrew.executor.engines import discovery, install
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Stage
+from tests.small_disk import mounted
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +29,18 @@ async def hub() -> AsyncIterator[Hub]:
 @pytest.fixture
 async def stage(hub: Hub, tmp_path: Path, tofu: str) -> AsyncIterator[Stage]:
     stage = Stage(hub, tmp_path)
+    yield stage
+    await stage.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", "48m") as folder:
+        yield folder
+
+
+@pytest.fixture
+async def stage_on_small_disk(hub: Hub, small_disk: Path, tofu: str) -> AsyncIterator[Stage]:
+    stage = Stage(hub, small_disk)
     yield stage
     await stage.close()

@@ -23,13 +23,23 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Hub:
     """Stores what is above its mark, acknowledges, gives leave; tests read what it has and set how it behaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, credential: str = HUB) -> None:
+        self._credential = credential
         self.records: list[Record] = []
         self.hellos: list[messages.ExecutorHello] = []
         self.begins: list[tuple[int, int]] = []
         """State version asked for, and the mark at that moment."""
         self.refused_numbers: list[tuple[int, int]] = []
         """First number of a batch that left a gap, and the mark then: always a fault of the executor."""
+        self.plan_attempts: list[int | None] = []
+        """Whose plan each of them named."""
+        self.needs_approval = False
+        """Whether a plan has to be a kept one."""
+        self.plan = b""
+        """What was kept, or is to be gone on with."""
+        self.plan_puts = 0
+        self.refuse_plan: Callable[[], int | None] = lambda: None
+        """The status that a plan is refused with, if it is."""
         self.answer_begin: Callable[[int], Any] = messages.Begun
         self.welcome: Callable[[int], Any] = lambda mark: messages.ExecutorWelcome(mark, 1)
         self.ack_delay = 0.0
@@ -38,6 +48,7 @@ class Hub:
         """Drop the connection when this many batches have come on it; one entry for each connection."""
         self.archive = b""
         self.state, self.state_version = b"", 0
+        self.state_problem: dict[str, str] | None = None
         self.puts: dict[int, tuple[bytes, bool]] = {}
         self.cloud_tokens: list[tuple[str, str, str]] = []
         """Audience, phase and token of each that was asked for."""
@@ -135,7 +146,7 @@ class Hub:
     # ---- the protocol
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if dict(scope["headers"]).get(b"authorization") != f"Bearer {HUB}".encode():
+        if dict(scope["headers"]).get(b"authorization") != f"Bearer {self._credential}".encode():
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close"})
             else:
@@ -194,9 +205,13 @@ class Hub:
                 async with self._changed:
                     self.hellos.append(message)
                     self._changed.notify_all()
-            case messages.Begin(state_version):
-                answer = self.answer_begin(state_version)
+            case messages.Begin(state_version, plan_attempt):
+                if self.needs_approval and plan_attempt is None:
+                    answer = messages.BeginRefused("approval", "A person has to look at this plan")
+                else:
+                    answer = self.answer_begin(state_version)
                 async with self._changed:
+                    self.plan_attempts.append(plan_attempt)
                     self.begins.append((state_version, self.mark))
                     self._changed.notify_all()
         if answer is not None:
@@ -208,11 +223,23 @@ class Hub:
         match (scope["method"], name[1].split("/") if name else []):
             case ("GET", ["archive"]):
                 await _respond(send, 200, self.archive)
+            case ("GET", ["state"]) if self.state_problem:
+                await _respond(send, 409, json.dumps(self.state_problem).encode())
             case ("GET", ["state"]):
                 await _respond(send, 200, self.state, {"X-State-Version": str(self.state_version)})
             case ("PUT", ["states", number]):
                 self.puts[int(number)] = body, dict(scope["headers"]).get(b"x-plain") == b"1"
                 await _respond(send, 204, b"")
+            case ("PUT", ["plan"]):
+                status = self.refuse_plan()
+                async with self._changed:
+                    self.plan_puts += 1
+                    self._changed.notify_all()
+                if status is None:
+                    self.plan = body
+                await _respond(send, status or 204, b"")
+            case ("GET", ["plan"]) if self.plan:
+                await _respond(send, 200, self.plan)
             case ("POST", ["cloud-token"]):
                 wanted = json.loads(body)
                 token = f"{wanted['phase']}-token-{len(self.cloud_tokens)}"

@@ -94,6 +94,7 @@ class Stage:
     def __init__(self, hub: Hub, folder: Path) -> None:
         self.hub, self.folder = hub, folder
         self.cache = folder / "cache"
+        self.workspaces = folder / "workspaces"
         self.directory = folder / "attempt"
         self._executors: list[Executor] = []
 
@@ -112,6 +113,7 @@ class Stage:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "TERRACREW_"))}
         fields: dict[str, Any] = {
             "server_url": self.hub.url, "directory": str(self.directory), "cache_directory": str(self.cache),
+            "workspaces": str(self.workspaces),
             "environment": env | {"HOME": str(self.folder)},
             "granted": Granted(spec, CREDENTIALS) if spec else None,
             "log_stream": LogStreamSettings(period_seconds=0.2),
@@ -122,9 +124,12 @@ class Stage:
         """What a dispatcher does: the attempt's directory and record, then the process."""
         start = self.start_of(spec, **changes)
         directory = Path(start.directory)
+        Path(start.workspaces).mkdir(exist_ok=True)
         if spec:
+            assert start.granted
             directory.mkdir(mode=0o700)
-            record = AttemptRecord(spec.job_id, spec.attempt, start.server_url, HUB, [API, "a-secret-of-the-runner"])
+            hub = start.granted.credentials.hub
+            record = AttemptRecord(spec.job_id, spec.attempt, start.server_url, hub, [API, "a-secret-of-the-runner"])
             (directory / "attempt.json").write_bytes(msgspec.json.encode(record))
         with open(directory / "executor.log", "ab") as log:
             process = await asyncio.create_subprocess_exec(

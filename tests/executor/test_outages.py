@@ -1,16 +1,26 @@
 """What happens to an attempt when the server, the network or the executor itself goes away."""
 
+import asyncio
 import json
 import os
+import re
 import signal
+from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.events import Kind, Result, StepStatus, Stream
-from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Refused, Superseded
+from terracrew.executor.aside import Aside
+from terracrew.executor.lines import Piece
+from terracrew.executor.outbox import Outbox
+from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.redact import Redactor
+from terracrew.executor.states import States
+from terracrew.protocol.events import INLINE_STATE, Kind, Result, StepStatus, Stream
+from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType
 from tests.executor.hub_server import Hub
-from tests.executor.stage import Gate, Stage, gone, module, session
+from tests.executor.stage import Executor, Gate, Stage, gone, module, session
+from tests.small_disk import fill
 
 pytestmark = pytest.mark.engine
 
@@ -217,3 +227,93 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     assert hub.mark == mark + 1
     assert hub.records[-1].kind == Kind.LOG
     assert b"The machine crashed" in hub.records[-1].payload
+
+
+LOUD = 250_000
+FREE = 4 << 20
+
+
+def loud(gate: Gate) -> str:
+    """Prints far more than there is room for, once the gate is open."""
+    held = gate.provisioner(after=f"seq -f line-%.0f-of-it 1 {LOUD}")
+    return f'resource "terraform_data" "loud" {{\n  {held}\n}}\noutput "word" {{ value = "done" }}\n'
+
+
+def numbers(log: bytes) -> list[int]:
+    """What the provisioner printed; the engine breaks a line in two if its end does not come within 100 ms."""
+    printed = re.findall(rb"\(local-exec\): (.*)\n", re.sub(rb"\x1b\[[0-9;]*m", b"", log))
+    return [int(number) for number in re.findall(rb"line-(\d+)-of-it", b"".join(printed))]
+
+
+async def paused(executor: Executor) -> None:
+    """Every process of the engine is stopped; the executor itself is not."""
+    async with asyncio.timeout(30):
+        while {_state(pid) for pid in session(executor.process.pid) if pid != executor.process.pid} != {"T"}:
+            await asyncio.sleep(0.05)  # the kernel tells nobody but a parent
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+async def full(hub: Hub, stage: Stage, gate: Gate) -> Executor:
+    """An apply whose disk has become full while it printed."""
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=loud(gate))))
+    await at_the_gate(hub)
+    fill(stage.folder / "ballast", but=FREE)
+    await gate.open()
+    await paused(executor)
+    await hub.until(lambda: b"disk of this runner is full" in hub.log(Stream.SYSTEM))
+    return executor
+
+
+@pytest.mark.feature("L3", "O1")
+async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(hub: Hub, stage_on_small_disk: Stage) -> None:
+    stage, gate = stage_on_small_disk, Gate(stage_on_small_disk.folder)
+    executor = await full(hub, stage, gate)
+    seen = numbers(hub.log())
+    assert 0 < len(seen) < LOUD
+    assert not hub.has_result
+    (stage.folder / "ballast").unlink()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert numbers(hub.log()) == list(range(1, LOUD + 1)), "complete and in order"
+    assert len(json.loads(hub.states[-1][2])["resources"]) == 1
+    assert hub.log(Stream.SYSTEM).count(b"disk of this runner is full") == 1
+    assert b"room on the runner's disk again" in hub.log(Stream.SYSTEM)
+
+
+@pytest.mark.feature("L3", "J9")
+async def test_a_job_whose_engine_is_paused_by_a_full_disk_can_be_canceled(
+    hub: Hub, stage_on_small_disk: Stage
+) -> None:
+    stage, gate = stage_on_small_disk, Gate(stage_on_small_disk.folder)
+    executor = await full(hub, stage, gate)
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    await hub.until(lambda: StepStatus("apply", "CANCELED", 1) in hub.facts or hub.has_result)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert (stage.folder / "ballast").exists(), "nobody had to make room for it"
+
+
+@pytest.mark.feature("J15", "L3")
+@pytest.mark.parametrize("size", [1_000_000, 5_000_000], ids=["in an event", "beside it"])
+async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refused(small_disk: Path, size: int) -> None:
+    """An error would make the engine write it beside itself, on the same full disk, and then nowhere."""
+    outbox = Outbox(small_disk / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
+    states = States(Aside(small_disk / "states", 0), recorder, key=bytes(32), owner="job_1:1")
+    states.is_writable = True
+    recorder.output(Piece(b"a line\n", 7))
+    fill(small_disk / "ballast")
+    state = json.dumps({"serial": 1, "lineage": "l", "content": "x" * size}).encode()
+    writing = asyncio.create_task(states.write(state))
+    if size > INLINE_STATE:
+        await asyncio.wait({writing}, timeout=1.5)
+        assert not writing.done()
+        (small_disk / "ballast").unlink()
+    assert await asyncio.wait_for(writing, 10) == 2
+    assert states.current == state

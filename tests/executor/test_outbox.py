@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from terracrew.executor import output
 from terracrew.executor.aside import PLAIN, Aside
 from terracrew.executor.lines import Piece
-from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, Stream
 from terracrew.protocol.spec import Step
+from tests.small_disk import fill
 
 
 def line(text: bytes) -> bytes:
@@ -115,7 +116,7 @@ def test_facts_and_states_are_urgent_and_log_lines_are_not(tmp_path: Path) -> No
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_path: Path, is_written: bool) -> None:
     outbox = Outbox(tmp_path / "outbox")
-    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox), Reserve(tmp_path / "reserve"))
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
     recorder.output(Piece(b"one\n", 4))
     recorder.say("in between")
     recorder.output(Piece(b"two\n", 4))
@@ -145,30 +146,32 @@ def test_a_state_put_aside_counts_only_if_its_event_was_written(tmp_path: Path) 
 
 @pytest.mark.feature("L3")
 async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "_RETRY_SECONDS", 0.01)
-    outbox = Outbox(tmp_path / "outbox")
-    reserve = Reserve(tmp_path / "reserve")
-    reserve.take()
-    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox), reserve)
-    following = output.Output(tmp_path / "output", recorder)
-    real, refused = os.write, asyncio.Event()
-
-    def full(descriptor: int, data: bytes) -> int:
-        if (tmp_path / "reserve").exists() or b"line" in bytes(data):
-            refused.set()
-            raise OSError(errno.ENOSPC, "no room")
-        return real(descriptor, data)
-
-    with open(tmp_path / "output", "ab") as engine:
-        engine.write(b"".join(b"line %d\n" % at for at in range(20_000)))
-    monkeypatch.setattr(os, "write", full)
+    outbox = Outbox(small_disk / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
+    following = output.Output(small_disk / "output", recorder)
+    printed = b"".join(b"line %d\n" % at for at in range(1_000_000))
+    with open(small_disk / "output", "ab") as engine:
+        engine.write(printed[:1000])
+    await following.drain()
+    with open(small_disk / "output", "ab") as engine:
+        engine.write(printed[1000:])
+    fill(small_disk / "ballast")
     draining = asyncio.create_task(following.drain())
-    await asyncio.wait_for(refused.wait(), 10)
-    recorder.fact(Result("FAILED", "the disk is full"))
-    assert outbox.last == 1, "the result has room, and no line was written"
-    monkeypatch.setattr(os, "write", real)
+    async with asyncio.timeout(10):
+        while b"disk of this runner is full" not in b"".join(texts(outbox)):
+            await asyncio.sleep(0.01)  # what says so is an event of the log itself
+    before = outbox.last
+    assert not draining.done()
+    recorder.fact(Result("FAILED", "x" * 1_000_000))
+    recorder.fact(Result("FAILED", "y" * 1_500_000))
+    assert outbox.last == before + 2, "what may not wait has room"
+    (small_disk / "ballast").unlink()
     await asyncio.wait_for(draining, 10)
     following.close()
-    assert b"".join(texts(outbox)[1:]) == b"".join(b"line %d\n" % at for at in range(20_000))
+    log = [record for _, record in outbox.records() if record.kind == Kind.LOG and record.stream == Stream.OUTPUT]
+    assert b"".join(record.payload for record in log) == printed
+    assert b"room on the runner's disk again" in b"".join(texts(outbox))
+    assert os.stat(small_disk / "output").st_blocks * 512 < len(printed) + (1 << 16), "what was kept is given back"

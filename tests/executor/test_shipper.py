@@ -9,7 +9,7 @@ import pytest
 from terracrew.client import hub as hub_client
 from terracrew.errors import Invalid
 from terracrew.executor import begin
-from terracrew.executor.begin import Leave, NotGiven
+from terracrew.executor.begin import ApprovalNeeded, Leave, NotGiven
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.output import Output
@@ -204,8 +204,8 @@ async def test_an_answer_to_a_question_of_an_older_connection_counts_for_nothing
     leave.disconnected()
     assert leave.is_due, "it is asked again on the next connection"
     leave.question()
-    leave.answered(BeginRefused("quarantine", "look first"))
-    with pytest.raises(NotGiven, match="look first"):
+    leave.answered(BeginRefused("approval", "look first"))
+    with pytest.raises(ApprovalNeeded, match="look first"):
         await asyncio.wait_for(obtained, 10)
 
 

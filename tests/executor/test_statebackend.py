@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 from terracrew.executor.aside import Aside
-from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.executor.statebackend import StateBackend, secret_of
@@ -44,9 +44,7 @@ class Client:
 class Backend:
     def __init__(self, folder: Path) -> None:
         self.outbox = Outbox(folder / "outbox")
-        recorder = Recorder(
-            self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox), Reserve(folder / "reserve")
-        )
+        recorder = Recorder(self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox))
         recorder.step = Step.APPLY
         self.states = States(Aside(folder / "states", 0), recorder, key=KEY, owner="job_1:1")
         self.states.is_writable = True

@@ -71,6 +71,17 @@ class Bench:
     def attempts(self) -> Path:
         return self.directory / "attempts"
 
+    @property
+    def workspaces(self) -> Path:
+        return self.directory / "workspaces"
+
+    def workspace(self, attempt: str, name: str) -> Path:
+        """Make a workspace for an attempt, as its executor does."""
+        path = self.workspaces / name
+        path.mkdir()
+        (self.attempts / attempt / "workspace").symlink_to(path)
+        return path
+
     def config(self, **changes: Any) -> RunnerConfig:
         config = RunnerConfig(
             server_url=self.hub.url,

@@ -24,6 +24,7 @@ def run(start: ExecutorStart, address: str = "") -> int:
             session=os.getsid(0),
             is_salvage=start.is_salvage,
             directory=start.directory,
+            workspaces=start.workspaces,
             journal=Path("attempt.json").exists(),
             files=sorted(os.listdir()),
             cwd=os.getcwd(),

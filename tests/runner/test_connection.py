@@ -22,6 +22,7 @@ from terracrew.protocol.messages import (
 )
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
+from tests import small_disk
 from tests.runner import hub_server
 from tests.runner.conftest import BOUND, INT, TERM, Bench, granted, refs, until_gone
 
@@ -189,6 +190,26 @@ async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(bench:
     assert len(peer.heard(Claim)) == 1
 
 
+@pytest.mark.feature("O2", "O1")
+async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_it_has_room(bench: Bench) -> None:
+    """Each job that it took failed within a second for want of room, so it took the next, while other runners were idle."""
+    with small_disk.mounted(bench.directory.parent / "small", "8m") as disk:
+        await bench.start(working_directory=str(disk), temp_directory=str(disk / ".temp"))
+        peer = await bench.hub.peer()
+        assert not (await peer.hear(Heartbeat)).is_draining
+        filler = disk / "filler"
+        small_disk.fill(filler, but=128 << 10)
+        await peer.say(Offer("job_1", 1))
+        while not (await peer.hear(Heartbeat)).is_draining:
+            pass
+        assert not peer.heard(Claim)
+        filler.unlink()
+        while (await peer.hear(Heartbeat)).is_draining:
+            pass
+        await peer.say(Offer("job_2", 1))
+        await peer.hear(Claim)
+
+
 @pytest.mark.feature("O2")
 @pytest.mark.parametrize("number", [TERM, INT])
 async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
@@ -234,23 +255,74 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench
     bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
     runner = await bench.start()
     peer = await bench.hub.peer()
-    await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level={"terracrew.runner.connection": "None"}))
+    quiet = {"terracrew.runner.connection": "None", "a.level.of.a.newer.server": "Whisper"}
+    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=0.05, log_level=quiet)
+    await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level=quiet))
     await peer.hear(Heartbeat)
     await peer.hear(Heartbeat)
     before = runner.output
     await peer.say(Drain(on=True))
     await peer.hang_up()
-    await bench.hub.peer()
+    peer = await bench.hub.peer()
     assert "terracrew.runner.connection" in before
     assert runner.output == before
+    await peer.say(ConfigureRunner(heartbeat_seconds=0.05))
+    await peer.say(Drain(on=False))
+    await peer.hear(Heartbeat)
+    async with asyncio.timeout(BOUND):
+        while "take jobs again" not in runner.output:
+            await peer.hear(Heartbeat)
 
 
 async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_and_tried_again(bench: Bench) -> None:
     runner = await bench.start()
     peer = await bench.hub.peer()
-    await peer.say(Renew("a server does not say this"))
+    await peer.say(Offer("job_1", "not a number"))  # pyright: ignore[reportArgumentType]
     await bench.hub.peer()
     assert "does not understand" in runner.output
+
+
+@pytest.mark.feature("C5")
+async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(bench: Bench) -> None:
+    """It ended the connection, which was opened again, and ended by the next one: the runner was half served for ever."""
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    await peer.say(Renew("a server does not say this"))
+    await peer.say(Drain(on=True))
+    async with asyncio.timeout(BOUND):
+        while "take no new jobs" not in runner.output:
+            await peer.hear(Heartbeat)
+    assert "only newer runners know" in runner.output
+    assert not peer.closed.is_set()
+
+
+@pytest.mark.feature("R7")
+@pytest.mark.parametrize("is_welcome", [True, False])
+async def test_a_removed_runner_says_so_and_ends(bench: Bench, is_welcome: bool) -> None:
+    refusal = Refused("removed", "this runner has been removed", is_final=True)
+    bench.hub.refusal = None if is_welcome else refusal
+    runner = await bench.start()
+    if is_welcome:
+        peer = await bench.hub.peer()
+        await peer.say(refusal)
+    assert await runner.ended() == errors.Removed.exit_code
+    assert "this runner has been removed" in runner.output
+
+
+@pytest.mark.feature("R7", "O4")
+async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_delivered(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    await peer.say(Refused("removed", "this runner has been removed", is_final=True))
+    async with asyncio.timeout(BOUND):
+        await peer.closed.wait()
+    await actor.kill()
+    salvage = await bench.theatre.actor()
+    assert salvage.facts["is_salvage"]
+    await salvage.tell("finish")
+    assert await runner.ended() == errors.Removed.exit_code
+    assert not list(bench.attempts.iterdir())
 
 
 @pytest.mark.feature("C1")

@@ -26,7 +26,7 @@ async def helper() -> AsyncIterator[Helper]:
 def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
     directory = attempts.write(tmp_path, granted(), "http://server")
     environment = {"STAGE": theatre.path}
-    return ExecutorStart("http://server", str(directory), str(tmp_path), environment, granted())
+    return ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), environment, granted())
 
 
 async def _exit_code(forked: Forked) -> int | None:
@@ -69,7 +69,7 @@ async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
     helper: Helper, theatre: Stage, start: ExecutorStart
 ) -> None:
     salvage = ExecutorStart(
-        start.server_url, start.directory, start.cache_directory, start.environment, is_salvage=True
+        start.server_url, start.directory, start.cache_directory, start.workspaces, start.environment, is_salvage=True
     )
     first = await helper.fork(salvage)
     actor = await theatre.actor()

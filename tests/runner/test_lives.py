@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
@@ -152,6 +153,58 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     assert (await peer.hear(Gone)).saw_process
 
 
+@pytest.mark.feature("O3", "O4")
+@pytest.mark.parametrize("is_fenced", [False, True])
+async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_next_runner(
+    bench: Bench, tmp_path: Path, is_fenced: bool
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    await runner.kill()
+    await actor.kill()
+    if is_fenced:  # its job has gone on without it, and is in doubt until this attempt is known to be gone
+        bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, unknown=refs(("job_1", 1)))
+    await bench.start()
+    peer = await bench.hub.peer()
+    assert peer.hello.attempts == refs(("job_1", 1))
+    for _ in range(5):
+        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    assert processes.stat(engine)
+    assert bench.theatre.is_empty
+    assert not peer.heard(Gone)
+    fifo.write_text("")
+    salvage = await bench.theatre.actor()
+    assert salvage.facts["is_salvage"]
+    assert not peer.heard(Gone), "not before what it left is delivered"
+    await salvage.tell("exit 0")
+    assert (await peer.hear(Gone)).saw_process
+    await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+
+
+@pytest.mark.feature("O3", "O4")
+async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(bench: Bench) -> None:
+    runner = await bench.start()
+    peer = await bench.hub.peer()
+    await (await bench.grant(peer)).kill()
+    salvage = await bench.theatre.actor()
+    assert (await salvage.tell("finish")) == {}
+    await peer.hear(Gone)
+    await runner.kill()
+    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, unknown=refs(("job_1", 1)))
+    await bench.start()
+    peer = await bench.hub.peer()
+    assert (await peer.hear(Gone)) == Gone(
+        "job_1", 1, saw_process=True, reason="the executor ended while no runner watched it"
+    )
+    assert bench.theatre.is_empty, "what is delivered is not delivered again"
+    await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+
+
 async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(bench: Bench, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -226,6 +279,67 @@ async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_c
     peer = await bench.hub.peer()
     assert peer.hello.attempts == refs(("job_1", 1))
     assert (await peer.hear(HandBack)).job_id == "job_1"
+
+
+@pytest.mark.feature("J14")
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(bench: Bench, code: int) -> None:
+    await bench.start()
+    peer = await bench.hub.peer()
+    actor = await bench.grant(peer)
+    assert actor.facts["workspaces"] == str(bench.workspaces)
+    other = bench.workspaces / "job_1.2"  # another attempt's
+    other.mkdir()
+    # A plan of attempt 1 is applied where it was made, so the name is no sign of whose it is.
+    workspace = bench.workspace("job_1.1", "job_1.7")
+    (workspace / "read-only").mkdir()
+    (workspace / "read-only" / "errored.tfstate").write_text("the only copy")
+    (workspace / "read-only").chmod(0o500)
+    if code == 0:
+        await actor.tell("finish")
+    else:
+        await actor.kill()
+        await (await bench.theatre.actor()).tell("exit 3")
+        await peer.hear(Gone)
+        assert workspace.exists(), "nothing goes before the server has settled it"
+        await peer.say(Settled("job_1", 1))
+    await until_gone(bench.attempts / "job_1.1")
+    assert not workspace.exists()
+    assert other.exists()
+    kept = bench.directory / "undelivered" / "job_1.1" / "workspace" / "read-only" / "errored.tfstate"
+    assert kept.exists() == (code == 3)
+
+
+@pytest.mark.feature("J14", "O4")
+async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_no_more(bench: Bench) -> None:
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    mine = bench.workspace("job_1.1", "job_1.1")
+    await runner.kill()
+    for orphan in ("job_9.1", "something"):
+        (bench.workspaces / orphan / "below").mkdir(parents=True)
+    (bench.workspaces / "link").symlink_to(bench.directory)
+    await bench.start()
+    peer = await bench.hub.peer()
+    await peer.hear(Heartbeat)
+    assert sorted(path.name for path in bench.workspaces.iterdir()) == ["job_1.1", "link"]
+    await actor.tell("finish")
+    await until_gone(bench.attempts / "job_1.1")
+    assert not mine.exists()
+
+
+@pytest.mark.feature("X5")
+async def test_a_link_that_leads_elsewhere_is_not_followed_when_an_attempt_is_cleaned_up(
+    bench: Bench, tmp_path: Path
+) -> None:
+    await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (bench.attempts / "job_1.1" / "workspace").symlink_to(f"{bench.workspaces}/../../precious")
+    await actor.tell("finish")
+    await until_gone(bench.attempts / "job_1.1")
+    assert precious.exists()
 
 
 async def test_an_attempt_that_was_done_is_only_cleaned_up(bench: Bench) -> None:

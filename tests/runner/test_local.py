@@ -23,7 +23,9 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
     try:
         directory = attempts.write(tmp_path, granted(), "http://server")
         handle = await local.start(
-            ExecutorStart("http://server", str(directory), str(tmp_path), {"STAGE": theatre.path}, granted())
+            ExecutorStart(
+                "http://server", str(directory), str(tmp_path), str(tmp_path), {"STAGE": theatre.path}, granted()
+            )
         )
         actor = await theatre.actor()
         engine = (await actor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]

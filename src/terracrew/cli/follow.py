@@ -4,6 +4,7 @@ import io
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,7 +19,16 @@ from terracrew.errors import TerracrewError
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
+PATIENCE = 300.0
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
+WAITS_FOR_APPROVAL = 14
+LOOK_EVERY = 2.0
+"""Seconds at least between two looks at a job because of what happens to others."""
+_DECIDE = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
+_TO_TYPE = {
+    "approval": _DECIDE, "in_doubt": _DECIDE, "lost": "terracrew job gone {number}",
+    "quarantine": "terracrew state list {module} --quarantined, then terracrew state adopt or discard",
+}  # fmt: skip
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BYTE_ESCAPES = re.compile(_ESCAPES.pattern.encode())
 
@@ -86,14 +96,37 @@ class _Plain(io.BytesIO):
         self._out.flush()
 
 
+class News:
+    """Tells a person how a job stands and why it waits, and what to type about it; the same thing only once."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, str] | None = None
+
+    def tell(self, job: dict[str, Any]) -> None:
+        reason: dict[str, Any] = job.get("reason") or {}
+        now = (job["status"], reason.get("text") or "")
+        if now != self._said and job["status"] not in EXIT_CODES:
+            show.note(describe(job))
+            if command := to_type(job):
+                show.note(f"  {command}")
+        self._said = now
+
+
 def follow(
-    api: "Api", job_id: str, *, write: Callable[[str], None], attempt: int | None = None, news: bool = True
+    api: "Api",
+    job_id: str,
+    *,
+    write: Callable[[str], None],
+    attempt: int | None = None,
+    news: bool = True,
+    stop_at_approval: bool = False,
 ) -> dict[str, Any]:
     """Write the job's log from its beginning as it grows, and return the job when it has ended."""
     from terracrew.client.http import segment
 
+    _outlast(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
-    said, last_attempt = "", ""
+    told, last_attempt = News(), ""
     for event in api.events(place):
         match event.name:
             case "log":
@@ -104,10 +137,10 @@ def follow(
                 write("".join(each["text"] for each in msgspec.json.decode(event.data)))
             case "job":
                 job = msgspec.json.decode(event.data)
-                words = describe(job)
-                if news and words != said and job["status"] not in EXIT_CODES:
-                    show.note(words)
-                said = words
+                if news:
+                    told.tell(job)
+                if stop_at_approval and job["status"] == "AWAITING_APPROVAL":
+                    return job
             case "end":
                 break
             case _:
@@ -115,16 +148,37 @@ def follow(
     return api.get(f"/jobs/{segment(job_id)}")
 
 
-def wait(api: "Api", job_id: str) -> dict[str, Any]:
-    """Return the job when it has ended. Subscribes first and reads then, so that no end is missed."""
+def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str, Any]:
+    """Return the job when it has ended. Subscribes first and reads then, so that no end is missed.
+
+    Why it waits may change by what happens to others, or by time alone; so it is looked at then, too, but not each time.
+    """
     from terracrew.client.http import segment
 
+    told, looked_at, own = News(), 0.0, job_id
+    _outlast(api)
     for event in api.events("/events"):
-        if event.name == "open" or (event.name == "jobs" and event.data in (job_id, "all")):
-            job = api.get(f"/jobs/{segment(job_id)}")
-            if job["status"] in EXIT_CODES:
-                return job
+        is_own = event.name == "open" or (event.name == "jobs" and event.data in (own, "all"))
+        if not is_own and time.monotonic() - looked_at < LOOK_EVERY:
+            continue
+        job = api.get(f"/jobs/{segment(job_id)}")
+        own, looked_at = job["id"], time.monotonic()  # it may have been asked for by its number
+        if job["status"] in EXIT_CODES or (stop_at_approval and job["status"] == "AWAITING_APPROVAL"):
+            return job
+        told.tell(job)
     raise AssertionError("a stream of events has no end")
+
+
+def _outlast(api: "Api") -> None:
+    """Whoever waits for a job waits for the server, too, and sees what is waited for."""
+    said: set[str] = set()
+
+    def note(error: TerracrewError) -> None:
+        if error.message not in said:
+            said.add(error.message)
+            show.note(f"waiting: {error.message}")
+
+    api.patience, api.on_wait = PATIENCE, note
 
 
 def describe(job: dict[str, Any]) -> str:
@@ -134,9 +188,21 @@ def describe(job: dict[str, Any]) -> str:
 
 
 def why(job: dict[str, Any]) -> str:
-    """Why it waits, or what its end was about."""
+    """Why it waits, since and until when, or what its end was about."""
     reason: dict[str, Any] = job.get("reason") or {}
-    return reason.get("text") or job.get("message") or ""
+    if not reason.get("text"):
+        return job.get("message") or ""
+    times = [f"{word} {show.moment(reason[word])}" for word in ("since", "until") if reason.get(word)]
+    return reason["text"] + (f" ({', '.join(times)})" if times else "")
+
+
+def to_type(job: dict[str, Any]) -> str:
+    """What a person may type so that it goes on."""
+    reason: dict[str, Any] = job.get("reason") or {}
+    if reason.get("code") in ("approval", "in_doubt") and job["status"] != "AWAITING_APPROVAL":
+        return ""  # what it waits for is not a decision of this job
+    known = {"number": job["number"], "module": job.get("module_path"), "plan": job.get("plan_attempt")}
+    return _TO_TYPE.get(reason.get("code") or "", "").format(**known)
 
 
 def ended(job: dict[str, Any], *, as_json: bool) -> int:
@@ -146,4 +212,4 @@ def ended(job: dict[str, Any], *, as_json: bool) -> int:
     else:
         colour = "green" if job["status"] == "SUCCEEDED" else "red"
         click.echo(click.style(describe(job), fg=colour), err=True)
-    return EXIT_CODES[job["status"]]
+    return WAITS_FOR_APPROVAL if job["status"] == "AWAITING_APPROVAL" else EXIT_CODES.get(job["status"], 0)

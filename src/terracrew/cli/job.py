@@ -1,4 +1,4 @@
-"""`terracrew job`: run jobs, follow their logs, cancel them."""
+"""`terracrew job`: run jobs, follow their logs, decide about their plans, cancel them."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import follow, show
+from terracrew.cli import deciding, follow, look, show
 from terracrew.cli import source as sources
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
@@ -15,16 +15,21 @@ STATUSES = ["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL", *follow.EXIT
 _timeout = click.option(
     "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer (exit code 13)."
 )
+_stop = click.option("--stop-at-approval", is_flag=True, help="End with 14 when its plan waits for a person.")
 _color = click.option("--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only.")
 
 
 @click.group()
 def job() -> None:
-    """Run jobs, follow their logs, cancel them.
+    """Run jobs, follow their logs, decide about their plans, cancel them.
 
-    Whatever waits for a job ends with 0 if it SUCCEEDED, 10 if it FAILED, 11 if it was CANCELED, 12 if DECLINED, and 13
-    if --timeout came first.
+    Whatever waits for a job ends with 0 if it SUCCEEDED, 10 if it FAILED, 11 if it was CANCELED, 12 if DECLINED, 13
+    if --timeout came first, and 14 if --stop-at-approval was given and its plan waits for a person.
     """
+
+
+for _command in (deciding.approve, deciding.decline, deciding.gone):
+    job.add_command(_command)
 
 
 @job.command("run")
@@ -32,11 +37,15 @@ def job() -> None:
 @click.option("--plan", "kind", flag_value="PLAN", help="Only show what would change (the default).")
 @click.option("--apply", "kind", flag_value="APPLY", help="Plan and apply.")
 @click.option("--destroy", "kind", flag_value="DESTROY", help="Destroy everything that the module made.")
+@click.option(
+    "--approval", is_flag=True, help="Let a person approve its plan, also where the module does not ask for that."
+)
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option("--priority", type=int, help="Before jobs of a lower one.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key gets the same job, however often this is called.")
 @sources.source_options
+@_stop
 @_timeout
 @_color
 @show.json_option
@@ -45,6 +54,7 @@ def run(
     target: Target,
     module: str,
     kind: str | None,
+    approval: bool,
     following: bool,
     waiting: bool,
     priority: int | None,
@@ -52,6 +62,7 @@ def run(
     folder: Path | None,
     local_path: str | None,
     subdirectory: str,
+    stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
     as_json: bool,
@@ -65,6 +76,8 @@ def run(
     body: dict[str, Any] = {"type": kind or "PLAN"}
     if priority is not None:
         body["priority"] = priority
+    if approval:
+        body["needs_approval"] = True
     if found := sources.source(api, folder, local_path, subdirectory):
         body["source"] = found
     # With a key of our own, a request whose answer was lost can be repeated and still makes one job.
@@ -77,7 +90,7 @@ def run(
             click.echo(made["id"])
             show.note(f"job {made['number']} is {made['status']}; terracrew job logs -f {made['id']}")
         return 0
-    return _until_end(target, made["id"], following and not as_json, timeout, color, as_json)
+    return _until_end(target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval)
 
 
 @job.command("list")
@@ -115,39 +128,14 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
 @show.json_option
 @pass_target
 def show_job(target: Target, job_id: str, as_json: bool) -> None:
-    """Show the job JOB: why it waits, its steps and attempts, its plan."""
+    """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
     from terracrew.client.http import segment
 
-    found = target.api().get(f"/jobs/{segment(job_id)}")
+    api = target.api()
+    found = api.get(f"/jobs/{segment(job_id)}")
     if as_json:
         return show.as_json(found)
-    plan: dict[str, Any] = found.get("plan") or {}
-    reason: dict[str, Any] = found.get("reason") or {}
-    attempts: list[Any] = found.get("attempts") or []
-    show.facts(
-        [
-            ("job", f"#{found['number']}  {found['id']}"),
-            ("module", found["module_path"]),
-            ("type", found["type"]),
-            ("status", found["status"]),
-            ("waits", reason.get("text")),
-            ("message", found.get("message")),
-            ("runner", found.get("runner_path")),
-            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
-            ("plan", plan and f"{plan['add']} to add, {plan['change']} to change, {plan['destroy']} to destroy"),
-            ("created", found["created_at"]),
-            ("took", show.duration(found.get("started_at"), found.get("finished_at"))),
-        ]
-    )
-    if steps := found.get("steps"):
-        click.echo()
-        rows = [(s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at"))) for s in steps]
-        show.table(("STEP", "STATUS", "TOOK"), rows, empty="")
-    if len(attempts) > 1:
-        click.echo()
-        rows = [(a["number"], a.get("outcome") or "running", a.get("reason")) for a in attempts]
-        show.table(("ATTEMPT", "OUTCOME", "REASON"), rows, empty="")
-    return None
+    return look.job(api, found)
 
 
 @job.command("logs")
@@ -156,6 +144,7 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt; else of the last one."
 )
+@_stop
 @_timeout
 @_color
 @show.json_option
@@ -165,6 +154,7 @@ def logs(
     job_id: str,
     following: bool,
     attempt: int | None,
+    stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
     as_json: bool,
@@ -177,7 +167,9 @@ def logs(
         if as_json:
             raise Invalid("--json and --follow do not go together: follow it as text")
         with follow.deadline(timeout, f"job {job_id}"):
-            found = follow.follow(api, job_id, write=follow.write_log(color), attempt=attempt)
+            found = follow.follow(
+                api, job_id, write=follow.write_log(color), attempt=attempt, stop_at_approval=stop_at_approval
+            )
         return follow.ended(found, as_json=False)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
@@ -190,12 +182,13 @@ def logs(
 
 @job.command("wait")
 @click.argument("job_id", metavar="JOB")
+@_stop
 @_timeout
 @show.json_option
 @pass_target
-def wait(target: Target, job_id: str, timeout: float | None, as_json: bool) -> int:
-    """Wait until the job JOB ends; exit as it did."""
-    return _until_end(target, job_id, False, timeout, None, as_json)
+def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None, as_json: bool) -> int:
+    """Wait until the job JOB ends, saying why it waits; exit as it did."""
+    return _until_end(target, job_id, False, timeout, None, as_json, stop_at_approval)
 
 
 @job.command("cancel")
@@ -239,12 +232,21 @@ def rerun(target: Target, job_id: str, following: bool, as_json: bool) -> int:
 
 
 def _until_end(
-    target: Target, job_id: str, with_log: bool, timeout: float | None, color: bool | None, as_json: bool
+    target: Target,
+    job_id: str,
+    with_log: bool,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+    stop_at_approval: bool = False,
 ) -> int:
     api = target.api()
     try:
         with follow.deadline(timeout, f"job {job_id}"):
-            found = follow.follow(api, job_id, write=follow.write_log(color)) if with_log else follow.wait(api, job_id)
+            if with_log:
+                found = follow.follow(api, job_id, write=follow.write_log(color), stop_at_approval=stop_at_approval)
+            else:
+                found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
     except KeyboardInterrupt:
         show.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
         raise

@@ -2,14 +2,25 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import deciding, look, show
 from terracrew.cli import source as sources
+from terracrew.cli.durations import Duration, written
 from terracrew.cli.target import Target, pass_target
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Conflict, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_needs_approval = click.option(
+    "--needs-approval/--no-needs-approval", default=None, help="Whether a person must look at each plan first."
+)
+_approval_timeout = click.option(
+    "--approval-timeout", type=Duration(), metavar="24h", help="How long a plan waits for that; then it is declined."
+)
 
 
 @click.group()
@@ -40,6 +51,8 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @click.option("--runner", metavar="PATH", help="Run on this runner only.")
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
 @click.option("--description", default="", help="What it is for.")
+@_needs_approval
+@_approval_timeout
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
 @show.json_option
 @pass_target
@@ -57,6 +70,8 @@ def create(
     runner: str | None,
     instance: str | None,
     description: str,
+    needs_approval: bool | None,
+    approval_timeout: int | None,
     parents: bool,
     as_json: bool,
 ) -> None:
@@ -72,6 +87,7 @@ def create(
     }
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
+    body |= _approval(needs_approval, approval_timeout)
     if runner:
         body["runner"] = runner
     if instance:
@@ -95,6 +111,8 @@ def create(
 @sources.input_options
 @sources.audience_option
 @click.option("--description", help="What it is for.")
+@_needs_approval
+@_approval_timeout
 @show.json_option
 @pass_target
 def update(
@@ -107,6 +125,8 @@ def update(
     environment: tuple[str, ...],
     audiences: tuple[str, ...],
     description: str | None,
+    needs_approval: bool | None,
+    approval_timeout: int | None,
     as_json: bool,
 ) -> None:
     """Change the module PATH. What is not given stays; an input replaces the one of its name."""
@@ -114,7 +134,7 @@ def update(
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes: dict[str, Any] = {}
+    changes = _approval(needs_approval, approval_timeout)
     if found := sources.source(api, folder, local_path, subdirectory):
         changes["source"] = found
     if variables:
@@ -141,9 +161,12 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
     """Show the module PATH."""
     from terracrew.client.http import segment
 
-    found = target.api().get(f"/modules/{segment(path)}")
+    api = target.api()
+    found = api.get(f"/modules/{segment(path)}")
     if as_json:
         return show.as_json(found)
+    holder = _holder(api, path)
+    approval = written(found["approval_seconds"]) if found.get("needs_approval") else ""
     return show.facts(
         [
             ("path", found["path"]),
@@ -155,9 +178,30 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("environment", sorted(found["environment"])),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
+            ("lock", look.lock(holder and holder["lock"])),
+            ("needs approval", approval and f"of each plan, within {approval}"),
             ("created", found["created_at"]),
         ]
     )
+
+
+@module.command("unlock")
+@click.argument("path")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
+    """Free the lock of the module PATH, if who holds it is lost: the same as `terracrew job gone`."""
+    api = target.api()
+    holder = _holder(api, path)
+    if holder is None or not holder["lock"]:
+        return show.as_json({"lock": None}) if as_json else click.echo(f"the lock of {path} is free")
+    if not holder["lock"].get("lost_at"):
+        raise Conflict(
+            f"job {holder['number']} holds the lock of {path} and is heard, so it is not taken away",
+            hint=f"`terracrew job cancel {holder['number']}` asks it to end",
+        )
+    return deciding.give_up(api, holder, holder["lock"]["attempt"], yes, as_json)
 
 
 @module.command("delete")
@@ -225,6 +269,19 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
         for key, each in values.items()
     ]
     return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
+
+
+def _approval(needs_approval: bool | None, approval_timeout: int | None) -> dict[str, Any]:
+    given = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _holder(api: "Api", path: str) -> dict[str, Any] | None:
+    """The job that holds the module's lock."""
+    for status in ("PROCESSING", "CLAIMED"):
+        for found in api.get("/jobs", module=path, status=status, limit=1)["items"]:
+            return api.get(f"/jobs/{found['id']}")
+    return None
 
 
 def _ensure_group(target: Target, path: str) -> None:

@@ -60,6 +60,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("disabled", found["is_disabled"] or None),
             ("max_jobs", found["max_jobs"]),
             ("tags", found["tags"]),
+            ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
             ("created", found["created_at"]),
         ]
@@ -114,14 +115,58 @@ def undrain(target: Target, path: str, as_json: bool) -> None:
     _drain(target, path, False, as_json)
 
 
+@runner.command("configure")
+@click.argument("path")
+@click.option(
+    "--heartbeat-seconds", type=click.FloatRange(1, 30), help="How often its processes say that they live [10]."
+)
+@click.option(
+    "--log-level", "levels", multiple=True, metavar="CATEGORY=LEVEL",
+    help="Trace, Debug, Information, Warning, Error, Critical or None; nothing after the = takes it back. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--log-batch-size", "batch_size_limit", type=click.IntRange(1, 10_000), help="Events of a job's log in one batch."
+)
+@click.option(
+    "--log-period",
+    "period_seconds",
+    type=click.FloatRange(0, 3600, min_open=True),
+    help="Seconds that an event waits for its batch to fill.",
+)
+@click.option("--reset", is_flag=True, help="Back to the runner's own settings, all of it.")
+@show.json_option
+@pass_target
+def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, as_json: bool, **given: Any) -> None:
+    """Set how the processes of the runner PATH work, at once and without a restart; what is not named stays as it is.
+
+    Batches and their period hold for logs that nobody watches: a watched one is shipped line by line.
+    """
+    change = {name: value for name, value in given.items() if value is not None} | (
+        {"log_level": dict(_level(each) for each in levels)} if levels else {}
+    )
+    if reset == bool(change):
+        raise Invalid("name what to set, or --reset alone")
+    found: Any = target.api().patch(_place(path), {"configuration": None if reset else change})
+    if as_json:
+        return show.as_json(found)
+    configured = {name: value for name, value in found["configuration"].items() if value}
+    return show.facts(
+        [("path", found["path"]), *configured.items()]
+        if configured
+        else [("path", found["path"]), ("configuration", "its own settings")]
+    )
+
+
 @runner.command("remove")
 @click.argument("path")
-@click.option("--force", is_flag=True, help="Although it was not drained.")
+@click.option(
+    "--force", is_flag=True, help="At once: although it was not drained, and has jobs, which then count as lost."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @show.json_option
 @pass_target
 def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
-    """Remove the runner PATH, which should be drained first."""
+    """Remove the runner PATH, which should be drained first. Its processes end, and say why."""
     if not yes:
         click.confirm(f"Remove the runner {path}?", abort=True, err=True)
     target.api().delete(_place(path) + ("?force=true" if force else ""))
@@ -156,6 +201,13 @@ def schema() -> None:
     from terracrew.settings import runner as settings
 
     show.as_json(settings.schema())
+
+
+def _level(text: str) -> tuple[str, str | None]:
+    category, equals, level = text.partition("=")
+    if not category or not equals:
+        raise Invalid(f"--log-level {text!r} is not CATEGORY=LEVEL")
+    return category, level.capitalize() or None
 
 
 def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:

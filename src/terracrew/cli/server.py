@@ -42,6 +42,12 @@ def place_options(command: F) -> F:
 @option("master_key_file", "The key that encrypts secrets; PostgreSQL needs one.", type=Path, metavar="FILE")
 @option("object_store", "`s3://…`, `gs://…`, `az://…`; a folder in the data directory without it.", metavar="URL")
 @option("organization", "The name of the organization that a first start makes [default].", metavar="NAME")
+@option(
+    "apply_lease_seconds",
+    "How long an attempt that was lost in the middle of a change is waited for [1800].",
+    type=click.FloatRange(min=60),
+    metavar="SECONDS",
+)
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
 def server(with_runner: bool, **given: Any) -> None:
     """Start the control plane alone; runners connect to it. It listens on loopback unless told otherwise."""

@@ -1,7 +1,7 @@
 """How results are shown: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,13 +40,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) 
     Console(highlight=False).print(drawn)
 
 
-def facts(pairs: Iterable[tuple[str, Any]]) -> None:
+def facts(pairs: Iterable[tuple[str, Any]], *, err: bool = False) -> None:
     """One thing's properties, one a line; those that it does not have are left out."""
     given = [(name, text(value)) for name, value in pairs if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
         label = click.style(name.ljust(width), dim=True)
-        click.echo(f"{label}  {click.style(value, fg=_COLOURS.get(value))}")
+        click.echo(f"{label}  {click.style(value, fg=_COLOURS.get(value))}", err=err)
 
 
 def note(words: str) -> None:
@@ -88,3 +88,19 @@ def duration(start: str | None, end: str | None) -> str:
         return "—"
     seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
     return f"{seconds:.1f}s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"
+
+
+def moment(when: str | None) -> str:
+    """A time as the clock on this machine's wall shows it; the day only if it is not today."""
+    if not when:
+        return ""
+    local = datetime.fromisoformat(when).astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == datetime.now().astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def plan(summary: Mapping[str, Any]) -> str:
+    """How much a plan changes."""
+    if not summary:
+        return ""
+    replace = f"{summary['replace']} to replace, " if summary.get("replace") else ""
+    return f"{summary['add']} to add, {summary['change']} to change, {replace}{summary['destroy']} to destroy"

@@ -21,6 +21,8 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 PREFIX = "/api/v1"
 _TRIES = 3
+_LONGEST_WAIT = 10.0
+"""Who is told to come again later than that is told so, and does not sit there."""
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _PASSING = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
 _PIECE = 1 << 16
@@ -45,6 +47,10 @@ class Api:
         self._token = token
         self._timeout = timeout
         self._pool = address.pool(self.base_url)
+        self.patience = 0.0
+        """Seconds for which a request that may be repeated is, while the server or its database is away; a few tries at least."""
+        self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
+        """Told what is being waited for."""
 
     def get(self, path: str, **query: Any) -> Any:
         return self._call("GET", _with_query(path, query))
@@ -101,9 +107,10 @@ class Api:
                 for event in self._stream(path, parser, quiet):
                     heard, failures = time.monotonic(), 0
                     yield event
-            except _PASSING:
+            except _PASSING as error:
                 if time.monotonic() - heard > patience:
                     raise
+                self.on_wait(error)
             time.sleep(_pause(failures))
             failures += 1
 
@@ -136,16 +143,19 @@ class Api:
         rewind = _rewinder(body)
         if body is not None and not isinstance(body, bytes) and rewind:
             headers = {"Content-Length": str(_remaining(body)), **(headers or {})}
-        tried = 0
+        tried, began = 0, time.monotonic()
         while True:
             try:
                 response = self._send(method, path, body, headers)
                 break
-            except _PASSING:
+            except _PASSING as error:
                 tried += 1
-                if once or rewind is None or tried == _TRIES:
+                pause = max(_pause(tried), float(error.details.get("retry_after", 0)))
+                is_tried_out = tried >= _TRIES and time.monotonic() + pause - began > self.patience
+                if once or rewind is None or is_tried_out or pause > _LONGEST_WAIT:
                     raise
-                time.sleep(_pause(tried))
+                self.on_wait(error)
+                time.sleep(pause)
                 rewind()
             except errors.NotFound:
                 if method == "DELETE" and tried:

@@ -7,25 +7,43 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as _connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
 
-from terracrew.errors import Forbidden, Incompatible, Invalid, TerracrewError, Unauthenticated, Unreachable
+from terracrew.errors import (
+    Forbidden,
+    Incompatible,
+    Invalid,
+    RateLimited,
+    TerracrewError,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
 from terracrew.protocol.messages import MAX_GRANT_FRAME
 
 PATH = "/runnerhub"
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 10.0
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 8.0
+PROMPT = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FINAL: dict[int, type[TerracrewError]] = {401: Unauthenticated, 403: Forbidden, 426: Incompatible}
 
 
 class Backoff:
-    """Delays between attempts to connect: doubling up to a limit, jittered so that a fleet does not return as one."""
+    """Delays between attempts to connect: anything up to a limit that doubles, so that a fleet does not return as one.
+
+    The whole range is used: thousands that lost the same server come spread over all of it, and none has to wait for long
+    because it was among the first to try.
+    """
 
     def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
         self._first, self._longest, self._next = first, longest, first
 
-    def next(self) -> float:
-        delay, self._next = self._next, min(self._next * 2, self._longest)
-        return delay * random.uniform(0.5, 1.0)  # noqa: S311  (spreads load, guards nothing)
+    def next(self, why: Exception | None = None) -> float:
+        """How long to wait, after this error: a server that is there and says how long is taken at its word."""
+        limit, self._next = self._next, min(self._next * 2, self._longest)
+        if isinstance(why, Unavailable):  # only its database is away; it keeps who comes for as long as makes sense
+            limit = min(limit, PROMPT)
+        least = float(why.details.get("retry_after", 0)) if isinstance(why, RateLimited) else 0.0
+        return least + random.uniform(0, limit)  # noqa: S311  (spreads load, guards nothing)
 
     def reset(self) -> None:
         self._next = self._first

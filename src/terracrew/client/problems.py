@@ -32,6 +32,8 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> error
     code, detail = problem.get("code"), problem.get("detail")
     kind = errors.tree().get(code) if isinstance(code, str) else None
     details = {name: value for name, value in problem.items() if name not in _KNOWN}
+    if (wait := headers.get("Retry-After", "")).isdecimal():
+        details["retry_after"] = float(wait)
     if 300 <= status < 400:
         place = headers.get("Location", "elsewhere")
         return errors.Invalid(f"that address sends its visitors to {place}: use that address")

@@ -47,18 +47,23 @@ def run(machine: Machine) -> bool:
 
     stages.begin("Jobs: what OpenTofu prints, as it prints it")
     ended = _run_jobs(api)
-    stages.done(f"{len(ended)} jobs ended")
+    asking = sum(job["status"] == "AWAITING_APPROVAL" for _, job in ended)
+    stages.done(f"{len(ended) - asking} jobs ended" + (f", {asking} waits for you" if asking else ""))
     return _summary(ended)
 
 
 def invite(machine: Machine) -> None:
     """Where to look, how to get in, and how it ends."""
-    link = machine.api().post("/me/link")["link"]
+    api = machine.api()
+    link = api.post("/me/link")["link"]
+    asking = next((job for sample in SAMPLES if sample.needs_approval and (job := _waiting(api, sample))), None)
     show.facts(
         [
             ("dashboard", f"{machine.url}/dashboard/jobs"),
             ("log in", f"{link}  (once)"),
             ("command line", f"{_program()} job list   (in another terminal)"),
+            ("to approve", asking and f"{machine.url}/dashboard/jobs/{asking['id']}"),
+            ("or", asking and f"{_program()} job approve {asking['number']}"),
             ("the end", "Ctrl-C"),
         ]
     )
@@ -76,7 +81,10 @@ def _ensure_module(api: Api, sample: Sample) -> None:
         "kind": "archive",
         "archive_id": api.upload("/archives", archive.pack(sample.source), "application/gzip")["id"],
     }
-    settings = {"source": source, "inputs": sample.inputs, "description": sample.description}
+    settings = {
+        "source": source, "inputs": sample.inputs, "description": sample.description,
+        "needs_approval": sample.needs_approval,
+    }  # fmt: skip
     try:
         api.patch(f"/modules/{segment(sample.path)}", settings)
     except NotFound:
@@ -112,10 +120,19 @@ def _run_job(api: Api, sample: Sample, news: "queue.Queue[_News]") -> None:
         news.put((sample, text))
 
     try:
-        made = api.post(f"/modules/{segment(sample.path)}/jobs", {"type": "APPLY"}, {"Idempotency-Key": uuid4().hex})
-        news.put((sample, follow.follow(api, made["id"], write=write, news=False)))
+        made = _waiting(api, sample) or api.post(
+            f"/modules/{segment(sample.path)}/jobs", {"type": "APPLY"}, {"Idempotency-Key": uuid4().hex}
+        )
+        ended = follow.follow(api, made["id"], write=write, news=False, stop_at_approval=sample.needs_approval)
+        news.put((sample, ended))
     except TerracrewError as error:
         news.put((sample, error))
+
+
+def _waiting(api: Api, sample: Sample) -> dict[str, Any] | None:
+    """What an earlier demo has left for somebody to approve: one of them is enough."""
+    found: list[dict[str, Any]] = api.get("/jobs", module=sample.path, status="AWAITING_APPROVAL", limit=1)["items"]
+    return found[0] if found else None
 
 
 def _until(news: "queue.Queue[_News]", jobs: int) -> Iterator[_News]:

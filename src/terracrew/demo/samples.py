@@ -14,6 +14,8 @@ class Sample(msgspec.Struct, frozen=True):
     description: str
     expected: str = "SUCCEEDED"
     inputs: dict[str, Any] = {}
+    needs_approval: bool = False
+    """It is left waiting, for whoever watches the demo to approve."""
 
     @property
     def source(self) -> Path:
@@ -29,4 +31,5 @@ SAMPLES = (
     Sample("platform/chatty", "chatty", "prints three thousand lines, for the live log"),
     Sample("payments/broken", "broken", "breaks a rule on purpose, and its plan says so", "FAILED"),
     Sample("payments/ledger", "ledger", "has an output that nobody is shown", inputs={"owner": "payments"}),
+    Sample("payments/gateway", "gateway", "waits until you approve its plan", "AWAITING_APPROVAL", needs_approval=True),
 )

@@ -20,6 +20,12 @@ class StateMoved(Conflict):
     code = "state_moved"
 
 
+class ApprovalNeeded(Conflict):
+    """A person has to look at the plan first."""
+
+    code = "approval_needed"
+
+
 class NotGiven(Conflict):
     """There will be no leave for this attempt; the message says why."""
 
@@ -29,17 +35,17 @@ class NotGiven(Conflict):
 class Leave:
     def __init__(self, control: Control, say: Callable[[str], None]) -> None:
         self._control, self._say = control, say
-        self._wanted: int | None = None
+        self._wanted: Begin | None = None
         self._sent: float | None = None  # on the connection that there is now
         self._answer: asyncio.Future[tuple[Begun | BeginRefused, float]] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.on_silence: Callable[[], None] = lambda: None
 
-    async def obtain(self, state_version: int) -> None:
-        """Return when the mutation may start, and then it must start at once."""
+    async def obtain(self, state_version: int, plan_attempt: int | None = None) -> None:
+        """Return when the mutation may start, and then it must start at once. A kept plan is named by who made it."""
         said = ""
         while True:
-            answer, sent = await self._ask(state_version)
+            answer, sent = await self._ask(Begin(state_version, plan_attempt))
             if isinstance(answer, Begun):
                 if answer.state_version == state_version and _now() - sent < LEAVE_SECONDS:
                     return
@@ -51,13 +57,13 @@ class Leave:
                     await self._pause()
                 case "state_moved":
                     raise StateMoved(answer.message)
-                case "superseded":
+                case "approval":
+                    raise ApprovalNeeded(answer.message)
+                case "superseded" | "quarantine":  # for the latter, too, the server has ended this attempt
                     self._control.supersede(answer.message)
                     raise Superseded(answer.message)
                 case "canceled":
                     self._control.request_cancel("after_step")
-                    raise NotGiven(answer.message)
-                case "quarantine" | "in_doubt":
                     raise NotGiven(answer.message)
 
     # ---- the connection's side
@@ -74,7 +80,7 @@ class Leave:
         """What to send now. The clock starts before it is on the wire, and goes on while the machine is suspended."""
         assert self._wanted is not None
         self._sent = _now()
-        return Begin(self._wanted)
+        return self._wanted
 
     def answered(self, message: Begun | BeginRefused) -> None:
         sent, self._sent, self._wanted = self._sent, None, None
@@ -87,9 +93,9 @@ class Leave:
 
     # ----
 
-    async def _ask(self, state_version: int) -> tuple[Begun | BeginRefused, float]:
+    async def _ask(self, question: Begin) -> tuple[Begun | BeginRefused, float]:
         self._answer = asyncio.get_running_loop().create_future()
-        self._wanted = state_version
+        self._wanted = question
         self.on_change()
         stopping = asyncio.ensure_future(self._control.stopping())
         try:

@@ -18,6 +18,8 @@ class Control:
         self.cancel: CancelMode | None = None
         self.superseded: str | None = None
         self.refused: str | None = None
+        self.is_refused_for_now = False
+        """This program cannot deliver it, but a newer one may."""
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -46,10 +48,10 @@ class Control:
             self.superseded = reason
             self._tell()
 
-    def refuse(self, reason: str) -> None:
-        """The server will never take anything of this attempt again."""
+    def refuse(self, reason: str, *, is_for_now: bool = False) -> None:
+        """The server will never take anything of this attempt again, or not from this version of us."""
         if self.refused is None:
-            self.refused = reason
+            self.refused, self.is_refused_for_now = reason, is_for_now
             self._tell()
 
     @contextmanager

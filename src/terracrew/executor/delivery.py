@@ -7,7 +7,7 @@ from terracrew.executor import cloud, statebackend
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
-from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.executor.shipper import Shipper
@@ -27,6 +27,10 @@ UNDELIVERED = 3
 """The server refused this attempt for good; its directory holds what it would not take."""
 
 
+INCOMPATIBLE = 4
+"""The server does not speak our version of the protocol: what the directory holds is delivered by a runner that was updated."""
+
+
 class Delivery:
     def __init__(
         self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
@@ -36,12 +40,10 @@ class Delivery:
         self.control = Control()
         self.outbox = Outbox(directory / OUTBOX)
         self.aside = Aside(directory / "states", self.outbox.last)
-        self.reserve = Reserve(directory / "reserve")
         self.recorder = Recorder(
             self.outbox,
             Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets, *cloud.left(directory)]),
             Offsets(directory / "output.offset", self.outbox),
-            self.reserve,
         )
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control)
         self.leave = Leave(self.control, self.recorder.say)
@@ -62,6 +64,6 @@ class Delivery:
     async def finish(self) -> int:
         """Wait until the server has everything, for hours if need be; the exit code."""
         if not await self.shipper.deliver():
-            return UNDELIVERED
+            return INCOMPATIBLE if self.control.is_refused_for_now else UNDELIVERED
         (self.directory / DONE).touch(mode=0o600)
         return DELIVERED

@@ -84,8 +84,11 @@ async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Cor
             group.create_task(supervise("the shipper", parts.shipper.run)),
         ]
         output.follow()
-        parts.reserve.take()
-        parts.recorder.fact(await working)
+        result = await working
+        # Stopped by nothing but a server of another version, it has no result: an updated runner delivers what it left,
+        # and says that it is gone.
+        if not (result.status == "CANCELED" and parts.control.is_refused_for_now):
+            parts.recorder.fact(result)
         code = await parts.finish()
         for loop in loops:
             loop.cancel()
@@ -104,7 +107,8 @@ async def _work(steps: Steps) -> Result:
 def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     """What the runner keeps of the attempt on disk, where there is a runner; what it wants masked is masked."""
     spec, credentials = granted.spec, granted.credentials
-    secrets = [credentials.api, base64.b64encode(credentials.state_key).decode()]
+    keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
+    secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
     with contextlib.suppress(FileNotFoundError):
         kept = msgspec.json.decode((Path(start.directory) / delivery.RECORD).read_bytes(), type=AttemptRecord)
         secrets += kept.secrets

@@ -5,19 +5,19 @@ process at once; `sync` makes it survive a crash of the machine, and is called b
 is stored. Anything else that a crash of the machine takes had not happened for anybody: the attempt is lost with it.
 """
 
-import contextlib
-import errno
 import os
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from terracrew.executor.room import Room
 from terracrew.protocol import events
-from terracrew.protocol.events import HEADER, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record
+from terracrew.protocol.events import HEADER, INLINE_STATE, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record
 from terracrew.protocol.spec import STEPS
 
-_ROOM = 1 << 20
+RESERVE = INLINE_STATE + (1 << 20)
+"""Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
 _SCAN = 1 << 20
 
 
@@ -36,6 +36,7 @@ class Outbox:
         """Open it, new or as a dead executor left it; a record that was cut off by the crash is cut off for good."""
         self.on_append = on_append
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._room = Room(self._fd, RESERVE)
         self._ends = array("Q", [0])  # byte positions, from the end of event `_base` on
         self._base = 0
         self._synced = 0
@@ -63,12 +64,17 @@ class Outbox:
                 view = view[os.write(self._fd, view) :]
         except OSError:
             os.ftruncate(self._fd, end)
+            self._room.forget()
             raise
         self._ends.append(end + len(record))
         if record[4] != Kind.LOG:  # the byte after the size, see HEADER
             self.urgent = self.last
         self.on_append()
         return self.last
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes of log can be written and the reserve stays whole."""
+        return self._room.keep(self._ends[-1] + size)
 
     def sync(self) -> None:
         if self._synced < self.last:
@@ -129,26 +135,3 @@ class Outbox:
             if position > size or length > MAX_RECORD or kind not in (1, 2, 3):
                 return
             yield position, kind
-
-
-class Reserve:
-    """Room on the disk that is kept free for facts and states, since log output alone may stop at a full disk."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def take(self) -> None:
-        """Where the disk is full already, there is nothing to take, and the first write will say so."""
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.posix_fallocate(descriptor, 0, _ROOM)
-            finally:
-                os.close(descriptor)
-
-    def release(self, error: OSError) -> bool:
-        """Give the room back; False if that cannot help."""
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._path.exists():
-            return False
-        self._path.unlink()
-        return True

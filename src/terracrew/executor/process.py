@@ -53,6 +53,7 @@ class EngineProcess:
         )
         self._ladder = ladder or Ladder()
         self._stopping: asyncio.Task[None] | None = None
+        self._is_paused = False
         self.was_killed = False
 
     @property
@@ -82,6 +83,17 @@ class EngineProcess:
                     await asyncio.sleep(_REAP_SECONDS)
         return code
 
+    def pause(self) -> None:
+        """Let nothing of it run for a while, unless it is being stopped."""
+        if self._stopping is None and self._process.returncode is None:
+            self._is_paused = True
+            self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._signal(signal.SIGCONT)
+
     def stop(self, mode: StopMode) -> None:
         """Ask for its end; `wait` returns when it is gone. Asking again may only make it harsher."""
         if self._process.returncode is not None:
@@ -92,6 +104,7 @@ class EngineProcess:
             self._stopping = asyncio.get_running_loop().create_task(self._descend())
 
     async def _descend(self) -> None:
+        self.resume()  # else it would not hear of it
         self._signal(signal.SIGINT)
         await asyncio.sleep(self._ladder.first)
         self._signal(signal.SIGINT)

@@ -1,12 +1,13 @@
 """Writes an attempt's events: what the engine printed, what Terracrew says beside it, and facts."""
 
+import errno
 import os
 import struct
 import time
 from pathlib import Path
 
 from terracrew.executor.lines import Piece
-from terracrew.executor.outbox import Outbox, Reserve
+from terracrew.executor.outbox import Outbox
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, OutputsRead, Stream
@@ -36,6 +37,9 @@ class Offsets:
         os.pwrite(self._fd, _SLOT.pack(number, self.position), self._turn * _SLOT.size)
         self._turn ^= 1
 
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
     def retreat(self, size: int) -> None:
         """The event could not be written after all; the slot is written again with the next try."""
         self.position -= size
@@ -43,13 +47,15 @@ class Offsets:
 
 
 class Recorder:
-    def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets, reserve: Reserve) -> None:
+    def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets) -> None:
         self.outbox, self.redactor, self.offsets = outbox, redactor, offsets
-        self._reserve = reserve
         self.step = Step.FETCH
 
     def output(self, piece: Piece) -> None:
+        """What the engine printed; alone among all that is recorded, it does not touch the reserve."""
         record = events.pack(Kind.LOG, Stream.OUTPUT, self.step, time.time(), piece.text)
+        if not self.outbox.has_room(len(record)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.offsets.advance(self.outbox.last + 1, piece.size)
         try:
             self.outbox.append(record)
@@ -60,7 +66,7 @@ class Recorder:
     def say(self, text: str) -> None:
         """A line of Terracrew's own in the log."""
         line = self.redactor.mask(text[:_LONGEST_LINE].encode()) + b"\n"
-        self._append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
+        self.outbox.append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
 
     def fact(self, fact: Fact) -> None:
         record = events.pack_fact(fact, self.step, time.time())
@@ -70,18 +76,10 @@ class Recorder:
             if masked is not payload:
                 _, kind, stream, _, at = events.HEADER.unpack(header)
                 record = events.pack(Kind(kind), stream, self.step, at, masked)
-        self._append(record)
+        self.outbox.append(record)
 
     def state(self, record: bytes) -> int:
         """A state is on the disk for good when this returns."""
-        number = self._append(record)
+        number = self.outbox.append(record)
         self.outbox.sync()
         return number
-
-    def _append(self, record: bytes) -> int:
-        try:
-            return self.outbox.append(record)
-        except OSError as error:
-            if not self._reserve.release(error):
-                raise
-            return self.outbox.append(record)

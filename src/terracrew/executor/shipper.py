@@ -9,7 +9,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from terracrew.client import hub
-from terracrew.errors import Forbidden, Incompatible, TerracrewError, Unauthenticated, Unreachable
+from terracrew.errors import Forbidden, Incompatible, TerracrewError, Unauthenticated, Unavailable, Unreachable
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
@@ -22,6 +22,7 @@ from terracrew.protocol.start import LogStreamSettings
 
 WINDOW = 16
 """Batches on their way at once, so that throughput does not fall with distance."""
+_LASTED = 10.0
 
 
 class Shipper:
@@ -50,6 +51,7 @@ class Shipper:
         self._sent = 0
         self._flush_to = 1 if settings.eagerly_emit_first_event else 0
         self._oldest: float | None = None
+        self._put_off: Unavailable | None = None
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self.welcomed = asyncio.Event()
@@ -67,10 +69,10 @@ class Shipper:
                 await asyncio.sleep(backoff.next())
                 continue
             except (Unauthenticated, Forbidden, Incompatible) as error:
-                self._refuse(error.message)
+                self._refuse(error.message, is_for_now=isinstance(error, Incompatible))
                 return
             self.welcomed.clear()
-            mark = self._outbox.acknowledged
+            mark, since, self._put_off = self._outbox.acknowledged, time.monotonic(), None
             try:
                 await self._converse(self._connection)
             except (ConnectionClosed, OSError, ValueError):
@@ -80,9 +82,10 @@ class Shipper:
                 self._leave.disconnected()
                 await _close(self._connection)
                 self._connection = None
-            if self._outbox.acknowledged > mark:  # a welcome alone is no progress: what follows may fail each time
+            # A welcome alone is no progress: what follows may fail each time.
+            if self._outbox.acknowledged > mark or time.monotonic() - since > _LASTED:
                 backoff.reset()
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(backoff.next(self._put_off))
 
     async def deliver(self) -> bool:
         """Wait until the server has everything; False if it never will."""
@@ -163,7 +166,9 @@ class Shipper:
 
     async def _receive(self, connection: ClientConnection) -> None:
         while True:
-            self._handle(messages.decode_to_executor(await connection.recv(decode=False)))
+            message = messages.decode_to_executor(await connection.recv(decode=False))
+            if message is not None:
+                self._handle(message)
             self._changed.set()
 
     def _handle(self, message: messages.FromServerToExecutor) -> None:
@@ -185,11 +190,14 @@ class Shipper:
                 self._control.supersede(reason)
             case messages.Refused():
                 if message.is_final:
-                    self._refuse(message.message)
+                    self._refuse(message.message, is_for_now=message.code == Incompatible.code)
+                self._put_off = Unavailable(message.message)
 
     def _welcome(self, message: messages.ExecutorWelcome) -> None:
-        if not version.OLDEST <= message.protocol <= version.NEWEST:
-            return self._refuse(f"the server speaks protocol {message.protocol}, which this executor does not")
+        try:
+            version.accept(message.protocol, who="executor")
+        except Incompatible as error:
+            return self._refuse(error.message, is_for_now=True)
         if message.mark > self._outbox.last:
             if not self._is_salvage:
                 return self._refuse("the server has events of this attempt that did not come from here")
@@ -221,8 +229,8 @@ class Shipper:
             self._oldest = time.monotonic()
         self._changed.set()
 
-    def _refuse(self, reason: str) -> None:
-        self._control.refuse(reason)
+    def _refuse(self, reason: str, *, is_for_now: bool = False) -> None:
+        self._control.refuse(reason, is_for_now=is_for_now)
         self._arrived.set()
         self._drop()
 

@@ -12,18 +12,20 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.aside import Aside
 from terracrew.executor.record import Recorder
+from terracrew.executor.room import FULL
 from terracrew.protocol import events
 from terracrew.protocol.events import INLINE_STATE, StateFact
 
 NONCE = 12
 _IN_A_THREAD = 4 << 20
+_RETRY_SECONDS = 1.0
 
 
 class Identity(msgspec.Struct, frozen=True):
     """The part of a state that we read; both engines of this kind write it."""
 
-    serial: int
-    lineage: str
+    serial: events.Count
+    lineage: events.Line
 
 
 _identity = msgspec.json.Decoder(Identity).decode
@@ -56,11 +58,20 @@ class States:
             sha256, sealed = self._seal(content)
         is_inline = len(sealed) <= INLINE_STATE
         fact = StateFact(sha256, len(content), identity.serial, identity.lineage, is_inline, origin)
-        if not is_inline:
-            await asyncio.to_thread(self._aside.write, sealed)
-            # No await from here on: the number that names the file must be the one that the record gets.
-            self._aside.place(self._recorder.outbox.last + 1)
-        number = self._recorder.state(events.pack_state(fact, sealed, self._recorder.step, time.time()))
+        while True:
+            try:
+                if not is_inline:
+                    await asyncio.to_thread(self._aside.write, sealed)
+                    # No await from here on: the number that names the file must be the one that the record gets.
+                    self._aside.place(self._recorder.outbox.last + 1)
+                number = self._recorder.state(events.pack_state(fact, sealed, self._recorder.step, time.time()))
+                break
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+            await asyncio.sleep(
+                _RETRY_SECONDS
+            )  # the engine waits for its answer; an error would make it lose the state
         self.current = content
         return number
 

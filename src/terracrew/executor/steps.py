@@ -4,13 +4,14 @@ import asyncio
 import os
 from pathlib import Path
 
-from terracrew.errors import Invalid, TerracrewError
-from terracrew.executor import environment, problem, statebackend, workspace
-from terracrew.executor.begin import Leave, StateMoved
+from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
+from terracrew.executor import environment, keep, problem, statebackend, workspace
+from terracrew.executor.begin import ApprovalNeeded, Leave, StateMoved
 from terracrew.executor.cloud import CloudTokens
 from terracrew.executor.control import Control
 from terracrew.executor.engines import discovery
-from terracrew.executor.engines.engine import Engine, Place, StateAccess
+from terracrew.executor.engines.discovery import Found
+from terracrew.executor.engines.engine import PLAN, Engine, Place, StateAccess
 from terracrew.executor.engines.tofu import Tofu
 from terracrew.executor.output import Output
 from terracrew.executor.process import EngineProcess
@@ -20,10 +21,12 @@ from terracrew.executor.states import States
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import EngineUsed, Result, StepStatus
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
+from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Resume, Step
 from terracrew.protocol.start import ExecutorStart
 
 MAX_REPLANS = 3
+_REUSED = frozenset({Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN})
+"""What need not be done again with a plan that was kept."""
 _PATIENCE_SECONDS = 1.0
 
 
@@ -57,6 +60,10 @@ class Steps:
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._directory, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._was_killed = False
+        self._reused = frozenset[Step]()
+        self._plan_attempt: int | None = None
+        """Which attempt made the plan, if it is a kept one."""
+        self._found: Found
         self._engine: Engine
         self._folder: Path
         self._env: dict[str, str]
@@ -69,10 +76,13 @@ class Steps:
             step = remaining[0]
             if self._control.is_stopping:
                 result = self._stopped(f"before {step}")
+            elif step in self._reused:
+                self._recorder.fact(StepStatus(remaining.pop(0), "SKIPPED"))
             elif step not in MUTATING or (result := await self._ask_leave(step)) is None:
                 result = await self._run(remaining.pop(0))
-        for step in remaining:
-            self._recorder.fact(StepStatus(step, "SKIPPED"))
+        if not (result and result.status == "WAITING"):  # then they are still to come
+            for step in remaining:
+                self._recorder.fact(StepStatus(step, "SKIPPED"))
         self._cloud.clear()
         return result or Result("SUCCEEDED")
 
@@ -92,7 +102,7 @@ class Steps:
             how = f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}"
             return Result("FAILED", f"{step} failed: {how}" + (f": {reason}" if reason else ""))
         except (TerracrewError, OSError) as error:
-            if self._control.is_stopping:
+            if self._has_stopped(error):
                 self._recorder.fact(StepStatus(step, "CANCELED"))
                 return self._stopped(f"during {step}")
             self._recorder.fact(StepStatus(step, "FAILED"))
@@ -125,28 +135,60 @@ class Steps:
         found = discovery.require(self._spec.engine, self._start.engine_paths)
         if found.name != "tofu":
             raise Invalid(f"this executor does not run {found.name} yet")
+        self._found = found
         self._recorder.fact(EngineUsed(found.name, found.version))
-        cache = Path(self._start.cache_directory)
-        self._folder, resolved = await workspace.fetch(
-            self._spec,
-            self._make_workspace(),
-            cache=cache,
-            roots=self._start.source_roots,
-            transfer=self._transfer,
-        )
-        self._recorder.fact(resolved)
-        self._recorder.say(f"Source: {resolved.description}")
-        self._engine = Tofu(found, Place(self._folder, self._directory, cache))
+        if self._spec.resume is None or not await self._restore(self._spec.resume):
+            await self._fetch_source()
         seed = self._spec.state
         if seed.content is None and seed.size:
             await self._fetch_state()
         else:
             self._states.current = seed.content or None
 
-    def _make_workspace(self) -> Path:
-        path = self._directory / "workspace"
-        path.mkdir(mode=0o700)
-        return path
+    async def _fetch_source(self) -> None:
+        name = f"{self._spec.job_id}.{self._spec.attempt}"
+        folder, resolved = await workspace.fetch(
+            self._spec,
+            workspace.claim(Path(self._start.workspaces), name, self._directory),
+            cache=Path(self._start.cache_directory),
+            roots=self._start.source_roots,
+            transfer=self._transfer,
+        )
+        self._recorder.fact(resolved)
+        self._recorder.say(f"Source: {resolved.description}")
+        self._use(folder)
+
+    async def _restore(self, resume: Resume) -> bool:
+        """Go on with an approved plan; False if that cannot be, and it is planned again."""
+        try:
+            if resume.state_version != self._spec.state.version:
+                raise Conflict("the state has changed since")
+            place = await keep.restore(
+                self._found,
+                self._directory / PLAN,
+                resume,
+                job_id=self._spec.job_id,
+                root=Path(self._start.workspaces),
+                directory=self._directory,
+                transfer=self._transfer,
+            )
+        except (TerracrewError, OSError) as error:
+            if self._has_stopped(error):
+                raise
+            self._recorder.say(
+                f"The plan of attempt {resume.attempt} cannot be used here, so it is made again: {error}"
+            )
+            return False
+        self._recorder.say(f"Going on with the plan of attempt {resume.attempt}, which was approved")
+        self._use(workspace.inside(place, self._spec.source.subdirectory))
+        self._set_environment()
+        self._plan_attempt = resume.attempt
+        self._reused = _REUSED if self._engine.is_ready() else _REUSED - {Step.INIT}
+        return True
+
+    def _use(self, folder: Path) -> None:
+        self._folder = folder
+        self._engine = Tofu(self._found, Place(folder, self._directory, Path(self._start.cache_directory)))
 
     async def _fetch_state(self) -> None:
         answer = await self._transfer.get("state")
@@ -154,10 +196,13 @@ class Steps:
         self._state_version = int(answer.headers["X-State-Version"])
 
     def _write_inputs(self) -> None:
-        has_our_backend = self._spec.backend == "terracrew"
-        self._engine.prepare(self._spec.inputs, has_our_backend=has_our_backend)
+        self._engine.prepare(self._spec.inputs, has_our_backend=self._spec.backend == "terracrew")
+        self._set_environment()
+
+    def _set_environment(self) -> None:
         secret = statebackend.secret_of(self._granted.credentials.hub)
-        access = StateAccess(self._backend.url, statebackend.USER, secret) if has_our_backend else None
+        is_ours = self._spec.backend == "terracrew"
+        access = StateAccess(self._backend.url, statebackend.USER, secret) if is_ours else None
         self._env = self._engine.environment(environment.of_job(self._start, self._granted), access)
 
     async def _engine_run(self, step: Step, stdout: int | None = None) -> None:
@@ -179,7 +224,7 @@ class Steps:
         self._states.is_writable = is_mutating
         try:
             async with self._cloud.renewed():
-                with self._control.listening(react):
+                with self._output.feeding(process), self._control.listening(react):
                     code = await process.wait()
         finally:
             self._states.is_writable = False
@@ -220,27 +265,61 @@ class Steps:
                 _PATIENCE_SECONDS, self._recorder.say, f"Waiting for leave to {step}"
             )
             try:
-                await self._leave.obtain(self._state_version)
+                await self._leave.obtain(self._state_version, self._plan_attempt)
                 if self._cloud:
                     await self._cloud.enter("apply")
                     # Who knows how long that took, and leave is good for seconds: it is asked for again.
-                    await self._leave.obtain(self._state_version)
+                    await self._leave.obtain(self._state_version, self._plan_attempt)
                 return None
             except StateMoved as moved:
                 self._recorder.say(f"{moved.message}: planning again")
+            except ApprovalNeeded as needed:
+                notice.cancel()
+                return await self._wait(step, needed.message)
             except (TerracrewError, OSError) as refusal:
-                if self._control.is_stopping:
-                    return self._stopped(f"before {step}")
-                return Result("FAILED", f"{step} was not started: {refusal}")
+                return self._not_started(step, refusal, "")
             finally:
                 notice.cancel()
             try:
                 await self._fetch_state()
             except TerracrewError as error:
-                return Result("FAILED", f"{step} was not started: the current state cannot be had: {error.message}")
+                return self._not_started(step, error, "the current state cannot be had: ")
+            self._plan_attempt = None
             if result := await self._run(Step.PLAN):
                 return result
         return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
+
+    async def _wait(self, step: Step, why: str) -> Result:
+        """A person has to look at this plan, and this attempt does not wait for that: it keeps the plan, and ends."""
+        self._recorder.say(f"{why}: the plan is kept with its workspace")
+        try:
+            kept = await keep.keep(
+                self._found,
+                self._directory / PLAN,
+                directory=self._directory,
+                owner=f"{self._spec.job_id}:{self._spec.attempt}",
+                key=self._granted.credentials.state_key,
+                state_version=self._state_version,
+                transfer=self._transfer,
+                control=self._control,
+                say=self._recorder.say,
+            )
+        except (TerracrewError, OSError) as error:
+            return self._not_started(step, error, "its plan cannot be kept: ")
+        if self._control.is_stopping:
+            return self._stopped(f"before {step}")
+        return Result("WAITING", why, kept=kept)
+
+    def _not_started(self, step: Step, error: TerracrewError | OSError, what: str) -> Result:
+        if self._has_stopped(error):
+            return self._stopped(f"before {step}")
+        return Result("FAILED", f"{step} was not started: {what}{error}")
+
+    def _has_stopped(self, error: TerracrewError | OSError) -> bool:
+        """Whether this is no failure, but the end of an attempt that was to stop."""
+        if isinstance(error, Superseded):
+            self._control.supersede(error.message)
+        return self._control.is_stopping
 
     def _stopped(self, when: str) -> Result:
         # With our own backend the lock is the attempt's and goes with it. Another's may have outlived a kill.

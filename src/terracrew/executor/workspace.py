@@ -1,9 +1,15 @@
-"""The attempt's own copy of the source: from an archive or from a folder of this machine, never run in place."""
+"""The attempt's workspace: its own copy of the source, from an archive or from a folder of this machine, never run in place.
+
+Its path does not depend on the attempt that uses it, since what an engine plans in one place it must apply in the same. So it
+is not in the attempt's directory; a link there says which one is the attempt's, and the runner removes it by that.
+"""
 
 import asyncio
 import hashlib
 import io
 import os
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,6 +26,45 @@ T = TypeVar("T")
 _CHUNK = 1 << 20
 _SMALL_BYTES = 1 << 20
 _SMALL_ENTRIES = 300
+LINK = "workspace"
+
+
+def claim(root: Path, name: str, directory: Path) -> Path:
+    """Make the workspace of this name for the attempt in this directory. One that exists is somebody else's."""
+    path = root / name
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        raise Conflict(f"the workspace {path} is in use") from None
+    (directory / LINK).symlink_to(path)
+    return path
+
+
+def of(directory: Path) -> Path:
+    return (directory / LINK).readlink()
+
+
+def release(directory: Path) -> None:
+    """Remove the attempt's workspace; it is free for others when this returns."""
+    shutil.rmtree(of(directory), onerror=_insist)
+    (directory / LINK).unlink()
+
+
+def is_name(name: str, job_id: str) -> bool:
+    """Whether this names a workspace of this job."""
+    job, _, attempt = name.rpartition(".")
+    return job == job_id and attempt.isascii() and attempt.isdigit()
+
+
+def _insist(remove: Callable[[str], object], path: str, _: object) -> None:
+    """Engines leave read-only directories behind (Go's module cache does), which nothing can be removed from."""
+    if isinstance(sys.exc_info()[1], PermissionError):
+        os.chmod(os.path.dirname(path), 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        else:
+            remove(path)
 
 
 async def fetch(
@@ -41,7 +86,7 @@ async def fetch(
             f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
             "Run a new job to use what is there now"
         )
-    return _inside(workspace, spec.source.subdirectory), resolved
+    return inside(workspace, spec.source.subdirectory), resolved
 
 
 async def _maybe_in_thread(is_large: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -89,7 +134,7 @@ def _allowed(source: LocalSource, roots: Sequence[str]) -> Path:
     return path
 
 
-def _inside(workspace: Path, subdirectory: str) -> Path:
+def inside(workspace: Path, subdirectory: str) -> Path:
     folder = workspace / subdirectory
     if not folder.resolve().is_relative_to(workspace.resolve()):
         raise Invalid(f"the subdirectory {subdirectory!r} leaves the source")

@@ -8,7 +8,7 @@ of a batch is, and the rest follow. Log records hold text; facts hold the JSON o
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -20,8 +20,18 @@ MAX_RECORD = 4 << 20
 MAX_BATCH_BYTES = 512 << 10
 """A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
 INLINE_STATE = 2 << 20
+MOST_RECORDS = MAX_BATCH_BYTES // HEADER.size
+"""In one batch: all of them without a payload."""
+DEEPEST = 100
+"""Levels of lists and objects in an output: what is read back deep in a call must not run out of stack there."""
 _END_OF_TIME = 253_402_300_800.0
 """The year 10,000, which no calendar of ours has."""
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""What every database can hold."""
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-z]{0,128}\Z")]
+Line: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,4096}\Z")]
 
 
 class Kind(IntEnum):
@@ -52,7 +62,7 @@ class Record(NamedTuple):
 class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     step: Step
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
-    exit_code: int | None = None
+    exit_code: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)] | None = None
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
@@ -67,11 +77,11 @@ class ResourceChange(msgspec.Struct, frozen=True):
 
 
 class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
-    add: int = 0
-    change: int = 0
-    destroy: int = 0
-    replace: int = 0
-    unchanged: int | None = None
+    add: Count = 0
+    change: Count = 0
+    destroy: Count = 0
+    replace: Count = 0
+    unchanged: Count | None = None
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
     """Output name → create, update or delete."""
@@ -85,7 +95,7 @@ class Output(msgspec.Struct, frozen=True):
 
 class OutputsRead(msgspec.Struct, frozen=True, tag="outputs"):
     outputs: dict[str, Output]
-    sha256: str
+    sha256: Digest
 
 
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
@@ -93,12 +103,25 @@ class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
     version: str
 
 
-class Result(msgspec.Struct, frozen=True, tag="result"):
-    """The last event of an attempt that ended by itself."""
+class KeptPlan(msgspec.Struct, frozen=True):
+    """A plan and its workspace, which were stored (`PUT …/plan`) before this was said of them."""
 
-    status: Literal["SUCCEEDED", "FAILED", "CANCELED"]
+    state_version: Count
+    """The state that it was made from."""
+    sha256: Digest
+    """Of what is stored: the ciphertext."""
+    size: Count
+    path: Line
+    """Where the workspace was, and has to be again."""
+
+
+class Result(msgspec.Struct, frozen=True, tag="result"):
+    """The last event of an attempt that ended by itself. WAITING: a person has to look at its plan, which was kept."""
+
+    status: Literal["SUCCEEDED", "FAILED", "CANCELED", "WAITING"]
     message: str = ""
     is_lock_free: bool = True
+    kept: KeptPlan | None = None
 
 
 Fact = StepStatus | SourceResolved | PlanSummary | OutputsRead | EngineUsed | Result
@@ -107,10 +130,10 @@ Fact = StepStatus | SourceResolved | PlanSummary | OutputsRead | EngineUsed | Re
 class StateFact(msgspec.Struct, frozen=True):
     """A state that the engine wrote. `sha256` is that of the plain text; `is_inline` tells whether the ciphertext follows."""
 
-    sha256: str
-    size: int
-    serial: int
-    lineage: str
+    sha256: Digest
+    size: Count
+    serial: Count
+    lineage: Line
     is_inline: bool
     origin: Literal["engine", "errored"] = "engine"
 
@@ -149,9 +172,30 @@ def unpack(body: bytes | memoryview) -> Iterator[Record]:
 
 
 def fact_of(record: Record) -> Fact:
-    return _fact.decode(record.payload)
+    """What the record says; anything that is no fact is a ValueError."""
+    try:
+        return _fact.decode(record.payload)
+    except RecursionError:
+        raise ValueError("a fact is nested too deep") from None
+
+
+def is_deep(fact: OutputsRead) -> bool:
+    """Whether an output could be stored and not be read back."""
+    level: list[Any] = [output.value for output in fact.outputs.values()]
+    for _ in range(DEEPEST):
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += cast("dict[str, Any]", each).values()
+            elif isinstance(each, list):
+                below += cast("list[Any]", each)
+        level = below
+    return bool(level)
 
 
 def state_of(record: Record) -> tuple[StateFact, bytes]:
     head, _, ciphertext = record.payload.partition(b"\n")
-    return _state.decode(head), ciphertext
+    try:
+        return _state.decode(head), ciphertext
+    except RecursionError:
+        raise ValueError("the fact of a state is nested too deep") from None

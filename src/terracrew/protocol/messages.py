@@ -1,17 +1,19 @@
 """The messages of the runner hub: one tagged union for each direction of each kind of client.
 
-Text frames are JSON of these. The one binary frame, a batch of events, is in `frames`. Unknown types and unknown fields of a
-known type are refused from clients; a newer server may add fields, which older clients ignore.
+Text frames are JSON of these. The one binary frame, a batch of events, is in `frames`. After its hello, a client speaks the
+agreed version and nothing else: unknown types and unknown fields are refused. A hello comes before the agreement, so what is
+unknown in it is passed over; and so is what an older client does not know of a newer server (`docs/protocol.md`).
 """
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from terracrew.protocol.spec import Credentials, JobSpec
 
 CancelMode = Literal["after_step", "interrupt", "kill"]
-JobId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+JobId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 """What every database and every reader of JSON can hold."""
 
@@ -29,10 +31,18 @@ class _FromServer(msgspec.Struct, frozen=True, tag_field="type"):
     pass
 
 
+class Greeting(msgspec.Struct, frozen=True, tag_field="type", tag="hello"):
+    """What every hello of every version has, and all that is read of it before a version is agreed on."""
+
+    oldest_protocol: int
+    newest_protocol: int
+    version: str = "of an unknown version"
+
+
 # ---- runner → server
 
 
-class RunnerHello(_FromClient, frozen=True, tag="hello"):
+class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     runner_id: str
     instance: str
     instance_key: str
@@ -93,6 +103,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     unknown: list[AttemptRef]
     """Of the attempts in the hello, those that this server does not know as the runner's current ones."""
     is_draining: bool = False
+    log_level: dict[str, str] = {}
+    """As in `configure`."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):
@@ -120,8 +132,11 @@ class CancelAttempt(_FromServer, frozen=True, tag="cancel"):
 
 
 class ConfigureRunner(_FromServer, frozen=True, tag="configure"):
-    heartbeat_seconds: float | None = None
-    log_level: dict[str, str] | None = None
+    """All that is configured, each time."""
+
+    heartbeat_seconds: float
+    log_level: dict[str, str] = {}
+    """Category → level, above the runner's own settings; empty: those alone."""
 
 
 class Drain(_FromServer, frozen=True, tag="drain"):
@@ -151,7 +166,7 @@ FromServerToRunner = (
 # ---- executor → server (beside the binary frame of events)
 
 
-class ExecutorHello(_FromClient, frozen=True, tag="hello"):
+class ExecutorHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     job_id: JobId
     attempt: Number
     version: str
@@ -160,9 +175,10 @@ class ExecutorHello(_FromClient, frozen=True, tag="hello"):
 
 
 class Begin(_FromClient, frozen=True, tag="begin"):
-    """Ask for leave to mutate, naming the state version that the plan was made from."""
+    """Ask for leave to mutate, naming the state version that the plan was made from and, of a kept one, who made it."""
 
     state_version: Number
+    plan_attempt: Number | None = None
 
 
 FromExecutor = ExecutorHello | Begin
@@ -197,7 +213,9 @@ class Begun(_FromServer, frozen=True, tag="begun"):
 
 
 class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
-    code: Literal["state_moved", "quarantine", "superseded", "canceled", "in_doubt", "wait"]
+    """`approval`: a person has to look at this plan, so it is kept and the attempt ends. `wait`: ask again in a moment."""
+
+    code: Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
     message: str
 
 
@@ -219,8 +237,30 @@ MAX_GRANT_FRAME = 8 << 20
 """What a client takes from a server: a grant may carry a state and an archive."""
 INLINE_ARCHIVE = 1 << 20
 
+
+class _Typed(msgspec.Struct, frozen=True):
+    type: str
+
+
+def _unless_unknown(union: Any) -> Callable[[str | bytes], Any]:
+    decode = msgspec.json.Decoder(union).decode
+    known = {kind.__struct_config__.tag for kind in get_args(union)}
+
+    def decoded(frame: str | bytes) -> Any:
+        try:
+            return decode(frame)
+        except msgspec.ValidationError:
+            if msgspec.json.decode(frame, type=_Typed).type in known:
+                raise
+            return None
+
+    return decoded
+
+
 encode = msgspec.json.Encoder().encode
+decode_greeting = msgspec.json.Decoder(Greeting).decode
 decode_from_runner = msgspec.json.Decoder(FromRunner).decode
 decode_from_executor = msgspec.json.Decoder(FromExecutor).decode
-decode_to_runner = msgspec.json.Decoder(FromServerToRunner).decode
-decode_to_executor = msgspec.json.Decoder(FromServerToExecutor).decode
+# None: a message of a type that is not known here.
+decode_to_runner: Callable[[str | bytes], FromServerToRunner | None] = _unless_unknown(FromServerToRunner)
+decode_to_executor: Callable[[str | bytes], FromServerToExecutor | None] = _unless_unknown(FromServerToExecutor)

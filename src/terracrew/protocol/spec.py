@@ -72,6 +72,21 @@ class StateSeed(msgspec.Struct, frozen=True):
     content: bytes | None = None
 
 
+class Resume(msgspec.Struct, frozen=True):
+    """An approved plan with its workspace, to go on with; fetched by `GET …/plan`."""
+
+    attempt: int
+    """Which made it."""
+    state_version: int
+    sha256: str
+    size: int
+    path: str
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Resume({self.attempt})"
+
+
 class JobSpec(msgspec.Struct, frozen=True):
     job_id: str
     attempt: int
@@ -93,6 +108,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The uploaded archive itself, where it is small."""
     oidc_audiences: list[str] = []
     """The clouds that the engine gets tokens for."""
+    resume: Resume | None = None
+    """Go on with this plan instead of making one."""
 
 
 def audience_slug(audience: str) -> str:

@@ -19,6 +19,8 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """The attempt's own directory; it exists, mode 0700."""
     cache_directory: str
     """Shared by all attempts of this runner: archives by hash, provider plug-ins."""
+    workspaces: str
+    """Where this runner's workspaces are. A kept plan can go on by an instance that has them at the same place."""
     environment: dict[str, str]
     """The engine's base environment, already less everything that is Terracrew's own."""
     granted: Granted | None = None

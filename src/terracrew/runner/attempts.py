@@ -3,6 +3,7 @@
 attempts/<job>.<attempt>/
   attempt.json   synced to disk before anything is started; without it nothing ever was
   pid            which process runs it, made by that process, once; or that it was handed back (`sealed`)
+  workspace      a link to the attempt's workspace, see `workspaces`
   lock           held by the executor, or by the one that salvages after it
   executor.log   what the executor itself has to say
   done           everything in the directory is acknowledged by the server
@@ -114,8 +115,7 @@ def remove(directory: Path) -> None:
     for entry in directory.iterdir():
         if entry.name not in (RECORD, PID, DONE):
             if entry.is_dir() and not entry.is_symlink():
-                _open_up(entry)
-                shutil.rmtree(entry)
+                remove_tree(entry)
             else:
                 entry.unlink()
     for name in (RECORD, PID, DONE):
@@ -141,11 +141,12 @@ def _draft(directory: Path, process: ProcessRecord | Literal["sealed"]) -> Path:
     return draft
 
 
-def _open_up(tree: Path) -> None:
+def remove_tree(tree: Path) -> None:
     """Engines leave read-only directories behind (Go's module cache does), which nothing can be removed from."""
     for folder, _, _ in os.walk(tree):
         with contextlib.suppress(OSError):
             os.chmod(folder, 0o700)
+    shutil.rmtree(tree)
 
 
 def _sync(directory: Path) -> None:

@@ -18,18 +18,21 @@ from terracrew.errors import (
     Forbidden,
     Incompatible,
     RateLimited,
+    Removed,
     TerracrewError,
     Unauthenticated,
     Unavailable,
     Unreachable,
     tree,
 )
+from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner import engines
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.crew import Crew
+from terracrew.runner.disk import Disk
 from terracrew.runner.heartbeat import Heart
 from terracrew.runner.reports import Reports
 from terracrew.runner.stop import Stop
@@ -59,8 +62,10 @@ class Connection:
         self._queue: asyncio.Queue[messages.FromRunner] = asyncio.Queue()
         self._delays, self._delays_when_rejected = hub.Backoff(), hub.Backoff(1.0, 60.0)
         self._heart: Heart | None = None
+        self._levels: dict[str, str] = {}
         self._was_welcome = False
         self._is_drained = False
+        self._disk = Disk(config.working_directory)
         reports.send = self._send
         crew.changed = self._claim
 
@@ -76,10 +81,11 @@ class Connection:
                     self._tokens.drop()
                 log.warning("not connected to %s: %s", self._config.server_url, error)
                 delays = self._delays_when_rejected if isinstance(error, _REJECTED) else self._delays
+                pause = delays.next(error)
             except Exception:
                 log.exception("the connection to %s failed", self._config.server_url)
-                delays = self._delays
-            await asyncio.sleep(delays.next())
+                pause = self._delays.next()
+            await asyncio.sleep(pause)
 
     async def step(self) -> NoReturn:
         """One connection, from its opening to its end; always ends with an error that says why."""
@@ -101,7 +107,7 @@ class Connection:
 
     def _is_final(self, error: TerracrewError) -> bool:
         """A stranger in our place is for a person to sort out; after a welcome it is an old connection of ours."""
-        return isinstance(error, Incompatible) or (isinstance(error, Conflict) and not self._was_welcome)
+        return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 
     async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
         hello = messages.RunnerHello(
@@ -114,7 +120,7 @@ class Connection:
             capacity=self._config.capacity,
             engines=found,
             attempts=self._crew.refs,
-            is_draining=self._stop.drain.is_set(),
+            is_draining=self._is_draining(),
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -125,9 +131,7 @@ class Connection:
             raise Unreachable(f"the server did not answer the hello: {error!r}") from error
         match answer:
             case messages.RunnerWelcome():
-                if not version.OLDEST <= answer.protocol <= version.NEWEST:
-                    mine = f"{version.OLDEST} to {version.NEWEST}"
-                    raise Incompatible(f"the server speaks protocol {answer.protocol}, this runner {mine}")
+                version.accept(answer.protocol, who="runner")
                 return answer
             case messages.Refused(code, message):
                 raise tree().get(code, Unavailable)(message)
@@ -135,6 +139,7 @@ class Connection:
                 raise Unavailable(f"the server answered the hello with {type(answer).__name__}")
 
     async def _converse(self, connection: ClientConnection, welcome: messages.RunnerWelcome) -> NoReturn:
+        self._configure_log(welcome.log_level)
         log.info("connected to %s as instance %s", self._config.server_url, self._config.instance)
         for ref in welcome.unknown:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
@@ -142,7 +147,7 @@ class Connection:
         self._delays.reset()
         self._delays_when_rejected.reset()
         self._queue = asyncio.Queue()
-        self._heart = Heart(self._crew, self._stop, self._send, welcome.heartbeat_seconds)
+        self._heart = Heart(self._crew, self._is_draining, self._send, welcome.heartbeat_seconds)
         self._is_drained = welcome.is_draining
         self._decide_open()
         self._reports.repeat()
@@ -167,7 +172,7 @@ class Connection:
                 return tree().get(message.code, Unavailable)(message.message)
             self._heed(message)
 
-    def _heed(self, message: messages.FromServerToRunner) -> None:
+    def _heed(self, message: messages.FromServerToRunner | None) -> None:
         now = time.monotonic()
         match message:
             case messages.Offer(job_id, attempt):
@@ -190,21 +195,44 @@ class Connection:
                 self._is_drained = on
                 self._decide_open()
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
-                if heartbeat_seconds and self._heart:
-                    self._heart.interval = heartbeat_seconds
-                    self._heart.wake()
-                if log_level is not None:
-                    self._set_levels(log_level)
+                self._configure(heartbeat_seconds, log_level)
             case messages.Refused(code, text):
                 log.warning("the server refused something: %s (%s)", text, code)
             case messages.RunnerWelcome():
                 log.warning("the server said welcome twice")
+            case None:
+                log.warning("the server said something that only newer runners know; it is passed over")
+
+    def _configure(self, heartbeat_seconds: float, log_level: dict[str, str]) -> None:
+        """As the server has it; a heartbeat says that it was heard."""
+        if self._heart:
+            if self._heart.interval != heartbeat_seconds:
+                log.info("the server says: a heartbeat every %g s", heartbeat_seconds)
+            self._heart.interval = heartbeat_seconds
+            self._heart.wake()
+        self._configure_log(log_level)
+
+    def _configure_log(self, levels: dict[str, str]) -> None:
+        """A newer server may have levels that this runner does not; the others hold."""
+        known = {name: level for name, level in levels.items() if level.lower() in LEVELS}
+        if known != self._levels:
+            log.info("the server says: log levels %s", known or "as they are set here")
+            self._levels = known
+            self._set_levels(known)
+
+    def _is_draining(self) -> bool:
+        """By this runner's own word, which its heartbeat carries: it is to stop, or its disk is full."""
+        is_draining = self._stop.drain.is_set() or not self._disk.has_room()
+        self._claims.is_open = not (self._is_drained or is_draining)
+        return is_draining
 
     def _decide_open(self) -> None:
-        self._claims.is_open = not (self._is_drained or self._stop.drain.is_set())
+        self._is_draining()
         self._claim()
 
     def _claim(self) -> None:
+        if self._claims.is_open and self._is_draining() and self._heart:
+            self._heart.wake()
         while (claim := self._claims.next(time.monotonic())) is not None:
             self._send(claim)
 
@@ -222,12 +250,14 @@ class Connection:
             await asyncio.sleep(self._tokens.seconds_left)
             try:
                 self._send(messages.Renew(await self._tokens.renew()))
+                log.debug("the token is renewed")
+                delays.reset()
             except TerracrewError as error:
                 log.warning("the token was not renewed: %s", error)
                 await asyncio.sleep(delays.next())
 
 
-def _decode(frame: str | bytes) -> messages.FromServerToRunner:
+def _decode(frame: str | bytes) -> messages.FromServerToRunner | None:
     try:
         return messages.decode_to_runner(frame)
     except msgspec.MsgspecError as error:

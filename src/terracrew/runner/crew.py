@@ -21,6 +21,7 @@ from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
 from terracrew.runner.instance import Instance
 from terracrew.runner.reports import Reports
 from terracrew.runner.scratch import Scratch
+from terracrew.runner.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Crew:
     ) -> None:
         self._config, self._instance, self._dispatcher = config, instance, dispatcher
         self._claims, self._reports, self._environment = claims, reports, dict(environment)
-        self._scratch = Scratch(config.temp_directory)
+        self._scratch, self._workspaces = Scratch(config.temp_directory), Workspaces(instance.workspaces)
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -59,6 +60,7 @@ class Crew:
         """Take over what a predecessor left in the working directory."""
         found = attempts.scan(self._instance.attempts)
         self._scratch.sweep(found)
+        self._workspaces.sweep(found)
         for ref in found:
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
             self._claims.adopted(ref)
@@ -169,12 +171,14 @@ class Crew:
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
+        await asyncio.to_thread(self._workspaces.remove, directory)
         with contextlib.suppress(FileNotFoundError):  # a grant that could not be written has none
             await asyncio.to_thread(attempts.remove, directory)
         await asyncio.to_thread(self._scratch.remove, ref)
 
     async def _set_aside(self, ref: AttemptRef, directory: Path) -> None:
         """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
+        await asyncio.to_thread(self._workspaces.take_along, directory)
         aside = self._instance.undelivered / directory.name
         await asyncio.to_thread(os.replace, directory, aside)
         await asyncio.to_thread(self._scratch.remove, ref)
@@ -191,6 +195,7 @@ class Crew:
             server_url=server_url,
             directory=str(directory),
             cache_directory=str(self._instance.cache),
+            workspaces=str(self._instance.workspaces),
             environment={**self._environment, **scratch},
             granted=granted,
             engine_paths=self._config.engine_paths,

@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 
 from terracrew import __version__
 from terracrew.protocol.messages import Heartbeat
 from terracrew.runner.crew import Crew
-from terracrew.runner.stop import Stop
+
+log = logging.getLogger(__name__)
 
 
 class Heart:
-    def __init__(self, crew: Crew, stop: Stop, send: Callable[[Heartbeat], None], interval: float) -> None:
-        self._crew, self._stop, self._send = crew, stop, send
+    def __init__(
+        self, crew: Crew, is_draining: Callable[[], bool], send: Callable[[Heartbeat], None], interval: float
+    ) -> None:
+        self._crew, self._is_draining, self._send = crew, is_draining, send
         self.interval = interval
         self._wake = asyncio.Event()
 
@@ -21,7 +25,9 @@ class Heart:
         self._wake.set()
 
     def step(self) -> None:
-        self._send(Heartbeat(__version__, self._stop.drain.is_set(), self._crew.refs))
+        attempts = self._crew.refs
+        self._send(Heartbeat(__version__, self._is_draining(), attempts))
+        log.debug("a heartbeat that names %d attempts", len(attempts))
 
     async def run(self) -> None:
         while True:

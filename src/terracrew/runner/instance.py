@@ -19,8 +19,10 @@ class Instance:
         self.undelivered = self.root / "undelivered"
         """What the server would not take of attempts that are over; a person looks at it."""
         self.cache = self.root / "cache"
+        # Engines see where they really are, and what one plans there another instance must find there.
+        self.workspaces = self.root.resolve() / "workspaces"
         try:
-            for folder in (self.root, self.attempts, self.undelivered, self.cache):
+            for folder in (self.root, self.attempts, self.undelivered, self.cache, self.workspaces):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _lock(self.root / "lock")
             self.key = _key(self.root / "instance.key")

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from terracrew.errors import Removed
 from terracrew.runner import environment
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 async def run(
     config: RunnerConfig, stop: Stop, *, set_levels: Callable[[dict[str, str]], None] = lambda _: None
 ) -> None:
-    """Run until told to stop; raises what makes it senseless to go on (Conflict, Incompatible, Invalid)."""
+    """Run until told to stop; raises what makes it senseless to go on (Conflict, Incompatible, Invalid, Removed)."""
     is_built_in = config.is_built_in
     # Before anything of ours is open: what it is forked from can then inherit nothing.
     helpers = environment.of_helper(os.environ, is_built_in=is_built_in)
@@ -40,6 +41,10 @@ async def run(
             leaving = tasks.create_task(_told_to_leave(stop, connection, crew, claims))
             try:
                 await asyncio.wait({link, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                if link.done() and isinstance(error := link.result(), Removed):
+                    log.error("%s", error)
+                    reports.close()
+                    await _delivered(crew, stop)
             finally:
                 crew.leave()
                 leaving.cancel()
@@ -50,6 +55,16 @@ async def run(
         await dispatcher.close()
         if instance is not None:
             instance.release()
+
+
+async def _delivered(crew: Crew, stop: Stop) -> None:
+    """Stay for what still runs: it is delivered by the attempts' own credentials, and by us if their executors die."""
+    if crew.refs:
+        log.warning("ending when %d attempts have been delivered; told to stop, at once", len(crew.refs))
+    while crew.refs and not stop.drain.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.25):
+                await stop.drain.wait()
 
 
 async def _told_to_leave(stop: Stop, connection: Connection, crew: Crew, claims: Claims) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from terracrew.protocol.messages import AttemptRef, Gone, HandBack
 
 Report = HandBack | Gone
-AGAIN_SECONDS = 30.0
+AGAIN_SECONDS = 10.0
 
 
 class Reports:
@@ -15,13 +15,14 @@ class Reports:
         self.send: Callable[[Report], None] = lambda _: None
         """Set by the connection; says nothing while there is none."""
         self._waiting: dict[AttemptRef, tuple[Report, asyncio.Event]] = {}
+        self._is_closed = False
 
     async def deliver(self, report: Report) -> None:
-        """Return when the server has taken it in."""
+        """Return when the server has taken it in, or never will."""
         ref, settled = AttemptRef(report.job_id, report.attempt), asyncio.Event()
         self._waiting[ref] = report, settled
         try:
-            while not settled.is_set():
+            while not (settled.is_set() or self._is_closed):
                 self.send(report)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN_SECONDS):
@@ -33,6 +34,12 @@ class Reports:
         """On a new connection: say everything that is still open."""
         for report, _ in self._waiting.values():
             self.send(report)
+
+    def close(self) -> None:
+        """This runner was removed: nobody takes its word any more. What its attempts left is delivered all the same."""
+        self._is_closed = True
+        for _, settled in self._waiting.values():
+            settled.set()
 
     def settled(self, ref: AttemptRef) -> None:
         if ref in self._waiting:

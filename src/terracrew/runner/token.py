@@ -8,9 +8,10 @@ import msgspec
 from urllib3 import PoolManager
 from urllib3.exceptions import HTTPError
 
+from terracrew import errors
 from terracrew.client import address
 from terracrew.client.problems import from_response
-from terracrew.errors import Unreachable
+from terracrew.errors import TerracrewError, Unreachable
 
 PATH = "/connect/token"
 _REQUEST_SECONDS = 15.0
@@ -20,6 +21,13 @@ _RENEW_AFTER = 0.7  # of its life; what is left is for a server that is away jus
 class _Answer(msgspec.Struct):
     access_token: str
     expires_in: float
+
+
+class _Refusal(msgspec.Struct):
+    """As RFC 6749 has it, and with a code of ours where there is more to say than that."""
+
+    error_description: str
+    code: str = ""
 
 
 class Tokens:
@@ -67,8 +75,17 @@ class Tokens:
         except (HTTPError, OSError) as error:
             raise Unreachable(f"{self._url} cannot be reached: {error}") from error
         if response.status != 200:
-            raise from_response(response.status, response.headers, response.data)
+            raise _refusal(from_response(response.status, response.headers, response.data), response.data)
         try:
             return msgspec.json.decode(response.data, type=_Answer)
         except msgspec.MsgspecError as error:
             raise Unreachable(f"what answers at {self._url} is not a Terracrew server: {error}") from error
+
+
+def _refusal(error: TerracrewError, body: bytes) -> TerracrewError:
+    """The error in the words of a token endpoint, which are no problem+json."""
+    try:
+        told = msgspec.json.decode(body, type=_Refusal)
+    except msgspec.MsgspecError:
+        return error
+    return errors.tree().get(told.code, type(error))(told.error_description)

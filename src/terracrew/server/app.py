@@ -1,5 +1,6 @@
 """The composition root: builds everything that a server is made of, and the application that serves it."""
 
+import asyncio
 import shutil
 from functools import partial
 
@@ -83,9 +84,9 @@ async def build(settings: ServerSettings) -> Server:
     except BaseException:
         await db.close()
         raise
-    registry = Registry()
+    server_id, registry = ids.new("srv"), Registry()
     return Server(
-        id=ids.new("srv"),
+        id=server_id,
         settings=settings,
         organization_id=organization.id,
         db=db,
@@ -97,7 +98,7 @@ async def build(settings: ServerSettings) -> Server:
         claims=claims(db, keys),
         ingest=ingest(db, keys),
         create_job=creator(db, settings.local_roots),
-        heartbeats=Heartbeats(db, registry),
+        heartbeats=Heartbeats(db, registry, server_id),
         archives=Archives(objects),
         watchers=Watchers(registry),
         streams=Streams(db),
@@ -131,7 +132,7 @@ def make_app(server: Server) -> App:
             use_handler_docstrings=True,
         ),
     )
-    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server)}
+    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.AT_ONCE))}
     return app
 
 

@@ -13,7 +13,10 @@ from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.model import Principal
 from terracrew.server.request import Call
 
+TOPICS = ("jobs", "runners", "tree")
 KEEP_ALIVE = 15.0
+PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
+PATIENCE = 2.0
 GATHER = 0.05
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 
@@ -29,7 +32,7 @@ async def events(request: Call) -> Stream:
 
 
 async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    with db.listen("jobs", "runners", "tree") as wakeups:
+    with db.listen(*TOPICS) as wakeups:
         yield b"retry: 1000\n\n"
         stop = asyncio.create_task(closing.wait())
         came: asyncio.Task[set[tuple[str, str]]] | None = None
@@ -41,11 +44,17 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
                     return
                 woken = came.result()
                 if not woken:
-                    yield b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
+                    yield PING
                     continue
                 await asyncio.sleep(GATHER)
                 woken |= await wakeups.get(timeout=0)
-                for topic, key in sorted(await _seen(db, reader, woken)):
+                try:
+                    seen = await _seen(db, reader, woken)
+                except Unavailable:  # a page that is open stays so, and reads everything anew when that is over
+                    while not await db.ready(PATIENCE) and not closing.is_set():
+                        yield PING
+                    seen = {(topic, "") for topic in TOPICS}
+                for topic, key in sorted(seen):
                     yield f"event: {topic}\ndata: {key or 'all'}\n\n".encode()
         except Unavailable:
             return  # the database is being closed; the browser comes again

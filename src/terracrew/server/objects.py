@@ -67,6 +67,13 @@ class Objects:
         except FileNotFoundError:
             return
 
+    async def names(self, folder: str) -> list[str]:
+        """Of all that lies under a folder, which is a name, too."""
+        import obstore
+
+        pages = obstore.list(self._store, _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
+        return [each["path"] async for page in pages for each in page]
+
     async def exists(self, name: str) -> bool:
         from obstore import head_async
 

@@ -13,7 +13,11 @@ from uuid_utils import uuid7
 from terracrew.errors import Forbidden, Invalid, NotFound, RateLimited, TerracrewError, TooLarge, Unauthenticated
 
 MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER = 1.0
+"""Seconds that whoever gets a 503 should wait, where nobody knows better."""
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
+_WENT_AWAY = "client disconnected prematurely"
+"""The framework's word for a client that is gone before its body is here. It calls that an error of the server."""
 _log = logging.getLogger("terracrew.server")
 
 
@@ -34,8 +38,8 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
     headers: dict[str, str] = {}
     if error.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="terracrew"'
-    if "retry_after" in error.details:
-        headers["Retry-After"] = str(int(error.details["retry_after"]) + 1)
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE or "retry_after" in error.details:
+        headers["Retry-After"] = str(int(error.details.get("retry_after", RETRY_AFTER)) + 1)
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning("answered %s: %s", error.status, error.message)
     return answer(error.status, error.code, error.message, error.details, headers)
@@ -43,6 +47,8 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
 
 def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """What the framework itself refused."""
+    if error.detail == _WENT_AWAY:
+        return answer(HTTPStatus.BAD_REQUEST, Invalid.code, "the body did not arrive whole")
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         return from_surprise(request, error)
     if isinstance(error, ValidationException):

@@ -15,9 +15,12 @@ import uvloop
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
+from terracrew.server.hub.keepalive import HubWebSocket
 from terracrew.server.settings import ServerSettings
 
 LARGEST_FRAME = 5 * 1024 * 1024
+PING_SECONDS = 20
+"""Of a connection that says nothing, and how long it may take to answer."""
 GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
 BACKLOG = 4096
@@ -58,9 +61,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 async def serve(server: Server, listener: socket.socket, started: asyncio.Event | None = None) -> None:
     """Answer requests until `server.closing` is set, then finish those that are being answered."""
     config = uvicorn.Config(
-        make_app(server), http="httptools", ws="websockets-sansio", lifespan="on", log_config=None, access_log=False,
+        make_app(server), http="httptools", ws=HubWebSocket, lifespan="on", log_config=None, access_log=False,
         server_header=False, backlog=BACKLOG, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE_SECONDS,
-        ws_max_size=LARGEST_FRAME, ws_ping_interval=20, ws_ping_timeout=20, ws_per_message_deflate=False,
+        ws_max_size=LARGEST_FRAME, ws_ping_interval=PING_SECONDS, ws_ping_timeout=PING_SECONDS, ws_per_message_deflate=False,
     )  # fmt: skip
     web = _Uvicorn(config, started)
     async with asyncio.TaskGroup() as tasks:

@@ -23,6 +23,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     local_roots: tuple[Path, ...] = ()
     """Where sources on a local path may lie. None by default."""
     organization: str = "default"
+    apply_lease_seconds: float = 1800.0
+    """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""
 
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
@@ -65,6 +67,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         if not 0 <= self.port <= 65535:
             problems.append(f"port: {self.port} is no port")
+        if self.apply_lease_seconds < 60:
+            problems.append("apply_lease_seconds: less than a minute is no time for a lost attempt to come back in")
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [

@@ -12,25 +12,43 @@ from terracrew.errors import Unavailable
 log = structlog.get_logger("terracrew.server")
 
 
+LONGEST = 10.0
+LONGEST_AWAY = 2.0
+"""After something that passes by itself, a busy database say, there is no reason to wait for long."""
+
+
 async def supervise(
-    name: str, loop: Callable[[], Awaitable[None]], *, wait: float = 0.5, until: asyncio.Event | None = None
+    name: str,
+    loop: Callable[[], Awaitable[None]],
+    *,
+    wait: float = 0.5,
+    until: asyncio.Event | None = None,
+    ready: Callable[[], Awaitable[object]] | None = None,
 ) -> None:
-    """Run a loop again whenever it ends. Only here (and at the request boundary) is every exception caught."""
+    """Run a loop again whenever it ends. Only here (and at the request boundary) is every exception caught.
+
+    `ready` returns when what all the loops need, the database, is there: a long outage ends for them when it ends.
+    """
     delay = wait
     while until is None or not until.is_set():
         started = asyncio.get_running_loop().time()
+        longest = LONGEST
         try:
             await loop()
         except Unavailable as error:
             log.warning("loop waits", loop=name, reason=error.message)
+            longest = LONGEST_AWAY
+            if ready is not None:
+                await ready()
         except Exception:
             log.exception("loop failed", loop=name)
         if until is not None and until.is_set():
             return
         if asyncio.get_running_loop().time() - started > 60:
             delay = wait
+        delay = min(delay, longest)
         await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, guards nothing
-        delay = min(delay * 2, 10.0)
+        delay = min(delay * 2, longest)
 
 
 class Tasks:
@@ -51,5 +69,8 @@ class Tasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Unavailable):  # whoever wanted it says so again, or does without
+            log.warning("task given up", reason=error.message)
+        elif error is not None:
             log.error("task failed", exc_info=error)

@@ -64,6 +64,21 @@ async def test_a_burst_that_nobody_has_read_is_one_wake_up(db: Database) -> None
         assert await wakeups.get(0) == set()
 
 
+async def test_behind_a_reader_that_is_stuck_only_so_many_wake_ups_wait(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser that stopped reading once made its server keep the id of everything that happened since."""
+    monkeypatch.setattr("terracrew.server.db.wakeups.MOST", 20)
+    with db.listen("jobs", "runners") as stuck, db.listen("jobs", "runners") as reading:
+        await db.write(waking("r", "runners"))
+        for n in range(100):
+            await db.write(waking(f"{n}"))
+            assert await reading.get(10) >= {("jobs", f"{n}")}
+        woken = await stuck.get(10)
+        assert len(woken) <= 20
+        assert {("jobs", ""), ("runners", "")} <= woken, "look at all of it again"
+
+
 async def test_closing_ends_those_who_listen(db: Database) -> None:
     async def follow() -> list[tuple[str, str]]:
         with db.listen("jobs") as wakeups:

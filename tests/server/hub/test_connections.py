@@ -1,7 +1,6 @@
 """Connections that must end, those that must not, and what is told to whom."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import msgspec
 import pytest
@@ -69,7 +68,7 @@ async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(h
 # ---- what is told, though the wake-up was lost
 
 
-@pytest.mark.feature("O3", "J5")
+@pytest.mark.feature("O3", "J9")
 async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_the_wake_up_was_lost(hub: Hub) -> None:
     messenger = Messenger(hub.server)
     async with hub.runner() as runner:
@@ -233,12 +232,3 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
         await runner.send(messages.Gone(granted.spec.job_id, 1, saw_process=True, reason="killed"))
         assert (await runner.get())["type"] == "ack"
         await runner.granted(await hub.job())
-
-
-@pytest.mark.feature("R4")
-async def test_of_processes_that_come_at_once_one_is_welcome(hub: Hub) -> None:
-    async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(hub.connected(await hub.token())) for _ in range(6)]
-        hellos = [hub.hello(instance=f"process-{n}", instance_key=f"{n}" * 32) for n in range(6)]
-        answers = await asyncio.gather(*(client.ask(hello) for client, hello in zip(clients, hellos, strict=True)))
-        assert sorted(answer["type"] for answer in answers) == ["refused"] * 5 + ["welcome"]

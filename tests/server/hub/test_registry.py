@@ -35,6 +35,7 @@ class Nobody:
 
     def __init__(self) -> None:
         self.posted: list[Any] = []
+        self.is_silent = False
 
     def post(self, message: Any) -> None:
         self.posted.append(message)

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol import events, frames
+from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import Step
 from terracrew.server.app import build, close
+from terracrew.server.hub import strangers
 from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.presence import Presence
 from terracrew.server.jobs import service
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
-from tests.server.hub.wire import Hub, listening
+from tests.server.hub.wire import Hub, listening, ref_of
 from tests.server.logs.crew import Crew
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
@@ -36,7 +38,7 @@ async def hubs(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hu
         yield one, other
 
 
-@pytest.mark.feature("J5")
+@pytest.mark.feature("J9")
 async def test_a_cancellation_on_one_server_reaches_an_executor_on_the_other(hubs: tuple[Hub, Hub]) -> None:
     one, other = hubs
     async with one.runner() as runner:
@@ -67,3 +69,67 @@ async def test_an_executor_that_comes_back_to_another_server_is_known_there_at_o
         async with other.executor(granted):
             (attempt,) = await one.crew.world.attempts(granted.spec.job_id)
             assert attempt.heard_at is not None
+
+
+@pytest.mark.feature("J9")
+async def test_a_runner_is_told_to_end_what_no_server_can_reach_and_nothing_else(hubs: tuple[Hub, Hub]) -> None:
+    """It was told to kill an executor that had just been asked to stop in good order, by the other server."""
+    one, other = hubs
+    async with one.runner() as runner:
+        granted = await runner.granted(await one.job())
+        job_id = granted.spec.job_id
+        async with other.executor(granted) as executor:
+            await service.cancel(one.server.db, one.crew.app.admin.principal, job_id, "interrupt")
+            assert (await executor.get())["mode"] == "interrupt"
+            await runner.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that all before it was sent"))
+            assert (await runner.get())["type"] == "ack", "and its runner heard nothing of it"
+        assert await runner.get() == {"type": "cancel", "job_id": job_id, "attempt": 1, "mode": "interrupt"}
+
+
+@pytest.mark.feature("J9")
+async def test_a_server_that_was_killed_with_an_executor_on_it_keeps_no_runner_from_being_told(
+    hubs: tuple[Hub, Hub],
+) -> None:
+    one, _ = hubs
+    async with one.runner() as runner:
+        granted = await runner.granted(await one.job())
+        sql = "UPDATE attempts SET executor_server_id = 'srv_killed', executor_heard_at = :at WHERE job_id = :id"
+        await one.server.db.write(lambda tx: tx.run(sql, at=tx.now - 16, id=granted.spec.job_id))
+        await service.cancel(one.server.db, one.crew.app.admin.principal, granted.spec.job_id, "kill")
+        assert (await runner.get())["mode"] == "kill"
+
+
+@pytest.mark.feature("O6")
+async def test_what_went_here_and_is_connected_there_is_not_gone(hubs: tuple[Hub, Hub]) -> None:
+    """Its old server saw it go, did not look where it was, and took the job away from it after a slow round of heartbeats."""
+    one, other = hubs
+    async with other.runner() as runner:
+        granted = await runner.granted(await one.job())
+        ref, registry = ref_of(granted), one.server.registry
+        async with one.executor(granted) as executor:
+            await executor.connection.send(STARTED)
+            await executor.get("ack")
+        await one.until(lambda: registry.closed == [ref])
+        await Presence(one.server).step()
+        assert registry.closed == [], "its runner is connected to the other server"
+    async with one.executor(granted):
+        pass
+    await one.until(lambda: registry.closed == [ref])
+    async with other.executor(granted):
+        await Presence(one.server).step()
+        assert registry.closed == []
+
+
+@pytest.mark.feature("R4", "O2")
+async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_connected_to_the_other(
+    hubs: tuple[Hub, Hub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = hubs
+    async with one.runner() as first, other.connected(await other.token()) as stranger:
+        async with first.living():
+            assert (await stranger.ask(other.hello(instance_key="s" * 32)))["code"] == "conflict"
+        assert one.session().epoch == 1
+        monkeypatch.setattr(strangers, "PATIENCE", 0.3)
+        async with other.connected(await other.token()) as later:
+            assert (await later.ask(other.hello(instance_key="s" * 32)))["type"] == "welcome"
+            assert (await first.get("refused"))["code"] == "superseded"

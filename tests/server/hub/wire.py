@@ -45,6 +45,20 @@ class Client:
         await self.send(message)
         return await self.get()
 
+    @asynccontextmanager
+    async def living(self) -> AsyncGenerator[None]:
+        """Meanwhile it does as a runner does: whatever it is configured to, it answers to with a heartbeat."""
+
+        async def live() -> None:
+            while True:
+                await self.get("configure")
+                await self.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+
+        async with asyncio.TaskGroup() as tasks:
+            living = tasks.create_task(live())
+            yield
+            living.cancel()
+
     async def granted(self, job_id: str, attempt: int = 1) -> Granted:
         await self.send(messages.Claim(job_id, attempt))
         return msgspec.convert(await self.get("granted"), Granted, strict=False)

@@ -15,7 +15,7 @@ from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.state import service as states
 from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact, state
-from tests.server.jobs.world import KEYS, Instance, World
+from tests.server.jobs.world import KEYS, Instance, World, begin
 
 
 async def _claimed(database: Database, kind: str = "PLAN") -> tuple[World, Instance, AttemptRef]:
@@ -94,7 +94,7 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
 async def test_there_is_no_leave_to_mutate_for_a_plan(database: Database) -> None:
     _, _, ref = await _claimed(database, "PLAN")
     with pytest.raises(Forbidden):
-        await service.begin(database, ref, 0)
+        await begin(database, ref, 0)
 
 
 @pytest.mark.feature("J5")

@@ -18,7 +18,7 @@ from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.test_ingest import delivery, fact
-from tests.server.jobs.world import KEYS, World
+from tests.server.jobs.world import KEYS, World, begin
 
 RUNNING, DONE = fact(StepStatus(Step.PLAN, "RUNNING")), fact(Result("SUCCEEDED"))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,7 +66,7 @@ async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_di
     world = await World.make(database)
     ref = await _running(world)
     stale = await _loaded(world, ref)
-    assert await service.begin(database, ref, 0) == Begun(0)
+    assert await begin(database, ref, 0) == Begun(0)
     decision = decide.missing(*stale, "not heard", NOW)
     assert decision is not None
     with pytest.raises(Superseded):
@@ -91,7 +91,7 @@ async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(databa
 
     canceling = asyncio.create_task(database.write(cancel))
     await is_canceling.wait()
-    beginning = asyncio.create_task(service.begin(database, ref, 0))
+    beginning = asyncio.create_task(begin(database, ref, 0))
     await _until_blocked(database)
     go_on.set()
     await canceling
@@ -107,7 +107,7 @@ async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Da
     """A late state was adopted because nobody had begun, while another began because nothing had been adopted."""
     world = await World.make(database)
     first = await _running(world)
-    await service.begin(database, first, 0)
+    await begin(database, first, 0)
     await service.settle(database, first, lambda job, attempt, now: decide.gone(job, attempt, "killed", now))
     job, late = await _loaded(world, first)
     await (await world.runner()).has(job.id, attempt=2)
@@ -122,7 +122,7 @@ async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Da
 
     receiving = asyncio.create_task(database.write(receive))
     await is_received.wait()
-    beginning = asyncio.create_task(service.begin(database, AttemptRef(job.id, 2), 0))
+    beginning = asyncio.create_task(begin(database, AttemptRef(job.id, 2), 0))
     await _until_blocked(database)
     go_on.set()
     await receiving

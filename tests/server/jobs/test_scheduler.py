@@ -85,7 +85,7 @@ async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered
     [
         "UPDATE runners SET is_disabled = true WHERE id = :id",
         "UPDATE runners SET is_draining = true WHERE id = :id",
-        "UPDATE instances SET heard_at = heard_at - 100 WHERE runner_id = :id",
+        "UPDATE instances SET is_connected = false WHERE runner_id = :id",
     ],
 )
 async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothing_up(

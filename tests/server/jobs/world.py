@@ -4,8 +4,9 @@ from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs import claims, store
+from terracrew.server.jobs import claims, leave, store
 from terracrew.server.jobs.model import Attempt, Job
 
 KEYS = Keyring([bytes(32)])
@@ -115,3 +116,10 @@ class Instance:
 
     def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
         return AttemptRef(job_id, attempt)
+
+
+async def begin(
+    db: Database, ref: AttemptRef, state_version: int, plan_attempt: int | None = None, registry: Registry | None = None
+) -> messages.Begun | messages.BeginRefused:
+    """Ask for leave to mutate, where nobody is connected unless a registry says so."""
+    return await leave.begin(db, registry or Registry(), ref, messages.Begin(state_version, plan_attempt))

@@ -25,7 +25,7 @@ from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
 from tests.server.app.world import Person
 from tests.server.app.world import World as App
-from tests.server.jobs.world import Instance, World
+from tests.server.jobs.world import Instance, World, begin
 
 PATIENCE = 20.0
 
@@ -79,7 +79,7 @@ class Running:
 
     async def begin(self) -> None:
         version = await self.crew.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=self.module_id)
-        await service.begin(self.crew.server.db, self.ref, version)
+        await begin(self.crew.server.db, self.ref, version)
 
     def seal(self, plain: bytes, owner: str = "") -> bytes:
         nonce = os.urandom(12)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, BeginRefused
-from terracrew.server.jobs import service as jobs
+from tests.server.jobs.world import begin
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running
 from tests.server.state.test_states import applied, content
 
@@ -13,10 +13,32 @@ from tests.server.state.test_states import applied, content
 async def quarantined(crew: Crew) -> tuple[Running, str]:
     """A module with a current state (serial 2) and one of another lineage in quarantine."""
     attempt = await applied(crew, content(1), content(2))
+    return attempt, await late(crew, attempt)
+
+
+async def late(crew: Crew, attempt: Running) -> str:
     await attempt.write(b'{"late": true}', serial=9, lineage="other")
     state_id = await crew.app.scalar("SELECT id FROM states WHERE status = 'quarantined'")
     assert state_id is not None
-    return attempt, state_id
+    return state_id
+
+
+@pytest.mark.feature("O3", "J15")
+async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_and_the_job_waits(crew: Crew) -> None:
+    """A person's adoption needs the lock, so an attempt that waited with it would wait for ever."""
+    attempt = await applied(crew, content(1), content(2))
+    again = await crew.run(attempt.module_id, kind="APPLY")
+    await again.deliver(RUNNING)
+    state_id = await late(crew, attempt)
+    refused = await begin(crew.server.db, again.ref, 2)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "quarantine"
+    job = (await crew.app.admin.get(f"/api/v1/jobs/{again.ref.job_id}")).json()
+    assert (job["status"], job["attempt"], job["losses"], job["lock"]) == ("QUEUED", 2, 0, None)
+    assert job["reason"]["code"] == "quarantine"
+    assert job["attempts"][0]["outcome"] == "waiting"
+    assert (await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")).status_code == 200
+    assert (await crew.instance.has(again.ref.job_id, 2)).spec.state.version == 3
 
 
 @pytest.mark.feature("J15")
@@ -34,20 +56,20 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
 @pytest.mark.feature("J15")
 async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew: Crew) -> None:
     attempt, state_id = await quarantined(crew)
-    again = await crew.run(attempt.module_id, kind="APPLY")
-    await again.deliver(RUNNING)
-    refused = await jobs.begin(crew.server.db, again.ref, 2)
-    assert isinstance(refused, BeginRefused)
-    assert refused.code == "quarantine"
+    again = await crew.world.job(attempt.module_id, kind="APPLY")
+    assert await crew.instance.claim(again) is None
     assert (await crew.app.admin.post(f"/api/v1/states/{state_id}/discard")).json()["status"] == "discarded"
-    assert not isinstance(await jobs.begin(crew.server.db, again.ref, 2), BeginRefused)
+    after = await crew.again(again)
+    await after.deliver(RUNNING)
+    assert not isinstance(await begin(crew.server.db, after.ref, 2), BeginRefused)
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == content(2)
     assert await crew.app.scalar("SELECT target_id FROM audit WHERE action = 'state.discard'") == state_id
 
 
 async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: Crew) -> None:
-    attempt, state_id = await quarantined(crew)
+    attempt = await applied(crew, content(1), content(2))
     again = await crew.run(attempt.module_id)
+    state_id = await late(crew, attempt)
     assert "has the module's lock" in await crew.app.admin.refused("POST", f"/api/v1/states/{state_id}/adopt", 409)
     assert await crew.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=attempt.module_id) == 2
     await again.deliver(RUNNING, DONE)
@@ -69,15 +91,16 @@ async def test_a_plan_from_before_the_adoption_is_not_applied(crew: Crew) -> Non
     await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")
     again = await crew.run(attempt.module_id, kind="APPLY")
     await again.deliver(RUNNING)
-    refused = await jobs.begin(crew.server.db, AttemptRef(again.ref.job_id, 1), 2)
+    refused = await begin(crew.server.db, AttemptRef(again.ref.job_id, 1), 2)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "state_moved"
 
 
 @pytest.mark.feature("A2")
 async def test_only_an_owner_decides(crew: Crew) -> None:
-    attempt, state_id = await quarantined(crew)
+    attempt = await applied(crew, content(1), content(2))
     engine = (await crew.run(attempt.module_id)).engine
+    state_id = await late(crew, attempt)
     approver = await crew.app.person("anna", "approver")
     foreign = await crew.app.person("fred", "owner", organization="elsewhere")
     for verb in ("adopt", "discard"):

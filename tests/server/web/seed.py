@@ -80,7 +80,12 @@ class Company:
         group, _, name = path.rpartition("/")
         made = ids.new("rnr")
         group_id = None if shared else await self.group(group)
-        values: dict[str, Param] = {"type": "self-hosted", "max_jobs": 8, "allow_multiple_instances": False} | more
+        values: dict[str, Param] = {
+            "type": "self-hosted",
+            "max_jobs": 8,
+            "allow_multiple_instances": False,
+            "worker_token_sha256": made,
+        } | more
         await self.insert(
             "runners", id=made, organization_id=None if shared else self.organization_id, group_id=group_id, name=name,
             path=path, description=description, created_at=self.now - 30 * 86400, **values,
@@ -224,4 +229,64 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await made.steps(planning, JobType.PLAN, 4, attempt=2)
     await made.log(planning, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=2)
     waiting = await made.job(buckets, JobType.APPLY, "QUEUED", age=1380)
-    return {"done": done, "failed": failed, "applying": applying, "planning": planning, "waiting": waiting}
+    seen = {"done": done, "failed": failed, "applying": applying, "planning": planning, "waiting": waiting}
+    return seen | await _left_to_people(made, network, net_a)
+
+
+async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str, str]:
+    """A plan to approve, an attempt that is lost, and a module in doubt with a state in quarantine."""
+    shown = plan(add=1, change=1, unchanged=41, resources=[ResourceChange("terraform_data.peering", "update")])
+
+    async def approval(path: str, attempt: int = 1) -> tuple[str, str]:
+        module = await made.module(path, needs_approval=True)
+        job = await made.job(
+            module, JobType.APPLY, "AWAITING_APPROVAL", age=300, plan_attempt=attempt, attempt=attempt,
+            needs_approval=True, plan=shown, started_at=made.now - 290, runner_id=runner,
+        )  # fmt: skip
+        await made.attempt(
+            job, runner, instance, number=attempt, ended_at=made.now - 30, outcome="waiting", is_gone=True,
+            reason="its plan waits for a person",
+        )  # fmt: skip
+        await made.steps(job, JobType.APPLY, 5, "", attempt=attempt)
+        await made.log(job, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=attempt)
+        await made.insert(
+            "plans", job_id=job, attempt=attempt, state_version=3, inputs_sha256="0", path="/x", sha256="0", size=1,
+            made_at=made.now - 30, decide_by=made.now + 20_460,
+        )  # fmt: skip
+        return module, job
+
+    _, asking = await approval("platform/edge/cdn")
+    firewall = await made.module("platform/edge/firewall", "What may reach us")
+    lost = await made.job(firewall, JobType.APPLY, "PROCESSING", age=500, runner_id=runner, instance_id=instance)
+    heard = {
+        "begun_at": made.now - 480,
+        "begun_state_version": 3,
+        "started_at": made.now - 490,
+        "heard_at": made.now - 200,
+    }
+    await made.attempt(lost, runner, instance, lost_at=made.now - 140, **heard)
+    await made.steps(lost, JobType.APPLY, 5)
+    await made.log(lost, [(Step.PLAN, PLAN_LOG), (Step.APPLY, "terraform_data.rule[4]: Creating...\n")])
+    behind = await made.job(firewall, JobType.PLAN, "QUEUED", age=100)
+    vpn, doubt = await approval("platform/edge/vpn", attempt=2)
+    given_up = "lost in the middle of a change; ada said that it is gone"
+    await made.attempt(
+        doubt, runner, instance, ended_at=made.now - 100, outcome="lost", reason=given_up, is_in_doubt=True,
+        lost_at=made.now - 400, **heard,
+    )  # fmt: skip
+    await made.log(doubt, [(Step.APPLY, "terraform_data.tunnel: Creating...\n")])
+    await made.insert(
+        "notes", job_id=doubt, attempt=1, event=9, text="reported FAILED too late: out of time", created_at=made.now
+    )
+    held = await made.job(vpn, JobType.PLAN, "QUEUED", age=20)
+    for number, status, serial, lineage in (
+        (1, "current", 7, "5e1c0f"),
+        (2, "quarantined", 9, "5e1c0f"),
+        (3, "quarantined", 6, "5e1c0f"),
+    ):
+        await made.insert(
+            "states", id=ids.new("sta"), module_id=vpn, status=status, job_id=doubt, attempt=1, event=number,
+            origin="engine" if number < 3 else "errored", serial=serial, lineage=lineage, sha256="0", size=2048,
+            content=b"x", created_at=made.now - 3600 / number, version=3 if status == "current" else None,
+        )  # fmt: skip
+    return {"asking": asking, "lost": lost, "behind": behind, "doubt": doubt, "held": held}

@@ -28,6 +28,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
         "jobs": "/dashboard/jobs",
         "modules": "/dashboard/modules",
     }
+    paths["module"] = f"/dashboard/modules/{await module_of(stage, 'doubt')}"
     paths |= {f"job-{name}": f"/dashboard/jobs/{job}" for name, job in stage.jobs.items()}
     for name, path in paths.items():
         await page.goto(path)
@@ -263,6 +264,12 @@ async def test_a_refresh_that_was_under_way_does_not_undo_a_search(page: Page) -
             await route.continue_()
     await page.wait_for_timeout(300)
     await expect(page.get_by_text("frankfurt-prod", exact=True)).to_be_hidden()
+
+
+async def module_of(stage: Stage, job: str) -> str:
+    row = await stage.server.db.read(lambda tx: tx.one("SELECT module_id FROM jobs WHERE id = :id", id=stage.jobs[job]))
+    assert row is not None
+    return row["module_id"]
 
 
 async def expect_soon(probe: Callable[[], object]) -> None:

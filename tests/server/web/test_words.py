@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.model import JobStatus, Reason
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.web import words
 
@@ -50,8 +50,10 @@ def test_every_status_differs_from_every_other_by_shape_or_colour_and_by_its_wor
 def test_a_running_job_says_what_it_is_doing_unless_it_is_being_stopped_or_lost() -> None:
     assert words.job_badge(JobStatus.PROCESSING, Step.APPLY).word == "Applying"
     assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True).word == "Canceling"
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_lost=True).word == "Not heard"
-    assert words.job_badge(JobStatus.SUCCEEDED, is_canceling=True, is_lost=True).word == "Succeeded"
+    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, reason=Reason("silent", "")).word == "Not heard"
+    lost = Reason("lost", "")
+    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True, reason=lost).word == "Lost"
+    assert words.job_badge(JobStatus.SUCCEEDED, is_canceling=True, reason=lost).word == "Succeeded"
     for step in Step:
         assert words.job_badge(JobStatus.PROCESSING, step).word
 

@@ -9,6 +9,9 @@ import msgspec
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 
+PLAN = "plan"
+"""The saved plan, in the attempt's directory."""
+
 
 class Place(msgspec.Struct, frozen=True):
     """Where one attempt runs its engine."""
@@ -49,6 +52,10 @@ class Engine(Protocol):
 
     def outputs(self, printed: bytes) -> OutputsRead:
         """The outputs, from what the command of the output step printed."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether all that `init` fetched is still there, in a workspace that was put back."""
         ...
 
     def leftover_state(self) -> Path | None:

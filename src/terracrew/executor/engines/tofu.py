@@ -11,7 +11,7 @@ from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor import hcl
 from terracrew.executor.engines import planned
 from terracrew.executor.engines.discovery import Found
-from terracrew.executor.engines.engine import Place, StateAccess
+from terracrew.executor.engines.engine import PLAN, Place, StateAccess
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 
@@ -35,7 +35,7 @@ class Tofu:
     def __init__(self, found: Found, place: Place) -> None:
         self.name, self.version = found.name, found.version
         self._program, self._place = found.path, place
-        self._plan, self._facts = place.scratch / "plan", place.scratch / "plan.jsonl"
+        self._plan, self._facts = place.scratch / PLAN, place.scratch / "plan.jsonl"
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
         if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST:
             raise EngineMissing(
@@ -102,6 +102,13 @@ class Tofu:
             for name, one in sorted(self._outputs.decode(printed).items())
         }
         return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
+
+    def is_ready(self) -> bool:
+        """A provider is a link into a cache, if there is one, and the cache of another machine may not have it."""
+        providers = self._place.folder / ".terraform" / "providers"
+        return not any(  # a link that leads nowhere counts as a file
+            not os.path.exists(os.path.join(folder, name)) for folder, _, files in os.walk(providers) for name in files
+        )
 
     def leftover_state(self) -> Path | None:
         path = self._place.folder / "errored.tfstate"

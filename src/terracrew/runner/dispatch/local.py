@@ -78,6 +78,10 @@ class Local:
             os.close(handle.pidfd)
             handle.pidfd = None
         # An engine whose executor is dead may finish: it changes the world, and its state is still to be collected.
+        if await asyncio.to_thread(_has_members, handle.process):
+            _signal_session(
+                handle.process, signal.SIGCONT
+            )  # it may have been paused, and nobody else is left to resume it
         while await asyncio.to_thread(_has_members, handle.process):  # noqa: ASYNC110  (a session's end is no event)
             await asyncio.sleep(_SCAN_SECONDS)
         return code

@@ -126,7 +126,10 @@ def _child(specification: int, entry: Entry) -> None:
 def _execute(start: ExecutorStart, entry: Entry) -> int:
     directory = Path(start.directory)
     # Held until this process ends: of two salvages of one attempt, only one touches its files.
-    lock = os.open(directory / attempts.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(directory / attempts.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:  # we were so late that it was handed back, and its directory removed
+        return IN_USE
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

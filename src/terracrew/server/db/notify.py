@@ -10,16 +10,18 @@ import structlog
 
 from terracrew import ids
 from terracrew.errors import Unavailable
-from terracrew.server.db.postgres_tx import Connection, translated
+from terracrew.server.db.postgres_tx import Connection, is_away, translated
+from terracrew.server.db.presence import Presence
 from terracrew.server.db.wakeups import Hub, Wake
 
 CHANNEL = "terracrew"
 PAYLOAD = 7_900  # PostgreSQL takes less than 8,000 bytes
 LONGEST_KEY = 256
 PENDING = 10_000  # while the connection is away; beyond it, only the topics are remembered
-PULSE = 10.0  # seconds; a connection that died without a word is found out by then
+PULSE = 5.0  # seconds; a connection that died without a word is found out by then
 PATIENCE = 5.0
-PAUSE = 0.1  # before the first attempt to come back; it doubles with each that fails
+PAUSE = 0.05  # before the first attempt to come back; it doubles with each that fails
+LONGEST_PAUSE = 0.5  # one connection of each server: what matters is that its return is noticed
 log = structlog.get_logger()
 
 
@@ -32,12 +34,13 @@ class Notifier:
     """Tells other servers what was committed here, and this one what was committed there.
 
     NOTIFY is sent after the commit and not in it, where PostgreSQL would let commits pass one at a time. What a crash
-    loses in between costs latency only.
+    loses in between costs latency only. Its connection is also the one by which the database's presence is known.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], hub: Hub) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], hub: Hub, presence: Presence) -> None:
         self._connect = connect
         self._hub = hub
+        self._presence = presence
         self._me = ids.new("srv")
         self._pending: dict[Wake, None] = {}
         self._something = asyncio.Event()
@@ -60,6 +63,10 @@ class Notifier:
             await asyncio.wait([self._task])
         self._drop()
 
+    def doubt(self) -> None:
+        """Somebody's connection has failed: feel the pulse now."""
+        self._something.set()
+
     def send(self, wakes: Iterable[Wake]) -> None:
         self._pending.update(dict.fromkeys(wakes))
         if len(self._pending) > PENDING:
@@ -72,14 +79,19 @@ class Notifier:
             try:
                 if self._connection is None:
                     self._connection = await self._listen()
+                    self._presence.found()
                     self._hub.wake_all()
                     pause = PAUSE
                 await self._serve(self._connection)
             except Exception as error:  # whatever it is, the other servers must be heard again
-                log.warning("wake-ups from other servers are interrupted", reason=str(error))
+                if self._connection is not None:
+                    log.warning("wake-ups from other servers are interrupted", reason=str(error))
+                # A connection may be lost alone. One that cannot be made, or on which nobody answers, says more.
+                if is_away(error) and (self._connection is None or isinstance(error.__cause__, TimeoutError)):
+                    self._presence.lost(str(error))
                 self._drop()
                 await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter is no secret
-                pause = min(pause * 2, PATIENCE)
+                pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _serve(self, connection: Connection) -> None:
         """Send what there is, all of it in one statement; with nothing to send, feel the connection's pulse."""

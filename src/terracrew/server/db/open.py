@@ -1,36 +1,40 @@
 """Which database an address means."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from terracrew.errors import Invalid
 from terracrew.server.db.seam import Database
 
 
-async def open_database(url: str) -> Database:
-    """Open `sqlite:///path`, a plain path, or `postgresql://…`, and bring its tables up to date."""
+async def open_database(url: str, clock: Callable[[], float] | None = None) -> Database:
+    """Open `sqlite:///path`, a plain path, or `postgresql://…`, and bring its tables up to date.
+
+    `clock` tells the time instead of the database's own: a test lets half an hour pass in no time.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return await _sqlite(Path(url))
+        return await _sqlite(Path(url), clock)
     if scheme == "sqlite":
         if not rest.startswith("/"):
             raise Invalid(f"{url}: write sqlite:///relative/path or sqlite:////absolute/path")
-        return await _sqlite(Path(rest[1:]))
+        return await _sqlite(Path(rest[1:]), clock)
     if scheme in ("postgresql", "postgres"):
-        return await _postgres(url)
+        return await _postgres(url, clock)
     raise Invalid(f"{scheme}:// is no database that we know: use sqlite:///path or postgresql://…")
 
 
-async def _sqlite(path: Path) -> Database:
+async def _sqlite(path: Path, clock: Callable[[], float] | None) -> Database:
     from terracrew.server.db.sqlite import open_sqlite
 
-    return await open_sqlite(path)
+    return await open_sqlite(path, clock)
 
 
-async def _postgres(url: str) -> Database:
+async def _postgres(url: str, clock: Callable[[], float] | None) -> Database:
     try:
         from terracrew.server.db.postgres import open_postgres
     except ModuleNotFoundError as missing:
         if missing.name != "asyncpg":
             raise
         raise Invalid("PostgreSQL needs its driver: pip install 'terracrew[postgres]'") from missing
-    return await open_postgres(url)
+    return await open_postgres(url, clock)

@@ -12,12 +12,14 @@ from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.notify import Notifier
-from terracrew.server.db.postgres_tx import Clock, Connection, PostgresTx, translated
+from terracrew.server.db.postgres_tx import Clock, Connection, PostgresTx, is_away, translated
+from terracrew.server.db.presence import RETRY_AFTER, Presence, away
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.wakeups import Hub, Listener
 
 WRITERS, READERS = 10, 5
-PATIENCE = 30.0  # seconds for a whole unit of work, the wait for a connection included
+PATIENCE = 30.0  # seconds for a whole unit of work
+TURN = 10.0  # seconds that it may have to wait for a connection before that
 RETRIES = 3  # of a unit of work that lost a deadlock
 _MIGRATING = 7_236_002_411  # any number that no other program on this database takes
 _SETTINGS = {
@@ -31,6 +33,7 @@ _SETTINGS = {
 class _AsyncpgPool(Protocol):
     async def acquire(self) -> Connection: ...
     async def release(self, connection: Connection, *, timeout: float) -> None: ...
+    async def expire_connections(self) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -40,16 +43,38 @@ class _Pool:
     def __init__(self, pool: _AsyncpgPool, size: int) -> None:
         self._pool = pool
         self._turns = asyncio.Semaphore(size)
+        self._used: set[Connection] = set()
+        self._is_stale = False
 
     @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Connection]:
+    async def connection(self, presence: Presence) -> AsyncGenerator[Connection]:
         with translated():
-            async with asyncio.timeout(PATIENCE), self._turns:
-                connection = await self._pool.acquire()
-                try:
-                    yield connection
-                finally:
-                    await self._pool.release(connection, timeout=5)
+            try:
+                async with asyncio.timeout(TURN):
+                    await self._turns.acquire()
+            except TimeoutError:
+                raise Unavailable("every connection to the database is in use", retry_after=RETRY_AFTER) from None
+            try:
+                presence.check()
+                if self._is_stale:
+                    self._is_stale = False
+                    await self._pool.expire_connections()
+                async with asyncio.timeout(PATIENCE):
+                    connection = await self._pool.acquire()
+                    self._used.add(connection)
+                    try:
+                        yield connection
+                    finally:
+                        self._used.discard(connection)
+                        await self._pool.release(connection, timeout=5)
+            finally:
+                self._turns.release()
+
+    def abandon(self) -> None:
+        """Nobody answers there: who waits for an answer is told so now, and no connection of before is used again."""
+        self._is_stale = True
+        for connection in self._used:
+            connection.terminate()
 
     async def close(self) -> None:
         """Wait for what is under way, but not for ever."""
@@ -63,19 +88,20 @@ class PostgresDatabase:
 
     kind = "postgres"
 
-    def __init__(self, url: str, writers: _Pool, readers: _Pool) -> None:
+    def __init__(self, url: str, writers: _Pool, readers: _Pool, clock: Callable[[], float] | None = None) -> None:
         self._writers = writers
         self._readers = readers
-        self._clock = Clock()
+        self._clock = Clock(clock)
         self._hub = Hub()
-        self._notifier = Notifier(lambda: _connect(url), self._hub)
+        self._presence = Presence(self._lost)
+        self._notifier = Notifier(lambda: _connect(url), self._hub, self._presence)
 
     async def start(self) -> None:
         await self._notifier.start()
 
     async def read(self, work: Work[T]) -> T:
         """Each statement sees what is committed when it starts: the readers' connections can only read."""
-        async with self._readers.connection() as connection:
+        async with self._connected(self._readers) as connection:
             return await work(PostgresTx(connection, await self._clock.read(connection)))
 
     async def write(self, work: Work[T]) -> T:
@@ -97,13 +123,33 @@ class PostgresDatabase:
     def listen(self, *topics: str) -> AbstractContextManager[Listener]:
         return self._hub.listen(*topics)
 
+    async def ready(self, timeout: float | None = None) -> bool:
+        return await self._presence.wait(timeout)
+
     async def close(self) -> None:
         self._hub.close()
         await self._notifier.stop()
+        self._presence.close()
         await asyncio.gather(self._writers.close(), self._readers.close())
 
+    @asynccontextmanager
+    async def _connected(self, pool: _Pool) -> AsyncGenerator[Connection]:
+        self._presence.check()
+        try:
+            async with pool.connection(self._presence) as connection:
+                yield connection
+        except Unavailable as error:
+            if not is_away(error):
+                raise
+            self._notifier.doubt()
+            raise away() from error
+
+    def _lost(self) -> None:
+        for pool in (self._writers, self._readers):
+            pool.abandon()
+
     async def _write_once(self, work: Work[T]) -> T:
-        async with self._writers.connection() as connection:
+        async with self._connected(self._writers) as connection:
             tx = PostgresTx(connection, await self._clock.read(connection))
             result = await _transact(connection, tx, work)
         if tx.wakes:
@@ -113,13 +159,13 @@ class PostgresDatabase:
         return result
 
 
-async def open_postgres(url: str) -> PostgresDatabase:
+async def open_postgres(url: str, clock: Callable[[], float] | None = None) -> PostgresDatabase:
     """Bring the tables up to date, then connect for good."""
     with translated():
         await _migrate(url)
         writers = await _pool(url, WRITERS)
         readers = await _pool(url, READERS, default_transaction_read_only="on")
-    database = PostgresDatabase(url, writers, readers)
+    database = PostgresDatabase(url, writers, readers, clock)
     await database.start()
     return database
 
@@ -149,7 +195,7 @@ async def _transact(connection: Connection, tx: PostgresTx, work: Work[T]) -> T:
 
 async def _connect(url: str, **settings: str) -> Connection:
     connect = cast("Any", asyncpg.connect)
-    return await connect(url, timeout=10, statement_cache_size=512, server_settings=_SETTINGS | settings)
+    return await connect(url, timeout=5, statement_cache_size=512, server_settings=_SETTINGS | settings)
 
 
 async def _pool(url: str, size: int, **settings: str) -> _Pool:
@@ -159,10 +205,10 @@ async def _pool(url: str, size: int, **settings: str) -> _Pool:
     create = cast("Any", asyncpg.create_pool)
     pool: _AsyncpgPool = await create(
         url,
-        min_size=1,
+        min_size=0,
         max_size=size,
         reset=keep,
-        timeout=10,
+        timeout=5,
         statement_cache_size=512,
         server_settings=_SETTINGS | settings,
     )

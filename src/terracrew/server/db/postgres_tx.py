@@ -1,9 +1,9 @@
 """A transaction on PostgreSQL, and what its driver's errors mean to us."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, LiteralString, Protocol
+from typing import Any, LiteralString, Protocol, cast
 
 import asyncpg
 
@@ -13,8 +13,10 @@ from terracrew.server.db import violations
 from terracrew.server.db.seam import Columns, Param, Row
 from terracrew.server.db.wakeups import Wake
 
-# SQLSTATE: connection, log-in, no database, transaction rollback, resources, operator; no lock in time, idle too long
-_PASSING = ("08", "28", "3D", "40", "53", "57", "55P03", "25P03")
+# SQLSTATE: connection, log-in, no database, transaction rollback, resources, operator, disk; no lock in time, idle too
+# long, a standby that is to become the primary
+_PASSING = ("08", "28", "3D", "40", "53", "57", "58", "55P03", "25P03", "25P04", "25006")
+_AWAY = ("08", "57P01", "57P02", "57P03")  # no connection; shut down, crashed, starting up
 _ROLLED_BACK = ("40001", "40P01")  # serialization failure, deadlock: certainly not committed, so worth another try
 
 
@@ -98,17 +100,29 @@ class Clock:
     FRESH = 5.0
     _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-    def __init__(self) -> None:
+    def __init__(self, instead: Callable[[], float] | None = None) -> None:
+        self._instead = instead
         self._offset = 0.0
         self._set_at = float("-inf")
 
     async def read(self, connection: "_Asked") -> float:
+        if self._instead is not None:
+            return self._instead()
         asked = time.clock_gettime(self._STEADY)
         if asked - self._set_at > self.FRESH:
             told: float = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::double precision")
             answered = time.clock_gettime(self._STEADY)
             self._offset, self._set_at = told - (asked + answered) / 2, answered
         return time.clock_gettime(self._STEADY) + self._offset
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether one of our errors came of a database that cannot be reached, and not of what it was asked."""
+    cause = error.__cause__
+    if isinstance(cause, asyncpg.PostgresError):
+        state: str = cast("Any", cause).sqlstate or ""
+        return state.startswith(_AWAY)
+    return isinstance(cause, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError)
 
 
 @contextmanager
@@ -121,6 +135,8 @@ def translated() -> Generator[None]:
     except asyncpg.InterfaceError as error:
         if "clos" not in str(error):  # "connection is closed", "pool is closing"; the rest are our own mistakes
             raise
+        raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
+    except asyncpg.InternalClientError as error:  # it was told of its end and has not seen it yet
         raise Unavailable(f"the connection to PostgreSQL was lost: {error}") from error
     except (OSError, TimeoutError) as error:
         raise Unavailable(f"PostgreSQL does not answer: {str(error) or 'the time is up'}") from error

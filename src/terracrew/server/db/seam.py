@@ -86,6 +86,10 @@ class Database(Protocol):
         """Subscribe first, then read: every wake-up after this call is seen."""
         ...
 
+    async def ready(self, timeout: float | None = None) -> bool:
+        """True as soon as the database is believed to answer, which may be at once; False when the time is up."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -25,6 +25,9 @@ WRITE_GROUP = 500
 """Units of work to a commit, at the most."""
 TURN = 0.005
 """Seconds that a group may keep the event loop to itself; what is left waits for the next one."""
+PATIENCE = 5.0
+"""Seconds that another process may keep the file to itself before those who want to write are told."""
+BUSY_PAUSE = 0.02
 
 
 @dataclass(slots=True, eq=False)
@@ -48,8 +51,9 @@ class SqliteDatabase:
 
     kind = "sqlite"
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: int, clock: Callable[[], float] = time.time) -> None:
         self._lock = lock
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._hub = Hub()
         self._writer = connect(path)
@@ -57,6 +61,7 @@ class SqliteDatabase:
         self._disk = ThreadPoolExecutor(1, "sqlite-commit")
         self._waiting: deque[_Unit] = deque()
         self._is_writing = False
+        self._busy_since: float | None = None
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -65,9 +70,10 @@ class SqliteDatabase:
             raise Unavailable("the database is closed")
         self._reader.execute("BEGIN")
         try:
-            return drive(work, SqliteTx(self._reader))
+            return drive(work, SqliteTx(self._reader, self._clock()))
         finally:
-            self._reader.execute("ROLLBACK")
+            if self._reader.in_transaction:  # a disk that fails may have ended it
+                self._reader.execute("ROLLBACK")
 
     async def write(self, work: Work[T]) -> T:
         if self._closed:
@@ -86,6 +92,10 @@ class SqliteDatabase:
 
     def listen(self, *topics: str) -> AbstractContextManager[Listener]:
         return self._hub.listen(*topics)
+
+    async def ready(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - the seam has it
+        """A file is always there; what goes wrong with it is told to who asks."""
+        return True
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the file."""
@@ -107,6 +117,11 @@ class SqliteDatabase:
         before = self._writer.total_changes
         try:
             self._writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._put_off(error)
+            return
+        self._busy_since = None
+        try:
             self._run_units(group)
         except sqlite3.Error as error:
             self._end(group, error)
@@ -117,6 +132,18 @@ class SqliteDatabase:
         commit = self._disk.submit(_try, self._writer.execute, "COMMIT")
         commit.add_done_callback(lambda done: self._soon(group, done.result()))
 
+    def _put_off(self, error: sqlite3.Error) -> None:
+        """Somebody's shell has the file: look again soon, without keeping the loop waiting. Anything else is told to all."""
+        now = time.monotonic()
+        self._busy_since = self._busy_since or now
+        is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        if is_busy and now - self._busy_since < PATIENCE:
+            self._loop.call_later(BUSY_PAUSE, self._run_group)
+            return
+        self._busy_since = None
+        group, self._waiting = list(self._waiting), deque()
+        self._end(group, error)
+
     def _run_units(self, group: list[_Unit]) -> None:
         until = time.monotonic() + TURN
         while self._waiting and len(group) < WRITE_GROUP:
@@ -125,7 +152,7 @@ class SqliteDatabase:
                 continue
             group.append(unit)
             self._writer.execute("SAVEPOINT unit")
-            tx = SqliteTx(self._writer)
+            tx = SqliteTx(self._writer, self._clock())
             try:
                 unit.result, unit.wakes = drive(unit.work, tx), tx.wakes
             except BaseException as error:  # the caller's to handle: this group is everybody's
@@ -146,7 +173,7 @@ class SqliteDatabase:
         """Let results and wake-ups go, once it is stored or known not to be; then the next group has its turn."""
         if error is not None:
             if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+                _try(self._writer.execute, "ROLLBACK")
             for unit in group:
                 unit.wakes, unit.error = [], unit.error or Unavailable(f"nothing was stored: {error}")
         self._hub.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
@@ -164,9 +191,9 @@ class SqliteDatabase:
             self._idle.set()
 
 
-async def open_sqlite(path: Path) -> SqliteDatabase:
+async def open_sqlite(path: Path, clock: Callable[[], float] | None = None) -> SqliteDatabase:
     """Open the file for this process alone and bring its tables up to date."""
-    database = SqliteDatabase(*_claim(path))
+    database = SqliteDatabase(*_claim(path), clock or time.time)
     try:
         await migrate(database.write)
     except BaseException:

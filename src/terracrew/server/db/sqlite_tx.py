@@ -13,7 +13,10 @@ from terracrew.server.db.seam import Columns, Param, Row, Work
 from terracrew.server.db.wakeups import Wake
 
 T = TypeVar("T")
-_NEVER_ITS_FAULT = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+_NEVER_ITS_FAULT = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM,
+}  # fmt: skip
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -21,19 +24,21 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, cached_statements=512, timeout=5.0, check_same_thread=False
     )
+    # Waiting is for whoever opens it; later on it would stop the event loop.
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA busy_timeout = 0")
     return connection
 
 
 class SqliteTx:
     """What a unit of work sees of the transaction."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: float | None = None) -> None:
         self._connection = connection
-        self._now = time.time()  # one process on one machine: its clock is the database's
+        self._now = time.time() if now is None else now  # one process on one machine: its clock is the database's
         self.wakes: list[Wake] = []
         self.failure: Exception | None = None
 

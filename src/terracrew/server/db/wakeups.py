@@ -8,10 +8,12 @@ from typing import TypeAlias
 from terracrew.errors import Unavailable
 
 Wake: TypeAlias = tuple[str, str]
+MOST = 10_000
+"""Wake-ups that wait in one subscription. Beyond it only the topics are remembered: look at all of it again."""
 
 
 class Listener:
-    """A subscription. Wake-ups wait in it, each once, until they are read."""
+    """A subscription. Wake-ups wait in it, each once, until they are read; behind a reader that is stuck, only so many."""
 
     def __init__(self, topics: frozenset[str]) -> None:
         self.topics = topics
@@ -21,6 +23,8 @@ class Listener:
 
     def add(self, wake: Wake) -> None:
         self._pending.add(wake)
+        if len(self._pending) > MOST:
+            self._pending = {(topic, "") for topic, _ in self._pending}
         self._came.set()
 
     def close(self) -> None:

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 PATH = "/runnerhub"
+HOLD_SECONDS = 8.0
+"""While the database is away whoever comes is kept for so long, less than a client's patience, and let in when it is back."""
+_LONGEST_REASON = 500
+"""An error may quote what was sent."""
+AT_ONCE = 64
+"""Hellos that are being answered at a time; the others wait in the order in which they came."""
 log = structlog.get_logger("terracrew.hub")
 
 
-async def runnerhub(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
+async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:
     """Accept first: a refusal is a message with its reason, which no HTTP status of a failed upgrade would carry.
 
     It stands beside the web framework, not in it: every executor connects once, and half of what that costs would be layers
@@ -28,7 +34,7 @@ async def runnerhub(server: "Server", scope: Scope, receive: Receive, send: Send
     if (await receive())["type"] != "websocket.connect":
         return
     await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
-    hub_socket = HubSocket(receive, send)
+    hub_socket = HubSocket(receive, send, door)
     error = await _served(server, hub_socket, scope)
     if error is None:
         await hub_socket.close()
@@ -40,13 +46,15 @@ async def runnerhub(server: "Server", scope: Scope, receive: Receive, send: Send
 async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
     """Serve to the end; what is returned is told to the client."""
     try:
-        principal = await principal_from_bearer(server.identity, _bearer(scope))
+        await server.db.ready(HOLD_SECONDS)
+        token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
+        principal = await principal_from_bearer(server.identity, token)
         serve = executors.serve if principal.kind == "executor" else runners.serve
         await serve(server, hub_socket, principal)
     except TerracrewError as error:
         return error
-    except msgspec.MsgspecError as error:
-        return Invalid(f"that is no message of this protocol: {error}")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Invalid(f"that is no message of this protocol: {str(error)[:_LONGEST_REASON]}")
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if hub_socket.dropped is None or task is None:

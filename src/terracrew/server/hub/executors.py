@@ -1,26 +1,40 @@
 """A connected executor: it delivers its attempt's events and asks for leave to mutate."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import structlog
 
 from terracrew.errors import Invalid, Superseded, TerracrewError, Unavailable
 from terracrew.protocol import frames, messages, version
-from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Record, state_of, unpack
+from terracrew.protocol.events import (
+    MAX_BATCH_BYTES,
+    MOST_RECORDS,
+    Fact,
+    Kind,
+    Record,
+    Result,
+    fact_of,
+    state_of,
+    unpack,
+)
 from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import transfer
-from terracrew.server.hub.heartbeats import HEARD, HEARD_COLUMNS
+from terracrew.server.hub import cadence, heartbeats, transfer
 from terracrew.server.hub.registry import ExecutorSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import claims, decide
+from terracrew.server.jobs import approvals, claims, decide, leave
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
+from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 from terracrew.server.state.model import Received
 
 if TYPE_CHECKING:
@@ -30,6 +44,7 @@ ROOM = 16 * MAX_BATCH_BYTES
 """Bytes that may wait while others are being stored: a full window of an executor. Beyond it, nothing more is read."""
 THREAD_ABOVE = 64 << 10
 """Compressing more than this is not done on the event loop."""
+Batch: TypeAlias = tuple[frames.BatchHeader, bytes]
 log = structlog.get_logger("terracrew.hub")
 
 
@@ -37,15 +52,15 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     frame = await socket.hello()
     if frame is None:
         return
+    protocol = version.greeted(frame, kind="executor")
     hello = messages.decode_from_executor(frame)
-    if not isinstance(hello, messages.ExecutorHello):
-        raise Invalid("an executor's first message is its hello")
-    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"executor {hello.version}")
+    assert isinstance(hello, messages.ExecutorHello)
     session = ExecutorSession(socket, await _admitted(server, principal, hello))
     connection: _Connection | None = None
     # Before anything is read of it: what is decided from now on is told to it.
     server.registry.add_executor(session)
     try:
+        await socket.keep_alive()
         connection = await _welcome(server, session, protocol)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
@@ -56,6 +71,9 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
         server.registry.remove_executor(session)
         if connection is not None:
             await connection.stop()
+        if session.is_far_from_runner and not server.closing.is_set():
+            ref = session.ref
+            server.tasks.start(server.db.write(lambda tx: heartbeats.executor_left(tx, ref, server.id)))
 
 
 async def _admitted(server: "Server", principal: Principal, hello: messages.ExecutorHello) -> AttemptRef:
@@ -68,22 +86,27 @@ async def _admitted(server: "Server", principal: Principal, hello: messages.Exec
 
 async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
     ref, socket = session.ref, session.socket
-    owned = await server.db.read(lambda tx: jobs.owned(tx, ref))
+
+    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration]:
+        found = await jobs.owned(tx, ref)
+        session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
+        return found, (await cadence.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
+
+    owned, configured = await server.db.read(read)
+    session.cadence = LogCadence(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     is_current = decide.is_current(job, attempt)
-    if is_current and attempt.started_at is not None:
-        # It was away. Another server, which saw it go, must not wait for the next round of heartbeats to learn of this.
-        await server.db.write(lambda tx: _heard(tx, ref))
-    cadence = LogCadence(is_watched=server.watchers.is_watched(job.id))
-    socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=cadence))
+    session.is_far_from_runner = attempt.instance_id not in server.registry.runners
+    if is_current and (attempt.started_at is not None or session.is_far_from_runner):
+        # It was away, or its runner is. Another server, which saw it go, or tells the runner what it cannot tell the executor,
+        # must not wait for the next round of heartbeats to learn of this.
+        await server.db.write(lambda tx: heartbeats.executor_came(tx, ref, server.id))
+    session.cadence = msgspec.structs.replace(session.cadence, is_watched=server.watchers.is_watched(job.id))
+    socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=session.cadence))
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
     return _Connection(server, session, job.module_id, state_key)
-
-
-async def _heard(tx: Tx, ref: AttemptRef) -> None:
-    await tx.each(HEARD, HEARD_COLUMNS, [(ref.job_id, ref.attempt, None, tx.now)])
 
 
 class _Connection:
@@ -94,7 +117,7 @@ class _Connection:
         self.session = session
         self._module_id = module_id
         self._state_key = state_key
-        self._frames: list[bytes] = []
+        self._frames: deque[bytes] = deque()
         self._size = 0
         self._has_room = asyncio.Event()
         self._storing: asyncio.Task[None] | None = None
@@ -113,7 +136,8 @@ class _Connection:
         if not isinstance(message, messages.Begin):
             raise Invalid("one hello a connection")
         await self.stop()  # what came before it is stored before it is answered
-        self.session.socket.post(await jobs.begin(self._server.db, self.session.ref, message.state_version))
+        db, registry, ref = self._server.db, self._server.registry, self.session.ref
+        self.session.socket.post(await outlast(db, lambda: leave.begin(db, registry, ref, message)))
 
     async def stop(self) -> None:
         """What has arrived is stored, even if its sender is gone."""
@@ -124,23 +148,37 @@ class _Connection:
         try:
             while self._frames:
                 taken = self._taken()
-                mark = await self._store(taken)
+                # Storing it twice changes nothing, so an outage of the database costs neither the connection nor a repetition.
+                mark = await outlast(self._server.db, lambda taken=taken: self._store(taken))
                 self.session.socket.post(messages.Ack(mark))
         except Exception as error:
             # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
             if not isinstance(error, TerracrewError | ValueError):
                 log.exception("a delivery failed", job=self.session.ref.job_id, attempt=self.session.ref.attempt)
-            self.session.socket.drop(Unavailable(f"what was delivered is not stored: {error}"))
-            self._taken()
+            self.session.socket.drop(Unavailable(f"what was delivered is not stored: {str(error)[:500]}"))
+            self._frames.clear()
+            self._make_room(self._size)
         finally:
             self._storing = None
 
-    def _taken(self) -> list[bytes]:
-        taken, self._frames, self._size = self._frames, [], 0
-        self._has_room.set()
+    def _taken(self) -> list[Batch]:
+        """What waits, as far as it is no more events than one batch may have: others must have their turn."""
+        taken: list[Batch] = []
+        count = 0
+        while self._frames:
+            batch = frames.unpack(self._frames[0])
+            count += batch[0].count
+            if taken and count > MOST_RECORDS:
+                break
+            taken.append(batch)
+            self._make_room(len(self._frames.popleft()))
         return taken
 
-    async def _store(self, taken: list[bytes]) -> int:
+    def _make_room(self, size: int) -> None:
+        self._size -= size
+        self._has_room.set()
+
+    async def _store(self, taken: list[Batch]) -> int:
         first, records = _joined(taken)
         received: dict[int, Received] = {}
         for number, record in enumerate(records, first):
@@ -151,8 +189,10 @@ class _Connection:
                 )
                 if found is not None:
                     received[number] = found
+            elif record.kind == Kind.FACT:
+                await self._check_kept(fact_of(record))
         numbered = list(enumerate(records, first))
-        size = sum(len(frame) for frame in taken)
+        size = sum(len(body) for _, body in taken)
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
         delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk)
         for _ in range(5):
@@ -162,15 +202,21 @@ class _Connection:
                 continue  # the job moved while this was being written: look at it again
         return await self._server.ingest(delivery)
 
+    async def _check_kept(self, fact: Fact) -> None:
+        """A job waits only with a plan that is stored."""
+        if isinstance(fact, Result) and fact.kept is not None:
+            ref = self.session.ref
+            if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, fact.kept.sha256)):
+                raise ValueError("the plan that it waits with is not stored")
 
-def _joined(taken: list[bytes]) -> tuple[int, list[Record]]:
+
+def _joined(taken: list[Batch]) -> tuple[int, list[Record]]:
     """The records of consecutive frames as one run; a frame that repeats what the run has is cut."""
     records: list[Record] = []
     first = None
-    for frame in taken:
-        header, body = frames.unpack(frame)
-        found = list(unpack(body))
-        if len(found) != header.count or header.first < 1:
+    for header, body in taken:
+        found = list(islice(unpack(body), MOST_RECORDS + 1))
+        if len(found) != header.count or header.first < 1 or len(found) > MOST_RECORDS:
             raise ValueError("a batch's header and its records disagree")
         if first is None:
             first = header.first

@@ -5,13 +5,12 @@ It acts on wake-ups. One that was lost costs a moment: everything that is connec
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 from terracrew.errors import Unauthenticated
-from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import places
+from terracrew.server.hub import cadence, heartbeats, places
 from terracrew.server.jobs.model import ACTIVE
 
 if TYPE_CHECKING:
@@ -20,9 +19,12 @@ if TYPE_CHECKING:
 SWEEP_EVERY = 30.0
 LEEWAY = 10.0
 """Seconds that a token's end may be passed: its holder renews it long before, and clocks differ a little."""
-_JOB = "SELECT id, status, attempt, cancel_mode, instance_id FROM jobs WHERE id = :id"
+_CANCELED: LiteralString = f"""
+SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {heartbeats.IS_ELSEWHERE} AS is_elsewhere
+FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND jobs.cancel_mode IS NOT NULL"""
 _JOBS = """
-SELECT jobs.id, jobs.status, jobs.attempt, jobs.cancel_mode, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id"""
+SELECT jobs.id, jobs.status, jobs.attempt, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id"""
 
 
 class Messenger:
@@ -32,8 +34,9 @@ class Messenger:
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self._server.db.listen("cancel", "ended", "runners", "access") as wakeups:
-            next_sweep = clock()
+        with self._server.db.listen("cancel", "ended", "runners", "access", "configuration", "asked") as wakeups:
+            await self.step({("access", "")})  # whatever was heard and not acted on before the database went away
+            next_sweep = clock() + SWEEP_EVERY
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
                 if clock() >= next_sweep:
@@ -47,9 +50,15 @@ class Messenger:
             await self.sweep()
         for topic, key in woken:
             if topic == "access":
+                # First, so that a removed runner hears that it is, and not that it was revoked.
+                await places.refresh(self._server, runner_id=key)
                 await self._revoked(key)
+            elif key and topic == "configuration":
+                await cadence.bring(self._server, key)
             elif key and topic == "cancel":
                 await self._cancel(key)
+            elif topic == "asked" and (session := self._registry.runners.get(key)):
+                session.ask()
             elif key and topic == "ended":
                 self._ended(key)
             elif key and topic == "runners":
@@ -62,23 +71,29 @@ class Messenger:
             if (session.principal.expires_at or now) < now - LEEWAY:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
         await places.refresh(self._server)
+        await cadence.bring(self._server)
         refs = list(self._registry.executors)
         for row in await self._server.db.read(lambda tx: _jobs_of(tx, refs)) if refs else ():
-            if executor := self._registry.executors.get(AttemptRef(row["id"], row["own"])):
-                if row["status"] not in ACTIVE or row["attempt"] != row["own"]:
-                    executor.supersede()
-                elif row["cancel_mode"] is not None:
-                    executor.cancel(row["cancel_mode"])
+            executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))
+            if executor is not None and (row["status"] not in ACTIVE or row["attempt"] != row["own"]):
+                executor.supersede()
+        await self._cancel()
 
-    async def _cancel(self, job_id: str) -> None:
-        """To the executor; through the runner only where that cannot be reached."""
-        job = await self._server.db.read(lambda tx: tx.one(_JOB, id=job_id))
-        if job is None or job["status"] not in ACTIVE or job["cancel_mode"] is None:
-            return
-        if executor := self._registry.executors.get(AttemptRef(job_id, job["attempt"])):
-            executor.cancel(job["cancel_mode"])
-        elif runner := self._registry.runners.get(job["instance_id"]):
-            runner.socket.post(messages.CancelAttempt(job_id, job["attempt"], job["cancel_mode"]))
+    async def _cancel(self, job_id: str | None = None) -> None:
+        """To the executor of a job, or of all that are to end; through the runner only where no server can reach it."""
+
+        async def read(tx: Tx) -> list[Row]:
+            known = {"server_id": self._server.id, "since": tx.now - heartbeats.STALE}
+            if job_id is None:
+                return await tx.all(_CANCELED, **known)
+            return await tx.all(_CANCELED + " AND jobs.id = :id", id=job_id, **known)
+
+        for job in await self._server.db.read(read):
+            ref = AttemptRef(job["id"], job["attempt"])
+            if executor := self._registry.executors.get(ref):
+                executor.cancel(job["cancel_mode"])
+            elif not job["is_elsewhere"] and (runner := self._registry.runners.get(job["instance_id"])):
+                runner.cancel(ref, job["cancel_mode"])
 
     def _ended(self, key: str) -> None:
         job_id, _, attempt = key.partition(" ")
@@ -86,10 +101,10 @@ class Messenger:
             executor.supersede()
 
     async def _revoked(self, key: str) -> None:
-        """A secret of this runner or service account is no longer good: its connections must show a good one."""
+        """A secret of this runner or service account is no longer good; the connections of its other secrets go on."""
         for session in list(self._registry.runners.values()):
-            is_meant = key in (session.runner_id, session.principal.id)
-            if is_meant or (not key and not await self._server.identity.tokens.is_live(session.principal)):
+            is_meant = key in ("", session.runner_id, session.principal.id)
+            if is_meant and not await self._server.identity.tokens.is_live(session.principal):
                 session.socket.drop(Unauthenticated("the credential of this connection was revoked"))
 
 

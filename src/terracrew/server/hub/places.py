@@ -1,23 +1,26 @@
 """The place of a runner's process: its record, the row of its instance with a new epoch for every connection, and its leaving."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, LiteralString
 
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import Conflict, NotFound, Superseded, Unauthenticated
+from terracrew.errors import NotFound, Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub.heartbeats import HEARD, HEARD_COLUMNS
-from terracrew.server.hub.registry import RunnerSession
+from terracrew.server.hub import heartbeats, strangers
+from terracrew.server.hub.registry import MOST_NAMED, RunnerSession
 from terracrew.server.identity import authorize, credentials
 from terracrew.server.identity.model import Principal
-from terracrew.server.runners.model import SILENCE_SECONDS
+from terracrew.server.runners.configuration import Configuration
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
+
+REMOVED = "this runner has been removed; what it still runs is delivered without it. To use this machine again, register a runner"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -31,6 +34,7 @@ class Record(msgspec.Struct, frozen=True):
     is_draining: bool
     allow_multiple_instances: bool
     max_jobs: int
+    configuration: Configuration
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -44,20 +48,26 @@ async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
     """The record that the principal may serve, held until the transaction ends: of two processes that come, one is first."""
     row = await tx.one(
         """SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances,
-            max_jobs FROM runners WHERE id = :id FOR NO KEY UPDATE""",
-        id=ids.parse("rnr", runner_id),
+            max_jobs, configuration FROM runners WHERE id = :id FOR NO KEY UPDATE""",
+        id=(wanted := ids.parse("rnr", runner_id)),
     )
     if row is None:
+        if await tx.one("SELECT id FROM removed WHERE id = :id", id=wanted):
+            raise Removed(REMOVED)
         raise NotFound("there is no such runner for this credential")
     found = row_to(Record, row)
     authorize.require_runner(principal, found)
     return found
 
 
-async def take(tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHello) -> Place:
-    """The instance's row, with a new epoch. Its key gives it its old place at once; a stranger must find the place free."""
+async def take(
+    tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHello,
+    asked: Sequence[strangers.Question] | None = None, gap_ended_at: float = 0.0,
+) -> Place | list[strangers.Question]:  # fmt: skip
+    """The instance's row, with a new epoch. Its key gives it its old place at once; for a stranger, others have to be asked."""
+    if questions := await strangers.meet(tx, owner, hello, asked, gap_ended_at):
+        return questions
     key = credentials.digest(hello.instance_key)
-    await _check_free(tx, owner, hello.instance, key)
     row = await tx.one(
         """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
             is_draining, connected_at, heard_at)
@@ -65,7 +75,7 @@ async def take(tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHell
         ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
             server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
             engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining,
-            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL
+            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
         RETURNING id, epoch""",
         id=ids.new("ins"), runner_id=owner.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
         capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining, now=tx.now,
@@ -75,28 +85,9 @@ async def take(tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHell
         "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')", id=row["id"]
     )
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}
-    named = sorted(current & set(hello.attempts))
-    await tx.each(HEARD, HEARD_COLUMNS, [(ref.job_id, ref.attempt, row["id"], tx.now) for ref in named])
+    await heartbeats.named(tx, row["id"], hello.attempts[:MOST_NAMED])
     tx.wake("runners", owner.id)
     return Place(row["id"], row["epoch"], current)
-
-
-async def _check_free(tx: Tx, owner: Record, name: str, key: str) -> None:
-    """A place whose process has been silent for as long as it takes to be offline is free, whatever became of its connection."""
-    rows = await tx.all(
-        "SELECT name, key_sha256 FROM instances WHERE runner_id = :id AND is_connected AND heard_at > :since",
-        id=owner.id, since=tx.now - SILENCE_SECONDS,
-    )  # fmt: skip
-    for row in rows:
-        if row["name"] == name:
-            if row["key_sha256"] != key:
-                raise Conflict(
-                    f"an instance named {name} of {owner.path} is connected already; name this one otherwise"
-                )
-        elif not owner.allow_multiple_instances:
-            raise Conflict(
-                f"{owner.path} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
-            )
 
 
 async def leave(server: "Server", session: RunnerSession) -> None:
@@ -112,9 +103,9 @@ async def leave(server: "Server", session: RunnerSession) -> None:
 
 
 _STANDING: LiteralString = """
-SELECT instances.id AS instance_id, instances.epoch, instances.capacity, runners.id, runners.organization_id,
-    runners.service_account_id, runners.path, runners.is_disabled, runners.is_draining, runners.allow_multiple_instances,
-    runners.max_jobs
+SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity,
+    runners.id, runners.organization_id, runners.service_account_id, runners.path, runners.is_disabled, runners.is_draining,
+    runners.allow_multiple_instances, runners.max_jobs, runners.configuration
 FROM instances JOIN runners ON runners.id = instances.runner_id"""
 
 
@@ -136,17 +127,25 @@ async def refresh(server: "Server", *, runner_id: str | None = None, session: Ru
         rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE instances.is_connected"))
     found = {row["instance_id"]: row for row in rows}
     for each in asked:
-        _bring(server, each, found.get(each.instance_id))
+        row = found.get(each.instance_id)
+        if row is None and session is None and runner_id is None:
+            await refresh(server, session=each)  # it does not count as connected, or is not there any more: which?
+        else:
+            _bring(server, each, row)
 
 
 def _bring(server: "Server", session: RunnerSession, row: Row | None) -> None:
     if row is None:
-        session.socket.drop(NotFound("this runner has been removed"))
+        session.socket.drop(Removed(REMOVED))
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
+    elif not row["is_connected"]:
+        session.socket.drop(Unavailable("this instance was not heard for too long, and counts as gone; come again"))
     elif not authorize.may_serve_runner(session.principal, owner := row_to(Record, row)):
         session.socket.drop(Unauthenticated("this credential does not serve this runner any more"))
     else:
+        if row["asked_at"] is not None:
+            session.ask()
         _apply(server, session, owner, min(row["capacity"], owner.max_jobs))
 
 
@@ -156,5 +155,6 @@ def _apply(server: "Server", session: RunnerSession, owner: Record, slots: int) 
     if session.is_drained != owner.is_draining:
         session.is_drained = owner.is_draining
         session.socket.post(messages.Drain(owner.is_draining))
+    session.configure(owner.configuration)
     if before != (session.slots, session.is_closed):
         server.scheduler.serve(session)

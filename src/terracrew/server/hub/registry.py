@@ -1,13 +1,18 @@
 """Who is connected to this server, how much each can take, and when each attempt was last heard."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
+
+import msgspec
 
 from terracrew.errors import Superseded
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogCadence
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity.model import Principal
+from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 
 GAP = 5.0
 """A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""
@@ -16,12 +21,17 @@ REMEMBERED = 120.0
 """Whoever went longer ago than this is long lost, whether it was seen to go or not."""
 
 
+MOST_NAMED = 2_000
+"""Of one runner, that are noted as heard. It can have 1,000 at a time, and as many that are over and still deliver."""
+
+
 class RunnerSession:
     """One connected runner instance."""
 
     def __init__(
         self, socket: HubSocket, principal: Principal, *, runner_id: str, instance_id: str, name: str, epoch: int,
         engines: dict[str, str], slots: int, is_draining: bool = False, is_drained: bool = False,
+        configuration: Configuration = UNCONFIGURED,
     ) -> None:  # fmt: skip
         self.socket = socket
         self.principal = principal
@@ -38,7 +48,10 @@ class RunnerSession:
         """By its record, which is draining or disabled."""
         self.is_drained = is_drained
         """What it was last told of that."""
-        self.claiming = 0
+        self.configuration = configuration
+        """What it was last told of this."""
+        self.claiming = self.ending = 0
+        """Claims, and words on attempts that ended, which are being decided."""
         self.held: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()
@@ -47,6 +60,28 @@ class RunnerSession:
         self.granted: set[AttemptRef] = set()
         """Granted since its last heartbeat, which could not name them yet."""
         self.heard_at = 0.0
+        self.is_asked = False
+        """Whether it still has to answer the question that `ask` sent."""
+        self._canceled: dict[AttemptRef, CancelMode] = {}
+
+    def ask(self) -> None:
+        """Have it say that it lives: whatever it is configured to, it answers to with a heartbeat."""
+        if not self.is_asked:
+            self.is_asked = True
+            self.socket.post(messages.ConfigureRunner(self.configuration.heartbeat, self.configuration.levels))
+
+    def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
+        """End an attempt whose executor nobody can reach. What it was told once is not told again."""
+        if self._canceled.get(ref) != mode:
+            self._canceled = {known: told for known, told in self._canceled.items() if known in self.named}
+            self._canceled[ref] = mode
+            self.socket.post(messages.CancelAttempt(ref.job_id, ref.attempt, mode))
+
+    def configure(self, wanted: Configuration) -> None:
+        is_told = (wanted.heartbeat, wanted.log_level) == (self.configuration.heartbeat, self.configuration.log_level)
+        self.configuration = wanted
+        if not is_told:
+            self.socket.post(messages.ConfigureRunner(wanted.heartbeat, wanted.levels))
 
     @property
     def takes_jobs(self) -> bool:
@@ -63,11 +98,26 @@ class ExecutorSession:
     def __init__(self, socket: HubSocket, ref: AttemptRef) -> None:
         self.socket = socket
         self.ref = ref
+        self.runner_id = ""
+        """Known when it is welcome."""
+        self.cadence = LogCadence()
+        self.heard_at = 0.0
+        self.is_far_from_runner = False
+        """Whether its runner was not connected to this server when it came."""
+        self.has_left = asyncio.Event()
         self._canceled: CancelMode | None = None
         self._is_superseded = False
 
     def watch(self, is_watched: bool) -> None:
-        self.socket.post(messages.ConfigureExecutor(LogCadence(is_watched=is_watched)))
+        self._tell(msgspec.structs.replace(self.cadence, is_watched=is_watched))
+
+    def configure(self, wanted: Configuration) -> None:
+        self._tell(LogCadence(self.cadence.is_watched, wanted.batch_size_limit, wanted.period_seconds))
+
+    def _tell(self, cadence: LogCadence) -> None:
+        if cadence != self.cadence:
+            self.cadence = cadence
+            self.socket.post(messages.ConfigureExecutor(cadence))
 
     def cancel(self, mode: CancelMode) -> None:
         if self._canceled != mode:
@@ -82,7 +132,7 @@ class ExecutorSession:
 
 class Registry:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+        self.now = clock
         self.runners: dict[str, RunnerSession] = {}
         """By instance id."""
         self.of_runner: dict[str, dict[str, RunnerSession]] = {}
@@ -90,6 +140,10 @@ class Registry:
         self.executors: dict[AttemptRef, ExecutorSession] = {}
         self._closed: dict[AttemptRef, float] = {}
         """When an attempt's executor went, or its runner, or the runner ceased to name it: whichever was last."""
+        self._silent: dict[AttemptRef, float] = {}
+        """Attempts whose executor was given up because it answered no ping, and when it was last heard."""
+        self.fell_silent: dict[AttemptRef, float] = {}
+        """Those of them that the other servers do not know of yet."""
         self._looked_at = self._watching_since = clock()
 
     # ---- runners
@@ -109,20 +163,23 @@ class Registry:
         del self.of_runner[session.runner_id][session.instance_id]
         if not self.of_runner[session.runner_id]:
             del self.of_runner[session.runner_id]
-        self._close(_own(session, session.named))
+        if not session.socket.is_silent:
+            self._close(session, _own(session, session.named))
         return True
 
     def has(self, session: RunnerSession) -> bool:
         return self.runners.get(session.instance_id) is session
 
-    def hear(self, session: RunnerSession) -> None:
-        session.heard_at = self._clock()
+    def hear(self, session: "RunnerSession | ExecutorSession") -> None:
+        session.heard_at = self.now()
 
-    def name(self, session: RunnerSession, attempts: Iterable[AttemptRef]) -> None:
+    def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
         """A heartbeat. One that was on its way when a grant left cannot name it; the next one must."""
+        if not (attempts or session.named or session.granted):  # a fleet is mostly idle
+            return
         before, session.named = session.named, set(attempts) | session.granted
         session.granted = set()
-        self._close(_own(session, before - session.named))
+        self._close(session, _own(session, before - session.named))
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
         session.named.add(ref)
@@ -133,22 +190,59 @@ class Registry:
     def add_executor(self, session: ExecutorSession) -> None:
         if old := self.executors.get(session.ref):
             old.socket.drop(Superseded("a newer connection of this attempt has taken its place"))
+        self.hear(session)
+        session.socket.on_heard = lambda: self.hear(session)
         self.executors[session.ref] = session
+        self._silent.pop(session.ref, None)
+        self.fell_silent.pop(session.ref, None)
 
     def remove_executor(self, session: ExecutorSession) -> None:
+        session.has_left.set()
         if self.executors.get(session.ref) is session:
             del self.executors[session.ref]
-            self._close([session.ref])
+            if session.socket.is_silent:
+                self._silent[session.ref] = self.fell_silent[session.ref] = session.heard_at
+            else:
+                self._close(session, [session.ref])
 
     # ---- who is heard
 
     def look(self) -> None:
-        """Called before each look at the attempts: after a gap (nobody was read, or the database was away) all have a full period."""
-        now = self._clock()
+        """Called before each look at who is heard: after a gap (nobody was read, or the database was away) all have a full period."""
+        now = self.now()
         if now - self._looked_at > GAP:
-            self._watching_since = now
+            self.pause()
         self._looked_at = now
         self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBERED}
+        self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBERED}
+
+    def pause(self) -> None:
+        """There was a gap until now: who was silent in it, or seen to go, may be on its way back."""
+        self._watching_since = self.now()
+        self._closed.clear()
+
+    @property
+    def watched_for(self) -> float:
+        """Seconds since the start, or since the last gap."""
+        return self.now() - self._watching_since
+
+    @property
+    def closed(self) -> list[AttemptRef]:
+        """Attempts that were seen to go, here."""
+        return list(self._closed)
+
+    def is_elsewhere(self, ref: AttemptRef) -> None:
+        """What went here is connected to another server, or over."""
+        self._closed.pop(ref, None)
+
+    def silence_of(self, instance_id: str, epoch: int, age: float) -> float:
+        """For how many seconds an instance was not heard; `age` is what the database knows of that."""
+        now = self.now()
+        ages = [age, now - self._watching_since]
+        session = self.runners.get(instance_id)
+        if session is not None and session.epoch == epoch:
+            ages.append(now - session.heard_at)
+        return min(ages)
 
     def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
         """For how many seconds neither the attempt's executor nor its runner (naming it) was heard; and were both seen to go?
@@ -157,7 +251,7 @@ class Registry:
         """
         if ref in self.executors:
             return 0.0, False
-        now = self._clock()
+        now = self.now()
         ages = [age, now - self._watching_since]
         closed_at = self._closed.get(ref)
         if closed_at is not None:
@@ -166,20 +260,19 @@ class Registry:
         is_named = session is not None and ref in session.named
         if session is not None and is_named:
             ages.append(now - session.heard_at)
-        return min(ages), closed_at is not None and not is_named
+        return min(ages), closed_at is not None and not is_named and ref not in self._silent
 
-    def heard(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str | None]]:
-        """The attempts of connected executors and, with their instance, those that these instances name and have."""
-        for ref in self.executors:
-            yield ref, None
+    def named(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
+        """The attempts that these instances name, their own or not; for one of another's they are not heard."""
         for instance_id in instances:
             if session := self.runners.get(instance_id):
-                yield from ((ref, instance_id) for ref in _own(session, session.named))
+                yield from ((ref, instance_id) for ref in islice(session.named, MOST_NAMED))
 
-    def _close(self, refs: Iterable[AttemptRef]) -> None:
-        now = self._clock()
-        for ref in refs:
-            self._closed[ref] = now
+    def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
+        """Of a session that was not heard since the last gap nobody knows when it went: it counts as silent."""
+        if session.heard_at >= self._watching_since:
+            now = self.now()
+            self._closed |= dict.fromkeys(refs, now)
 
 
 def _own(session: RunnerSession, refs: Iterable[AttemptRef]) -> Iterator[AttemptRef]:

@@ -1,8 +1,9 @@
 """A connected runner: its claims, and what it says of the attempts that it has."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -10,21 +11,24 @@ from terracrew import ids
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import places
+from terracrew.server.hub import heartbeats, places, strangers
 from terracrew.server.hub.registry import RunnerSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import claims, decide
 from terracrew.server.jobs import service as jobs
+from terracrew.server.runners.model import SILENCE_SECONDS
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-HEARTBEAT_SECONDS = 10.0
-MOST_CLAIMS = 256
-"""Of one runner at a time; one that claims faster than the database decides is not read meanwhile."""
+MOST_AT_ONCE = 256
+"""Claims, and words on attempts that ended, of one runner; one that is faster than the database is not read meanwhile."""
+MOST_ENGINES, LONGEST_NAME = 20, 100
+LEAVING_SECONDS = 5.0
 log = structlog.get_logger("terracrew.hub")
 
 
@@ -32,10 +36,9 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     frame = await socket.hello()
     if frame is None:
         return
+    protocol = version.greeted(frame, kind="runner")
     hello = _decoded(frame)
-    if not isinstance(hello, messages.RunnerHello):
-        raise Invalid("a runner's first message is its hello")
-    protocol = version.agree(hello.oldest_protocol, hello.newest_protocol, who=f"runner {hello.version}")
+    assert isinstance(hello, messages.RunnerHello)
     session, current = await _take_place(server, socket, principal, hello)
     try:
         await _welcome(server, session, current, protocol)
@@ -57,20 +60,18 @@ def _decoded(frame: str | bytes) -> messages.FromRunner:
 async def _take_place(
     server: "Server", socket: HubSocket, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[RunnerSession, set[AttemptRef]]:
-    if not 0 < hello.capacity <= 1_000 or not 0 < len(hello.instance) <= 100:
+    if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
         raise Invalid(
-            "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 characters"
+            "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 printable characters"
         )
-
-    async def work(tx: Tx) -> tuple[places.Record, places.Place]:
-        record = await places.record(tx, principal, hello.runner_id)
-        return record, await places.take(tx, server.id, record, hello)
-
-    record, place = await server.db.write(work)
+    about = [hello.version, *hello.engines, *hello.engines.values()]
+    if len(hello.engines) > MOST_ENGINES or not all(_is_short(each) for each in about):
+        raise Invalid(f"a runner has up to {MOST_ENGINES} engines; their names and versions are short and printable")
+    record, place = await _place(server, principal, hello)
     session = RunnerSession(
         socket, principal, runner_id=record.id, instance_id=place.instance_id, name=hello.instance, epoch=place.epoch,
         engines=hello.engines, slots=min(hello.capacity, record.max_jobs), is_draining=hello.is_draining,
-        is_drained=record.is_draining,
+        is_drained=record.is_draining, configuration=record.configuration,
     )  # fmt: skip
     session.held = {ref.job_id for ref in place.current}
     session.named = set(hello.attempts)
@@ -81,30 +82,66 @@ async def _take_place(
     return session, place.current
 
 
+def _is_short(text: str) -> bool:
+    return len(text) <= LONGEST_NAME and text.isprintable()
+
+
+async def _place(
+    server: "Server", principal: Principal, hello: messages.RunnerHello
+) -> tuple[places.Record, places.Place]:
+    asked: list[strangers.Question] | None = None
+
+    async def work(tx: Tx) -> tuple[places.Record, places.Place | list[strangers.Question]]:
+        record = await places.record(tx, principal, hello.runner_id)
+        gap_ended_at = tx.now - server.registry.watched_for if server.registry.watched_for < SILENCE_SECONDS else 0.0
+        return record, await places.take(tx, server.id, record, hello, asked, gap_ended_at)
+
+    while True:
+        record, place = await server.db.write(work)
+        if isinstance(place, places.Place):
+            return record, place
+        asked = place
+        await strangers.wait(server.db, asked)
+
+
 async def _welcome(server: "Server", session: RunnerSession, current: set[AttemptRef], protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
-            session.instance_id, session.epoch, protocol, HEARTBEAT_SECONDS,
+            session.instance_id, session.epoch, protocol, session.configuration.heartbeat,
             unknown=sorted(session.named - current), is_draining=session.is_drained,
+            log_level=session.configuration.levels,
         )
     )  # fmt: skip
     await _miss(server, current - session.named)
     await places.refresh(server, session=session)
+    if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
+        raise Unauthenticated("the credential of this connection was revoked")
 
 
 async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
     """It was granted these and does not have them; an executor that is connected keeps its attempt all the same."""
     reason = "its runner came back without it"
     for ref in missing:
-        if ref not in server.registry.executors:
+        if ref not in server.registry.executors and not await _is_elsewhere(server, ref):
             await jobs.settle(server.db, ref, lambda job, attempt, now: decide.missing(job, attempt, reason, now))
+
+
+async def _is_elsewhere(server: "Server", ref: AttemptRef) -> bool:
+    """Whether another server has the attempt's executor, as far as is known here."""
+    return await server.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, server.id))
 
 
 async def _leave(server: "Server", session: RunnerSession) -> None:
     if server.registry.remove(session):  # else a newer connection of the same instance has taken its place
         server.scheduler.left(session)
-        await places.leave(server, session)
+        if _let_go(server, session.socket):
+            await outlast(server.db, lambda: places.leave(server, session))
         log.info("runner gone", runner=session.runner_id, instance=session.name)
+
+
+def _let_go(server: "Server", socket: HubSocket) -> bool:
+    """Whether its process has let go of us. It has not if we stop, or if it was silent: that is for `presence` to judge."""
+    return not (socket.is_silent or socket.is_left_by_us or (server.closing.is_set() and socket.is_open))
 
 
 # ---- talking
@@ -112,28 +149,35 @@ async def _leave(server: "Server", session: RunnerSession) -> None:
 
 async def _take(server: "Server", session: RunnerSession, message: messages.FromRunner) -> None:
     server.registry.hear(session)
+    if session.is_asked:
+        session.is_asked = False
+        server.tasks.start(strangers.answer(server, session))
     match message:
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
             session.claiming += 1
-            if session.claiming > MOST_CLAIMS:
-                await _claim(server, session, message)
-            else:
-                server.tasks.start(_claim(server, session, message))
+            await _aside(server, _claim(server, session, message), session.claiming)
         case messages.Heartbeat():
             await _heartbeat(server, session, message)
         case messages.HandBack():
-            await _ended(
-                server, session, AttemptRef(message.job_id, message.attempt), message.reason, saw_process=False
-            )
+            ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
+            await _ended(server, session, ref, message.reason, saw_process=False)
         case messages.Gone():
-            await _ended(
-                server, session, AttemptRef(message.job_id, message.attempt), message.reason, message.saw_process
-            )
+            ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
+            session.ending += 1
+            await _aside(server, _gone(server, session, ref, message), session.ending)
         case messages.Renew():
             await _renew(server, session, message)
         case messages.RunnerHello():
             raise Invalid("one hello a connection")
+
+
+async def _aside(server: "Server", work: Coroutine[Any, Any, None], running: int) -> None:
+    """In a task of its own, unless there are many already: then nothing more is read before it is done."""
+    if running > MOST_AT_ONCE:
+        await work
+    else:
+        server.tasks.start(work)
 
 
 async def _renew(server: "Server", session: RunnerSession, message: messages.Renew) -> None:
@@ -187,15 +231,37 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
     server.scheduler.serve(session)
 
 
+async def _has_left(server: "Server", ref: AttemptRef) -> bool:
+    """The last connection of an attempt and its runner's word come by different ways: the second may be the faster one."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LEAVING_SECONDS):
+            while executor := server.registry.executors.get(ref):
+                await executor.has_left.wait()
+            while await outlast(server.db, lambda: _is_elsewhere(server, ref)):  # noqa: ASYNC110 - another process knows
+                await asyncio.sleep(0.5)
+            return True
+    return False
+
+
+async def _gone(server: "Server", session: RunnerSession, ref: AttemptRef, message: messages.Gone) -> None:
+    try:
+        await _ended(server, session, ref, message.reason, message.saw_process)
+    finally:
+        session.ending -= 1
+
+
 async def _ended(server: "Server", session: RunnerSession, ref: AttemptRef, reason: str, saw_process: bool) -> None:
-    """A runner speaks for its own attempts only."""
+    """A runner speaks for its own attempts only; and whoever still delivers for one of them is not gone yet."""
+    if not await _has_left(server, ref):
+        log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
+        return  # not acknowledged, so it is said again
 
     def decision(job: jobs.Job, attempt: jobs.Attempt, now: "decide.datetime") -> "decide.Next | None":
         if attempt.instance_id != session.instance_id:
             return None
         return (decide.gone if saw_process else decide.hand_back)(job, attempt, reason, now)
 
-    await jobs.settle(server.db, AttemptRef(ids.parse("job", ref.job_id), ref.attempt), decision)
+    await outlast(server.db, lambda: jobs.settle(server.db, ref, decision))
     session.named.discard(ref)
     session.granted.discard(ref)
     session.socket.post(messages.Settled(ref.job_id, ref.attempt))

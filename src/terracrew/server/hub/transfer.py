@@ -20,10 +20,11 @@ from terracrew.protocol.events import StateFact
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.server.db.seam import Tx
+from terracrew.server.hub import uploads
 from terracrew.server.identity import authorize, cloud
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs import claims, decide
+from terracrew.server.jobs import approvals, claims, decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.request import Call
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 MAX_STATE = 256 << 20
+MAX_PLAN = 1 << 30
 _NONCE, _TAG = 12, 16
 _IN_MEMORY = 1 << 20
 _sealers = ThreadPoolExecutor(2, "seal")
@@ -48,6 +50,7 @@ class _Own(NamedTuple):
     job: Job
     is_current: bool
     has_begun: bool
+    mark: int
     state_key: bytes
 
 
@@ -62,15 +65,21 @@ async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[in
     source = own.job.source
     if not isinstance(source, ArchiveSource):
         raise NotFound("this job's source is not an archive")
-    pieces = request.server.objects.stream(f"archives/{source.archive_id}")
-    first = await anext(pieces, b"")  # before the answer starts, so that a missing one is an error and no empty archive
+    return await _streamed(request.server, f"archives/{source.archive_id}", "application/gzip")
+
+
+async def _streamed(server: "Server", name: str, media_type: str) -> Stream:
+    pieces = server.objects.stream(name)
+    first = await anext(
+        pieces, b""
+    )  # before the answer starts, so that a missing one is an error and not an empty body
 
     async def all_pieces() -> AsyncIterator[bytes]:
         yield first
         async for piece in pieces:
             yield piece
 
-    return Stream(all_pieces(), media_type="application/gzip")
+    return Stream(all_pieces(), media_type=media_type)
 
 
 @get("/state")
@@ -107,6 +116,7 @@ async def put_state(
     # What came in plain is held in memory: it does not touch the disk before it is encrypted.
     room = MAX_STATE + 1 if plain else _IN_MEMORY
     with (
+        uploads.alone(own.ref),
         tempfile.SpooledTemporaryFile(room, dir=str(folder)) as body,
         tempfile.NamedTemporaryFile(dir=folder, prefix="state-") as sealed,
     ):
@@ -120,8 +130,45 @@ async def put_state(
             raise Invalid(str(error)) from None
         await _check_unused(server, own.ref, number, sha256)
         name = _object(own.ref, number, sha256)
-        if not await server.objects.exists(name):
+        others = await uploads.others_of(server.objects, own.ref, number, own.mark)
+        if name not in others and not await server.objects.exists(name):
             await server.objects.put(name, Path(sealed.name))
+        for other in others:
+            if other != name:
+                await server.objects.delete(other)
+
+
+@put("/plan", status_code=204, request_max_body_size=MAX_PLAN)
+async def put_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> None:
+    """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
+    own, server = await _current(request, job_id, attempt), request.server
+    if own.has_begun:
+        raise Conflict("this attempt has begun: its plan is not one to wait with")
+    with uploads.alone(own.ref), tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="plan-") as body:
+        sha256, size = hashlib.sha256(), 0
+        async for piece in request.stream():
+            await asyncio.to_thread(body.write, piece)
+            sha256.update(piece)
+            size += len(piece)
+        if not size:
+            raise Invalid("the body is empty: a plan is expected")
+        await asyncio.to_thread(body.flush)
+        await _current(request, job_id, attempt)  # while it came, the attempt may have ended, waiting with another one
+        name = approvals.object_of(job_id, attempt, sha256.hexdigest())
+        if not await server.objects.exists(name):
+            await server.objects.put(name, Path(body.name))
+        await uploads.remove_others(server.objects, name)
+
+
+@get("/plan")
+async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
+    """The approved plan that this attempt goes on with."""
+    own, server = await _current(request, job_id, attempt), request.server
+    made_by = own.job.plan_attempt
+    plan = None if made_by is None else await server.db.read(lambda tx: approvals.kept(tx, job_id, made_by))
+    if plan is None or plan.decision != "approved":
+        raise NotFound("this attempt has no approved plan to go on with")
+    return await _streamed(server, approvals.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
 
 
 @post("/cloud-token", status_code=200)
@@ -181,6 +228,7 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
         owned.job,
         decide.is_current(owned.job, owned.attempt),
         owned.attempt.begun_at is not None,
+        owned.attempt.mark,
         owned.sealed_key,
     )
 
@@ -229,6 +277,6 @@ def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
-    route_handlers=[get_archive, get_state, put_state, cloud_token],
+    route_handlers=[get_archive, get_state, put_state, put_plan, get_plan, cloud_token],
     include_in_schema=False,
 )

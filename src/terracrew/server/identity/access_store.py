@@ -129,6 +129,12 @@ async def runner_with_worker_token(tx: Tx, runner_id: str) -> Row | None:
     )
 
 
+async def is_removed(tx: Tx, token_sha256: str) -> bool:
+    """Whether this was the worker token of a runner that has been removed."""
+    row = await tx.one("SELECT id FROM removed WHERE worker_token_sha256 = :sha256 LIMIT 1", sha256=token_sha256)
+    return row is not None
+
+
 _ATTEMPT = """
 SELECT a.job_id, a.number AS attempt, a.runner_id, jobs.organization_id, jobs.module_id, modules.path AS module_path
 FROM attempts AS a JOIN jobs ON jobs.id = a.job_id JOIN modules ON modules.id = jobs.module_id

@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
-from terracrew.errors import Invalid, RateLimited, Unauthenticated
+from terracrew.errors import Invalid, RateLimited, Removed, Unauthenticated
 from terracrew.server.identity import cloud
 from terracrew.server.identity.context import address_of, identity_of
 from terracrew.server.identity.tokens import AccessToken
@@ -33,6 +33,8 @@ async def token(request: Call) -> Response[Any]:
         return _refused(400, "unsupported_grant_type", "grant_type is client_credentials here")
     try:
         granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request))
+    except Removed as error:
+        return _refused(401, "invalid_client", error.message, code=error.code)
     except Unauthenticated as error:
         return _refused(401, "invalid_client", error.message, {"WWW-Authenticate": 'Basic realm="terracrew"'})
     except RateLimited as error:
@@ -89,6 +91,8 @@ def _basic(authorization: str) -> tuple[str, str]:
     return unquote_plus(client_id), unquote_plus(secret)
 
 
-def _refused(status: int, error: str, description: str, headers: dict[str, str] | None = None) -> Response[Any]:
-    body = {"error": error, "error_description": description}
+def _refused(
+    status: int, error: str, description: str, headers: dict[str, str] | None = None, **more: str
+) -> Response[Any]:
+    body = {"error": error, "error_description": description, **more}
     return Response(body, status_code=status, headers={**_NEVER_KEPT, **(headers or {})})

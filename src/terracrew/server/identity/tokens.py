@@ -11,7 +11,7 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
-from terracrew.errors import Unauthenticated
+from terracrew.errors import Removed, Unauthenticated
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity import access_store, credentials, store
 from terracrew.server.identity.limits import Limits
@@ -63,6 +63,8 @@ class AccessTokens:
         sha256 = credentials.digest(client_secret)
         client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
         if client is None:
+            if await self._db.read(lambda tx: access_store.is_removed(tx, sha256)):
+                raise Removed("this runner has been removed. To use this machine again, register a runner")
             keys = f"token:{address}", f"client:{client_id[:200]}"
             self._limits.check(*keys)
             self._limits.failed(*keys)
@@ -74,7 +76,7 @@ class AccessTokens:
             "iss": self._issuer, "sub": client.id, "aud": AUDIENCE, "iat": now, "exp": now + LIFETIME,
             "org": client.organization_id, "kind": client.kind, "sid": client.credential_id,
         }  # fmt: skip
-        return AccessToken(await self.signing.sign(claims, KIND))
+        return AccessToken(await self.signing.sign(claims, KIND), LIFETIME)
 
     async def principal(self, token: str) -> Principal:
         """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""

@@ -1,10 +1,10 @@
-"""Jobs over HTTP: run, list, look, cancel, run again."""
+"""Jobs over HTTP: run, list, look, decide about, cancel, run again."""
 
 from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, get, post
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter
 
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
@@ -13,14 +13,28 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import create, reasons, service, store
+from terracrew.server.jobs import approvals, create, known, losses, reasons, service, store
+from terracrew.server.jobs.known import Known
 from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
 
 
+Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
+
+
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: CancelMode = "interrupt"
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    """The number of the attempt that made the plan which you have looked at."""
+
+
+class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
 @post("/modules/{module:str}/jobs")
@@ -48,6 +62,7 @@ async def list_jobs(
     active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
     """Newest first."""
+    watch = reasons.watch(request.server)
 
     async def read(tx: Tx) -> Page[JobListed]:
         async def fetch(last: str, count: int) -> list[JobListed]:
@@ -63,7 +78,7 @@ async def list_jobs(
                 active=active, count=count,
             )  # fmt: skip
             found = [row_to(JobListed, row) for row in rows]
-            return [msgspec.structs.replace(job, reason=await reasons.why(tx, job)) for job in found]
+            return [msgspec.structs.replace(job, reason=await reasons.why(tx, job, watch)) for job in found]
 
         seen = await authorize.visible(tx, request.user, Verb.JOB_READ)
         return await paging.gather(
@@ -79,7 +94,8 @@ async def list_jobs(
 @get("/jobs/{job:str}")
 async def get_job(request: Call, job: FromPath[str]) -> JobView:
     async def read(tx: Tx) -> JobView:
-        return await service.view(tx, await service.find(tx, request.user, job, Verb.JOB_READ))
+        found = await service.find(tx, request.user, job, Verb.JOB_READ)
+        return await service.view(tx, found, reasons.watch(request.server))
 
     return await request.server.db.read(read)
 
@@ -90,12 +106,52 @@ async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelReq
     return await service.cancel(request.server.db, request.user, job, data.mode)
 
 
+@post("/jobs/{job:str}/approve", status_code=200)
+async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval]) -> Job:
+    """Let it go on with its plan. The approval is for the plan that it names, and for no other."""
+    return await approvals.approve(request.server.db, request.user, job, data.plan)
+
+
+@post("/jobs/{job:str}/decline", status_code=200)
+async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]) -> Job:
+    """End it without applying its plan."""
+    return await approvals.decline(request.server.db, request.user, job, data.plan, data.reason)
+
+
+@get("/jobs/{job:str}/attempts/{attempt:int}")
+async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Known:
+    """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
+
+    async def read(tx: Tx) -> Known:
+        return await known.known(tx, (await service.find(tx, request.user, job, Verb.JOB_READ)).id, attempt)
+
+    return await request.server.db.read(read)
+
+
+@post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200)
+async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) -> Job:
+    """Say that an attempt which was lost in the middle of a change is gone; to unlock its module by force is the same act.
+
+    If it is not gone after all, it may still be changing things. So it is fenced (it can write nothing current any more), the
+    job is queued again, and nothing on the module is changed before a person has approved a plan that was made after this.
+    """
+    return await losses.give_up(request.server.db, request.server.registry, request.user, job, attempt)
+
+
 @post("/jobs/{job:str}/rerun")
 async def rerun_job(request: Call, job: FromPath[str]) -> Job:
     """Queue a new job like this one."""
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = create.Wanted(request.user, like.module_id, create.NewJob(like.type, like.priority))
+    wanted = create.Wanted(
+        request.user, like.module_id, create.NewJob(like.type, like.priority, needs_approval=like.needs_approval)
+    )
     return (await request.server.create_job(wanted)).job
 
 
-router = Router("/api/v1", route_handlers=[run_job, list_jobs, get_job, cancel_job, rerun_job], tags=["jobs"])
+router = Router(
+    "/api/v1",
+    route_handlers=[
+        run_job, list_jobs, get_job, get_attempt, cancel_job, rerun_job, approve_job, decline_job, give_up_attempt,
+    ],
+    tags=["jobs"],
+)  # fmt: skip

@@ -1,15 +1,19 @@
 """The claim: one statement that checks everything and makes at most one owner (rule 1), and what the owner is then given."""
 
+import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
 from terracrew.protocol.messages import INLINE_ARCHIVE, Granted
-from terracrew.protocol.spec import Credentials, JobSpec, JobType, Source, StateSeed
+from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
+from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.identity import credentials
 from terracrew.server.identity.keys import Keyring
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.model import Plan
 
 
 class Claimant(msgspec.Struct, frozen=True):
@@ -40,6 +44,14 @@ FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status = 'QUEUED' AND jobs.attempt = batch.attempt
   AND NOT EXISTS (
     SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
+  AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
+  AND NOT EXISTS (
+    SELECT 1 FROM plans
+    JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
+    JOIN runners AS maker ON maker.id = made.runner_id
+    JOIN modules AS own ON own.id = jobs.module_id
+    WHERE plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND plans.state_version = own.state_version
+      AND NOT maker.is_disabled AND maker.id <> batch.runner_id)
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
@@ -58,19 +70,25 @@ WHERE jobs.id = batch.job_id AND jobs.status = 'QUEUED' AND jobs.attempt = batch
 RETURNING id"""
 
 OWN = """
-INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)
-SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, now FROM batch WHERE true
+INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, claimed_at)
+SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, now FROM batch WHERE true
 RETURNING job_id"""
 
 GRANT = """
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
-    modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content
+    modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
+    made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
+    plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
+    plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
+    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by
 FROM batch
 JOIN jobs ON jobs.id = batch.job_id
 JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
-LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'"""
+LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'
+LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
 
 _source = msgspec.json.Decoder(Source)
 _object = msgspec.json.Decoder(dict[str, object])
@@ -126,25 +144,26 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}
+    granted = {
+        row["id"]: row
+        for row in await tx.each(GRANT, {"job_id": "text"}, [(item.claimant.job_id,) for item in winners])
+    }
     await tx.each(
         OWN,
         {
             "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "now": "double precision",
-            "hub_sha256": "text", "api_sha256": "text", "state_key": "bytea",
+            "hub_sha256": "text", "api_sha256": "text", "state_key": "bytea", "inputs_sha256": "text",
         },
         [
             (
                 item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, tx.now,
                 credentials.digest(item.credentials.hub), credentials.digest(item.credentials.api),
                 keys.encrypt(item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)),
+                _inputs_sha256(granted[item.claimant.job_id]),
             )
             for item in winners
         ],
     )  # fmt: skip
-    granted = {
-        row["id"]: row
-        for row in await tx.each(GRANT, {"job_id": "text"}, [(item.claimant.job_id,) for item in winners])
-    }
     for item in winners:
         tx.wake("jobs", item.claimant.job_id)
     return {id(item): _won(granted[item.claimant.job_id], item.credentials, keys) for item in winners}
@@ -161,11 +180,30 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
         group_path=row["group_path"], engine=row["engine"], source=source, inputs=_object.decode(row["inputs"]),
         environment=_environment.decode(row["environment"]), backend=row["backend"], source_digest=row["source_digest"],
         state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
-        oidc_audiences=_audiences.decode(row["oidc_audiences"]),
+        oidc_audiences=_audiences.decode(row["oidc_audiences"]), resume=_resume(row, keys),
     )  # fmt: skip
     archive = getattr(source, "archive_id", None)
     is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE
     return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
+
+
+def _inputs_sha256(row: Row) -> str:
+    """Of everything that a plan was made from beside the state."""
+    fields = ("engine", "backend", "source", "inputs", "environment", "oidc_audiences")
+    return hashlib.sha256(msgspec.json.encode([row[field] for field in fields])).hexdigest()
+
+
+def _resume(row: Row, keys: Keyring) -> Resume | None:
+    """The kept plan that the job goes on with, unless something it was made from has changed since."""
+    if row["plan_attempt"] is None:
+        return None
+    plan = row_to(
+        Plan, {"job_id": row["id"]} | {key[5:]: value for key, value in row.items() if key.startswith("plan_")}
+    )
+    if not decide.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row)):
+        return None
+    key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
+    return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key)
 
 
 def state_key_context(job_id: str, attempt: int) -> str:

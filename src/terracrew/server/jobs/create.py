@@ -29,6 +29,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: int = 0
     source: Source | None = None
     """Instead of the module's own, for this job; whoever may change the module may do that."""
+    needs_approval: bool = False
+    """Let a person look at its plan, also where the module does not ask for that."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -58,15 +60,20 @@ class _Checked(msgspec.Struct, frozen=True):
     known: Job | None
 
 
-_FIELDS = ("id", "organization_id", "module_id", "number", "type", "status", "priority", "source", "created_by")
+_FIELDS = (
+    "id", "organization_id", "module_id", "number", "type", "status", "priority", "source", "created_by", "needs_approval",
+    "approval_seconds",
+)  # fmt: skip
 _COLUMNS: Columns = {
     "id": "text", "organization_id": "text", "module_id": "text", "number": "bigint", "type": "text", "status": "text",
-    "priority": "bigint", "source": "text", "created_by": "text", "idempotency_key": "text", "now": "double precision",
+    "priority": "bigint", "source": "text", "created_by": "text", "needs_approval": "boolean", "approval_seconds": "bigint",
+    "idempotency_key": "text", "now": "double precision",
 }  # fmt: skip
 _INSERT = """
-INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, idempotency_key,
-    created_at, queued_at)
-SELECT id, organization_id, module_id, number, type, status, priority, source, created_by, idempotency_key, now, now
+INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
+    approval_seconds, idempotency_key, created_at, queued_at)
+SELECT id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
+    approval_seconds, idempotency_key, now, now
 FROM batch"""
 
 
@@ -170,4 +177,5 @@ def _job(one: _Checked, number: int, now: datetime) -> Job:
         id=ids.new("job"), organization_id=one.module.organization_id, module_id=one.module.id, number=number,
         type=asked.type, status=JobStatus.QUEUED, attempt=1, priority=asked.priority, source=one.source,
         created_by=one.wanted.principal.id, created_at=now, queued_at=now,
+        needs_approval=one.module.needs_approval or asked.needs_approval, approval_seconds=one.module.approval_seconds,
     )  # fmt: skip

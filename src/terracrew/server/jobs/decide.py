@@ -1,29 +1,44 @@
 """What becomes of a job: pure functions from what is and what happened to what shall be.
 
 Services load, call one of these, and save by compare-and-set; nothing else decides. None means that nothing changes.
+`tests/explore` walks these very functions through every order of events that fits its bounds: a change here is proven there.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from terracrew.errors import Forbidden
-from terracrew.protocol.events import Result
+from terracrew.errors import Conflict, Forbidden
+from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, plain
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 
 MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
+APPLY_LEASE = timedelta(minutes=30)
 
 
 class Next(msgspec.Struct, frozen=True):
-    """A job and its attempt as they shall be saved, together."""
+    """A job, its attempt and its plan as they shall be saved, together."""
 
     job: Job
     attempt: Attempt
+    plan: Plan | None = None
+    """As it shall be; None leaves it as it is."""
+    ends_doubt: bool = False
+    """Whether the module is no longer in doubt: a person has looked, and the plan that was approved has begun."""
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """An attempt of the module, of whichever job, that was fenced after its `begin` and is not known to be gone."""
+
+    fenced_at: datetime
+    is_heard: bool
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -31,6 +46,22 @@ class Module(msgspec.Struct, frozen=True):
 
     state_version: int
     has_quarantine: bool
+    doubts: tuple[Doubt, ...] = ()
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """What a claim needs to know of the connection that makes it, and of its record."""
+
+    runner_id: str
+    instance_id: str
+    is_connected: bool
+    """With the epoch that the claim came with."""
+    takes_jobs: bool
+    """Enabled, not draining, by its record and by its own word."""
+    free: int
+    is_assigned: bool
+    is_chosen: bool
+    """It is the runner and the instance that the module names, where it names any."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -38,63 +69,179 @@ class Heard(msgspec.Struct, frozen=True):
 
     last: datetime
     is_closed: bool
+    is_grace: bool = False
+    """Nobody could be heard for a while: `last` is when that was over, and says nothing of this attempt."""
 
 
-Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled"]
+Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
+_OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}
 
 
 def is_current(job: Job, attempt: Attempt) -> bool:
     return job.is_active and job.attempt == attempt.number and attempt.ended_at is None
 
 
+# ---- an attempt that goes its way
+
+
+def claim(
+    job: Job, number: int, seat: Seat, now: datetime, *, is_module_busy: bool, has_quarantine: bool, made_by: str | None
+) -> Next | None:
+    """Become the owner (rule 1). The statement in `claims` says the same in SQL, and is held against this by a test.
+
+    `made_by` is the runner that made the plan which the job goes on with: no other may have it, while that runner is there and
+    the plan's state is current. Otherwise whoever gets it plans again.
+    """
+    if job.status is not JobStatus.QUEUED or job.attempt != number or is_module_busy or has_quarantine:
+        return None
+    if not (seat.is_connected and seat.takes_jobs and seat.free > 0 and seat.is_assigned and seat.is_chosen):
+        return None
+    if made_by not in (None, seat.runner_id):
+        return None
+    owner = {"runner_id": seat.runner_id, "instance_id": seat.instance_id, "claimed_at": now}
+    return Next(job.to(JobStatus.CLAIMED, now, **owner), Attempt(job.id, number, seat.runner_id, seat.instance_id, now))
+
+
 def start(job: Job, attempt: Attempt, now: datetime) -> Next | None:
     """The attempt's executor has been heard for the first time."""
     if not is_current(job, attempt) or job.status is not JobStatus.CLAIMED:
         return None
-    return Next(job.to(JobStatus.PROCESSING, now, started_at=now), msgspec.structs.replace(attempt, started_at=now))
+    return Next(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now))
 
 
-def begin(job: Job, attempt: Attempt, module: Module, state_version: int, now: datetime) -> Next | Refusal | None:
-    """Leave to mutate (rule 4). None: it has that leave already, and is told so again."""
+def begin(
+    job: Job, attempt: Attempt, module: Module, state_version: int, plan: Plan | None, now: datetime
+) -> Next | Refusal | None:
+    """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names."""
     if not is_current(job, attempt):
         return "superseded"
     if not MUTATING & set(STEPS_OF[job.type]):
         raise Forbidden(f"a {job.type} changes nothing, so there is no leave to ask for")
     if attempt.begun_at is not None:
-        return None if attempt.begun_state_version == state_version else "state_moved"
+        if attempt.begun_state_version != state_version:
+            return "state_moved"
+        # Who asks is heard. A reaper that found it silent a moment ago must not fence it while it has this leave in hand.
+        return None if attempt.lost_at is None else Next(job, replace(attempt, lost_at=None))
     if job.cancel_mode is not None:
         return "canceled"
     if module.has_quarantine:
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
-    return Next(job, msgspec.structs.replace(attempt, begun_at=now, begun_state_version=state_version))
+    if (job.needs_approval or module.doubts) and not _is_approved(job, plan, state_version, module.doubts):
+        return "approval"
+    if any(doubt.is_heard for doubt in module.doubts):
+        return "wait"
+    begun = replace(attempt, begun_at=now, begun_state_version=state_version)
+    used = None if plan is None else replace(plan, applied_by=attempt.number)
+    return Next(job, begun, plan=used, ends_doubt=bool(module.doubts))
+
+
+def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequence[Doubt]) -> bool:
+    """The approval belongs to one plan, which is applied once; one from before a fence has lapsed with it."""
+    if plan is None or (plan.job_id, plan.attempt) != (job.id, job.plan_attempt) or plan.applied_by is not None:
+        return False
+    if plan.decision != "approved" or plan.decided_at is None or plan.state_version != state_version:
+        return False
+    return all(plan.decided_at > doubt.fenced_at for doubt in doubts)
 
 
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:
-    """The executor's own word on how it ended. Late or superseded, it is a note and nothing else (rules 2 and 5)."""
-    if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING:
+    """The executor's own word on how it ended. Late or superseded, it changes nothing current (rules 2 and 5).
+
+    It is the last thing that an attempt says, after its engine's end: whoever has said it is gone, and in no doubt.
+    """
+    if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or result.status == "WAITING":
+        over = replace(attempt, is_gone=True, is_in_doubt=False)
+        return None if attempt.ended_at is None or over == attempt else Next(job, over)
+    ended = replace(attempt.end(_OUTCOMES[result.status], now, result.message), is_gone=True)
+    return Next(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
+
+
+# ---- a plan that waits for a person
+
+
+def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | None:
+    """The plan was kept for a person to look at: the attempt ends, and with it slot and lock."""
+    if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
-    outcome = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}[result.status]
-    return Next(
-        job.to(JobStatus(result.status), now, message=plain(result.message)),
-        msgspec.structs.replace(attempt.end(outcome, now, result.message), is_gone=True),  # pyright: ignore[reportArgumentType]
-    )
+    ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True)
+    if job.cancel_mode is not None:
+        return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), ended)
+    plan = Plan(
+        job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
+        path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
+        decide_by=now + timedelta(seconds=job.approval_seconds),
+    )  # fmt: skip
+    return Next(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
+
+
+def approve(job: Job, plan: Plan, by: str, now: datetime) -> tuple[Job, Plan]:
+    """Somebody has looked at this plan: the job goes on with it, as a new attempt."""
+    decided = _decided(job, plan, now, "approved", by, "")
+    return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
+
+
+def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[Job, Plan]:
+    decided = _decided(job, plan, now, "declined", by, reason)
+    why = f"declined by {by}" + (f": {plain(reason)}" if reason else "")
+    return job.to(JobStatus.DECLINED, now, message=why), decided
+
+
+def expire(job: Job, plan: Plan, now: datetime) -> Job | None:
+    """Nobody has decided in time."""
+    if job.status is not JobStatus.AWAITING_APPROVAL or job.plan_attempt != plan.attempt or now < plan.decide_by:
+        return None
+    return job.to(JobStatus.DECLINED, now, message="nobody approved its plan in time")
+
+
+def _decided(
+    job: Job, plan: Plan, now: datetime, decision: Literal["approved", "declined"], by: str, reason: str
+) -> Plan:
+    if job.status is not JobStatus.AWAITING_APPROVAL:
+        raise Conflict(f"job {job.number} does not wait for an approval: it is {job.status}", status=job.status)
+    if job.plan_attempt != plan.attempt:
+        raise Conflict(
+            f"the plan of attempt {plan.attempt} is no longer the one that job {job.number} waits with: look at the new one",
+            plan=job.plan_attempt,
+        )
+    if now >= plan.decide_by:
+        raise Conflict(f"the time to decide about this plan of job {job.number} is over", decide_by=plan.decide_by)
+    return replace(plan, decision=decision, decided_by=by, decided_at=now, reason=plain(reason))
+
+
+def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
+    """Whether a job can go on with this plan. Otherwise it plans again, and that plan is another one to look at."""
+    is_unused = plan.decision == "approved" and plan.applied_by is None
+    return is_unused and (plan.state_version, plan.inputs_sha256) == (state_version, inputs_sha256)
+
+
+# ---- an attempt that does not
 
 
 def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
     """No process of it ever existed. After `begin` that cannot be true, and is not believed."""
     if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
         return None
-    return _requeue(job, msgspec.structs.replace(attempt.end("handed_back", now, reason), is_gone=True), now)
+    ended = replace(attempt.end("handed_back", now, reason), is_gone=True)
+    return _requeue(job, ended, now, plan_attempt=job.plan_attempt)
+
+
+def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+    """It may not go on before a person has decided something for which the module's lock must be free: it plans again then."""
+    if not is_current(job, attempt) or attempt.begun_at is not None:
+        return None
+    return _requeue(job, attempt.end("waiting", now, reason), now)
 
 
 def gone(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
     """The runner that saw its process says that all of it is gone and delivered. So nothing of it can act any more."""
-    if not is_current(job, attempt):
+    if is_current(job, attempt):
+        return _requeue(job, replace(attempt.end("gone", now, reason), is_gone=True), now)
+    if attempt.ended_at is None or attempt.is_gone:
         return None
-    return _requeue(job, msgspec.structs.replace(attempt.end("gone", now, reason), is_gone=True), now)
+    return Next(job, replace(attempt, is_gone=True, is_in_doubt=False))
 
 
 def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
@@ -104,36 +251,85 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | No
     return _requeue(job, attempt.end("lost", now, reason), now)
 
 
-def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime) -> Next | None:
-    """Neither its runner nor its executor is heard. Before `begin` it is requeued; after it, the job waits, locked, and says so."""
-    last = max(heard.last, attempt.heard_at or heard.last)
-    if now - last <= (CLOSED_FOR if heard.is_closed else SILENT_FOR):
+def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime, lease: timedelta = APPLY_LEASE) -> Next | None:
+    """Neither its runner nor its executor is heard: before `begin` it is requeued; after it, the job waits, locked, and says so.
+
+    The lease runs from that moment, and is over when the attempt is heard again. When it runs out, the attempt is fenced.
+    """
+    if not is_current(job, attempt):
         return None
-    return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
+    if not is_silent(attempt, heard, now):
+        is_back = attempt.lost_at is not None and not heard.is_grace
+        return Next(job, replace(attempt, lost_at=None)) if is_back else None
+    if attempt.begun_at is None:
+        return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
+    if attempt.lost_at is None or _is_heard_since(attempt.lost_at, attempt, heard):
+        return Next(job, replace(attempt, lost_at=now))
+    if now - attempt.lost_at < lease:
+        return None
+    return _fence(job, attempt, f"lost in the middle of a change, and not heard again for {lease}", now)
+
+
+def _is_heard_since(then: datetime, attempt: Attempt, heard: Heard) -> bool:
+    """It came and went while nobody looked (a server that was killed in between): it is lost anew."""
+    return (not heard.is_grace and heard.last > then) or (attempt.heard_at is not None and attempt.heard_at > then)
+
+
+def is_silent(attempt: Attempt, heard: Heard, now: datetime) -> bool:
+    last = max(heard.last, attempt.heard_at or heard.last)
+    return now - last > (CLOSED_FOR if heard.is_closed else SILENT_FOR)
+
+
+def give_up(job: Job, attempt: Attempt, heard: Heard, by: str, now: datetime) -> Next:
+    """A person says that a lost attempt is gone (to unlock its module by force is the same act). It is fenced, not believed."""
+    if not is_current(job, attempt):
+        raise Conflict(f"attempt {attempt.number} of job {job.number} is over, or nobody's", status=job.status)
+    if attempt.begun_at is None:
+        raise Conflict(f"attempt {attempt.number} has changed nothing yet: it is queued again by itself if it is lost")
+    if attempt.lost_at is None or not is_silent(attempt, heard, now):
+        raise Conflict(f"attempt {attempt.number} of job {job.number} is heard: cancel the job instead")
+    return _fence(job, attempt, f"lost in the middle of a change; {by} said that it is gone", now)
+
+
+def _fence(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next:
+    return _requeue(job, replace(attempt.end("lost", now, reason), is_in_doubt=True), now)
 
 
 def cancel(job: Job, mode: CancelMode, now: datetime, by: str) -> Job:
     """Nothing runs: it ends here. Something runs: that is asked to stop (a request, never a status set from outside)."""
     if not job.is_active:
         return job.to(JobStatus.CANCELED, now, message=f"canceled by {by}")
-    return msgspec.structs.replace(job, cancel_mode=max(job.cancel_mode or mode, mode, key=_STRENGTH.__getitem__))
+    return replace(job, cancel_mode=max(job.cancel_mode or mode, mode, key=_STRENGTH.__getitem__))
 
 
-def adoption(job: Job, attempt: Attempt, *, is_newest: bool, is_same_lineage: bool, is_module_mutating: bool) -> bool:
+def adoption(
+    job: Job,
+    attempt: Attempt,
+    *,
+    is_newest: bool,
+    is_same_lineage: bool,
+    is_module_mutating: bool,
+    has_quarantine: bool,
+) -> bool:
     """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
 
+    `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
     What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written.
     """
     if attempt.begun_at is None:
         return False
-    return is_current(job, attempt) or (is_newest and is_same_lineage and not is_module_mutating)
+    if is_current(job, attempt):
+        return True
+    return is_newest and is_same_lineage and not is_module_mutating and not has_quarantine
 
 
-def _requeue(job: Job, attempt: Attempt, now: datetime) -> Next:
+def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Next:
     if job.cancel_mode is not None:
         return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), attempt)
-    losses = job.losses + (attempt.started_at is not None or attempt.outcome == "gone")
+    is_loss = attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
+    losses = job.losses + is_loss
     if losses >= MAX_LOSSES:
         message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"
         return Next(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
-    return Next(job.to(JobStatus.QUEUED, now, losses=losses), attempt)
+    kept = {} if plan_attempt is None else {"plan_attempt": plan_attempt, "plan": job.plan}
+    return Next(job.to(JobStatus.QUEUED, now, losses=losses, **kept), attempt)

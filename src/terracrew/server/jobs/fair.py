@@ -20,6 +20,8 @@ class Waiting(msgspec.Struct, frozen=True):
     queued_at: float
     runner_id: str | None = None
     runner_instance_name: str | None = None
+    made_by: str | None = None
+    """The instance that made the plan which the job goes on with."""
 
 
 SLACK = 1_000

@@ -13,10 +13,14 @@ from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, store
-from terracrew.server.jobs.model import Attempt, Job, plain
+from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
+
+
+MOST_NOTES = 10
+"""Of one attempt: what is said too late is for people, who need not read it a thousand times."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -47,14 +51,15 @@ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit
     started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
 _ATTEMPTS = """
 UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
-    outcome = batch.outcome, reason = batch.reason, is_gone = batch.is_gone
+    outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
+    is_in_doubt = attempts.is_in_doubt AND batch.is_in_doubt
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
 _JOBS = """
 UPDATE jobs SET status = batch.status, message = batch.message, started_at = batch.started_at, finished_at = batch.finished_at,
     source_digest = batch.source_digest, source_description = batch.source_description,
-    engine_version = batch.engine_version, plan = batch.plan
+    engine_version = batch.engine_version, plan = batch.plan, plan_attempt = batch.plan_attempt
 FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.attempt
 RETURNING jobs.id"""
 
@@ -71,9 +76,11 @@ class _Change:
         self.steps: dict[str, tuple[Param, ...]] = {}
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
+        self.plan: Plan | None = None
         self.states: list[tuple[int, Received]] = []
         new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
         self.chunk = delivery.chunk if len(new) == len(delivery.records) else chunks.pack(new)
+        mark = attempt.mark
         for number, record in new:
             if record.kind == Kind.FACT:
                 self._take(number, record)
@@ -81,7 +88,8 @@ class _Change:
                 if number not in delivery.received:
                     break  # its object is not stored yet: the mark does not pass it
                 self.states.append((number, delivery.received[number]))
-            self.attempt = msgspec.structs.replace(self.attempt, mark=number)
+            mark = number
+        self.attempt = msgspec.structs.replace(self.attempt, mark=mark)
         if self.chunk is not None:
             if self.chunk.last > self.attempt.mark:
                 self.chunk = chunks.pack([(n, r) for n, r in new if n <= self.attempt.mark])
@@ -98,10 +106,9 @@ class _Change:
             case events.StepStatus():
                 self._step(fact, record.time)
             case events.Result():
-                if ended := decide.finish(self.job, self.attempt, fact, self.now):
-                    self.job, self.attempt = ended.job, ended.attempt
-                else:
-                    self.notes.append((number, plain(f"reported {fact.status} too late: {fact.message}".rstrip(": "))))
+                self._end(number, fact, is_current=is_current)
+            case events.OutputsRead() if is_current and events.is_deep(fact):
+                self._note(number, f"its outputs are nested more than {events.DEEPEST} levels deep, and were not kept")
             case events.OutputsRead() if is_current:
                 self.outputs = fact
             case events.SourceResolved() if is_current:
@@ -112,6 +119,17 @@ class _Change:
                 self._facts(plan=fact)
             case _:
                 pass
+
+    def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
+        ended = decide.wait(self.job, self.attempt, result.kept, self.now) if result.kept else None
+        if ended := ended or decide.finish(self.job, self.attempt, result, self.now):
+            self.job, self.attempt, self.plan = ended.job, ended.attempt, ended.plan
+        if not is_current:
+            self._note(number, f"reported {result.status} too late: {result.message}".rstrip(": "))
+
+    def _note(self, number: int, text: str) -> None:
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append((number, plain(text)))
 
     def _facts(self, **facts: Any) -> None:
         self.job = msgspec.structs.replace(self.job, **facts)
@@ -174,9 +192,11 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     await _save_jobs(tx, [change for change in changes if change.job != change.was_job])
     for change in changes:
         for number, text in change.notes:
-            await store.note(tx, change.job.id, change.attempt.number, number, text)
+            await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received in change.states:
             await states.receive(tx, change.was_job, change.was_attempt, number, received)
+        if change.plan is not None:
+            await store.save_plan(tx, change.plan)
         if change.outputs is not None:
             await states.keep_outputs(tx, change.job, change.outputs, keys)
         if change.chunk is not None:
@@ -186,11 +206,13 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 
 
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
-    fields = ("job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone")
+    fields = (
+        "job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone", "is_in_doubt",
+    )  # fmt: skip
     columns: Columns = {
         "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
-        "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean", "was": "bigint",
-        "was_outcome": "text",
+        "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean",
+        "is_in_doubt": "boolean", "was": "bigint", "was_outcome": "text",
     }  # fmt: skip
     rows = [
         (*to_params(change.attempt, *fields).values(), change.was_attempt.mark, change.was_attempt.outcome or "")
@@ -203,11 +225,12 @@ async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
 async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = (
         "id", "status", "message", "started_at", "finished_at", "source_digest", "source_description", "engine_version", "plan",
+        "plan_attempt",
     )  # fmt: skip
     columns: Columns = {
         "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
-        "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text", "was": "text",
-        "attempt": "bigint",
+        "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text",
+        "plan_attempt": "bigint", "was": "text", "attempt": "bigint",
     }  # fmt: skip
     rows = [
         (*to_params(change.job, *fields).values(), change.was_job.status.value, change.was_job.attempt)

@@ -63,6 +63,11 @@ class Job(msgspec.Struct, frozen=True):
     queued_at: datetime
     losses: int = 0
     """How many attempts were lost after they had started."""
+    needs_approval: bool = False
+    """Whether a person must look at its plan before anything is changed."""
+    approval_seconds: int = 604_800
+    plan_attempt: int | None = None
+    """The attempt whose kept plan it waits for a decision about, or goes on with."""
     runner_id: str | None = None
     instance_id: str | None = None
     cancel_mode: CancelMode | None = None
@@ -99,7 +104,8 @@ class Job(msgspec.Struct, frozen=True):
                 "started_at": None,
                 "engine_version": "",
                 "plan": None,
-            }
+                "plan_attempt": None,
+            } | changes
         return msgspec.structs.replace(self, status=status, **changes)
 
 
@@ -120,9 +126,36 @@ class Attempt(msgspec.Struct, frozen=True):
     is_gone: bool = False
     heard_at: datetime | None = None
     """When its executor, or its runner while it named it, was last heard by any server; to a few seconds."""
+    lost_at: datetime | None = None
+    """Since when it counts as lost, after its `begin`; nothing is known of it, and the job waits."""
+    is_in_doubt: bool = False
+    """It was fenced after its `begin`, and nobody knows that it is gone."""
+    inputs_sha256: str = ""
+    """Of the engine, the inputs and the environment that it was granted with."""
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A plan that was kept with its workspace, and what was decided about it."""
+
+    job_id: str
+    attempt: int
+    """Which made it."""
+    state_version: int
+    inputs_sha256: str
+    path: str
+    sha256: str
+    size: int
+    made_at: datetime
+    decide_by: datetime
+    decision: Literal["approved", "declined"] | None = None
+    decided_by: str = ""
+    decided_at: datetime | None = None
+    reason: str = ""
+    applied_by: int | None = None
+    """The attempt that began with it: there is one at most."""
 
 
 class StepRow(msgspec.Struct, frozen=True):
@@ -145,10 +178,15 @@ class Reason(msgspec.Struct, frozen=True):
     """Why a job waits: for a program by its code, for a person in words, with the address of the page that mends it."""
 
     code: Literal[
-        "no_assignment", "none_online", "all_full", "module_busy", "instance_absent", "no_engine", "offered", "lost", "starting"
+        "no_assignment", "none_online", "no_credential", "all_full", "module_busy", "instance_absent", "no_engine",
+        "plan_runner", "offered", "starting", "silent", "settling", "lost", "quarantine", "approval", "in_doubt",
     ]  # fmt: skip
     text: str
+    """The same for as long as the reason is the same, so that whoever follows is told of it once."""
     link: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """When something else happens by itself."""
 
 
 class Lock(msgspec.Struct, frozen=True):
@@ -157,6 +195,23 @@ class Lock(msgspec.Struct, frozen=True):
     job_id: str
     number: int
     attempt: int
+    since: datetime
+    lost_at: datetime | None = None
+    """Since when its holder counts as lost: the lock is an orphan's."""
+
+
+class Doubtful(msgspec.Struct, frozen=True):
+    """What is known of an attempt that was lost in the middle of a change and given up."""
+
+    job_id: str
+    number: int
+    attempt: int
+    runner_path: str | None
+    instance_name: str | None
+    begun_at: datetime
+    fenced_at: datetime
+    heard_at: datetime | None
+    reason: str
 
 
 class JobListed(Job, frozen=True, kw_only=True):
@@ -176,3 +231,7 @@ class JobView(JobListed, frozen=True, kw_only=True):
     steps: list[StepRow]
     notes: list[Note]
     lock: Lock | None
+    kept_plan: Plan | None = None
+    """The one that it waits for a decision about, or went on with."""
+    doubts: list[Doubtful] = []
+    """Why its module is in doubt, if it is: whoever approves a plan should know."""

@@ -1,15 +1,16 @@
 """The jobs pages: the list, and one job with its steps, its plan and its log."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
+from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import create, service
+from terracrew.server.jobs import approvals, create, losses, reasons, service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.request import Call
 from terracrew.server.web import forms, render
@@ -21,6 +22,20 @@ HERE = "/dashboard/jobs"
 
 class CancelForm(msgspec.Struct, frozen=True):
     mode: CancelMode
+
+
+class ApproveForm(msgspec.Struct, frozen=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    """Of the attempt that made the plan which the page showed."""
+
+
+class DeclineForm(ApproveForm, frozen=True):
+    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+
+
+class GoneForm(msgspec.Struct, frozen=True):
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    confirm: str = ""
 
 
 @get("/")
@@ -36,16 +51,16 @@ async def listing(
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
-    who, why = request.user, rows.reasons_of(request.server.registry)
-    found = await request.server.db.read(lambda tx: rows.listing(tx, who, kind, module, before, why))
+    who, watch = request.user, reasons.watch(request.server)
+    found = await request.server.db.read(lambda tx: rows.listing(tx, who, kind, module, before, watch))
     return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
 
 
 @get("/{job:str}")
 async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, server = request.user, request.server
-    why = rows.reasons_of(server.registry)
-    found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, why))
+    watch = reasons.watch(server)
+    found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream"
@@ -60,6 +75,31 @@ async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
     return render.done(request, said, f"{HERE}/{job}")
 
 
+@post("/{job:str}/approve")
+async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ApproveForm)
+    after = await approvals.approve(request.server.db, request.user, job, form.plan)
+    return render.done(request, f"Job #{after.number} goes on with its plan", f"{HERE}/{job}")
+
+
+@post("/{job:str}/decline")
+async def decline(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, DeclineForm)
+    after = await approvals.decline(request.server.db, request.user, job, form.plan, form.reason.strip())
+    return render.done(request, f"Job #{after.number} is declined", f"{HERE}/{job}")
+
+
+@post("/{job:str}/gone")
+async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
+    """The number that has to be typed keeps a person in a hurry from giving up the wrong one."""
+    form, server = await forms.read(request, GoneForm), request.server
+    known = await server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    if form.confirm.strip().removeprefix("#") != str(known.number):
+        raise Invalid(f"to confirm it, type the number of this job: {known.number}")
+    after = await losses.give_up(server.db, server.registry, request.user, job, form.attempt)
+    return render.done(request, f"Attempt {form.attempt} of job #{after.number} is given up", f"{HERE}/{job}")
+
+
 @post("/{job:str}/rerun")
 async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
@@ -69,5 +109,8 @@ async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
 
 
 pages = Router(
-    HERE, route_handlers=[listing, show, cancel, rerun], exception_handlers=HANDLERS, include_in_schema=False
+    HERE,
+    route_handlers=[listing, show, cancel, rerun, approve, decline, gone],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
 )

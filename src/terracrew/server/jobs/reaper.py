@@ -1,4 +1,4 @@
-"""The reaper: finds attempts of which neither the runner nor the executor is heard any more."""
+"""The reaper: finds attempts of which neither the runner nor the executor is heard any more, and plans that nobody decided about."""
 
 import asyncio
 from datetime import timedelta
@@ -6,9 +6,11 @@ from datetime import timedelta
 import structlog
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import decide, service
+from terracrew.server.jobs import approvals, decide, losses, service, store
+from terracrew.server.jobs.model import Attempt
 
 EVERY = 1.0
 log = structlog.get_logger("terracrew.reaper")
@@ -17,9 +19,10 @@ log = structlog.get_logger("terracrew.reaper")
 class Reaper:
     """Each server looks at every attempt: one that any of them hears is known to all, to a few seconds, by the database."""
 
-    def __init__(self, db: Database, registry: Registry) -> None:
+    def __init__(self, db: Database, registry: Registry, lease: timedelta = decide.APPLY_LEASE) -> None:
         self._db = db
         self._registry = registry
+        self._lease = lease
 
     async def run(self) -> None:
         while True:
@@ -27,29 +30,33 @@ class Reaper:
             await self.step()
 
     async def step(self) -> None:
-        rows = await self._db.read(_unheard)
+        unheard, now = await self._db.read(_unheard)
         self._registry.look()
-        for row in rows:
-            ref = AttemptRef(row["id"], row["attempt"])
-            silence, is_closed = self._registry.silence(ref, row["instance_id"], row["age"])
-            if silence < decide.CLOSED_FOR.total_seconds():
-                continue
+        for attempt in unheard:
+            heard = losses.heard(self._registry, attempt, now)
+            if decide.is_silent(attempt, heard, now) or attempt.lost_at is not None:
+                await self._look_at(attempt, heard)
+        for job in await approvals.expire(self._db):
+            log.info("a plan was not decided about in time", job=job.id)
 
-            def decision(job: service.Job, attempt: service.Attempt, now: service.datetime) -> decide.Next | None:
-                heard = decide.Heard(now - timedelta(seconds=silence), is_closed)  # noqa: B023 - called before the next turn
-                return decide.lost(job, attempt, heard, now)
+    async def _look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
+        def decision(job: service.Job, attempt: Attempt, now: service.datetime) -> decide.Next | None:
+            return decide.lost(job, attempt, heard, now, self._lease)
 
-            if await service.settle(self._db, ref, decision):
-                log.warning("attempt lost", job=ref.job_id, attempt=ref.attempt)
+        ref = AttemptRef(attempt.job_id, attempt.number)
+        if made := await service.settle(self._db, ref, decision):
+            is_back = made.attempt.ended_at is None and made.attempt.lost_at is None
+            what = "given up" if made.attempt.is_in_doubt else "heard again" if is_back else "lost"
+            log.warning(f"attempt {what}", job=ref.job_id, attempt=ref.attempt)
 
 
-async def _unheard(tx: Tx) -> list[Row]:
-    """Attempts that no server has noted as heard of late. What has begun is not among them: unknown is not dead."""
-    return await tx.all(
-        """SELECT jobs.id, jobs.attempt, jobs.instance_id,
-            CAST(:now AS double precision) - coalesce(attempts.heard_at, attempts.claimed_at) AS age
+async def _unheard(tx: Tx) -> tuple[list[Attempt], service.datetime]:
+    """Current attempts that no server has noted as heard of late, and those that count as lost."""
+    rows = await tx.all(
+        "SELECT " + store.ATTEMPT + """
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.begun_at IS NULL
-            AND coalesce(attempts.heard_at, attempts.claimed_at) < :since""",
-        now=tx.now, since=tx.now - decide.CLOSED_FOR.total_seconds(),
+        WHERE jobs.status IN ('CLAIMED', 'PROCESSING')
+            AND (attempts.lost_at IS NOT NULL OR coalesce(attempts.heard_at, attempts.claimed_at) < :since)""",
+        since=tx.now - decide.CLOSED_FOR.total_seconds(),
     )  # fmt: skip
+    return [row_to(Attempt, row) for row in rows], store.moment(tx)

@@ -1,91 +1,156 @@
 """Why a job waits, in words and as a code, with the page that mends it."""
 
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.context import Server
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import routes
+from terracrew.server.jobs import decide, placement
 from terracrew.server.jobs.model import Job, JobStatus, Reason
-from terracrew.server.runners.model import SILENCE_SECONDS
+
+UNHEARD = 20.0
+"""A heartbeat comes every ten seconds: after two that did not, it is said."""
+STARTS_WITHIN = 2.0
 
 
-async def why(tx: Tx, job: Job) -> Reason | None:
-    """The first thing that stands in the way; None if nothing does or the job is not waiting."""
-    if job.status is not JobStatus.QUEUED:
-        return None
-    if busy := await _busy(tx, job):
-        return busy
-    module = await tx.one(
-        "SELECT path, engine, runner_id, runner_instance_name FROM modules WHERE id = :id", id=job.module_id
-    )
-    assert module is not None
-    tiers = await routes.tiers(tx, job.organization_id, job.module_id, module["path"], module["runner_id"])
-    return _stands_in_the_way([await _instances(tx, tier) for tier in tiers], module)
+class Watch(msgspec.Struct, frozen=True):
+    """What is not in the database: who is heard by this server, and how long a lost attempt is waited for."""
+
+    registry: Registry
+    lease: timedelta
+
+
+def watch(server: Server) -> Watch:
+    return Watch(server.registry, timedelta(seconds=server.settings.apply_lease_seconds))
+
+
+async def why(tx: Tx, job: Job, watch: Watch) -> Reason | None:
+    """The first thing that stands in the way; None if nothing does."""
+    if job.status is JobStatus.AWAITING_APPROVAL:
+        return await _undecided(tx, job)
+    if job.is_active:
+        return await _held_up(tx, job, watch)
+    if job.status is JobStatus.QUEUED:
+        return await _quarantine(tx, job) or await _busy(tx, job) or await placement.why(tx, job, watch.registry)
+    return None
 
 
 async def _busy(tx: Tx, job: Job) -> Reason | None:
     row = await tx.one(
-        "SELECT id, number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
+        """SELECT jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
+        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING')""",
         module_id=job.module_id,
     )
     if row is None:
         return None
-    return Reason("module_busy", f"the module is busy with job #{row['number']}", f"/dashboard/jobs/{row['id']}")
+    holder, link = f"the module is busy with job #{row['number']}", _page(row["id"])
+    if row["lost_at"] is None:
+        return Reason("module_busy", holder, link, since=_moment(row["claimed_at"]))
+    text = f"{holder}, which is lost in the middle of a change and still holds the lock"
+    return Reason("module_busy", text, f"{link}#lost", since=_moment(row["lost_at"]))
 
 
-async def _instances(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
-    found: list[Row] = []
-    for runner_id in tier:
-        found += await tx.all(
-            """SELECT runners.path, runners.is_disabled OR runners.is_draining AS is_closed, runners.max_jobs,
-                instances.name, instances.is_draining, instances.capacity, instances.engines,
-                instances.is_connected AND instances.heard_at > :since AS is_connected,
-                (SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id
-                    AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS held
-            FROM runners LEFT JOIN instances ON instances.runner_id = runners.id WHERE runners.id = :id""",
-            id=runner_id, since=tx.now - SILENCE_SECONDS,
-        )  # fmt: skip
-    return found
-
-
-def _is_online(row: Row) -> bool:
-    return bool(row["is_connected"]) and not row["is_draining"] and not row["is_closed"]
-
-
-def _stands_in_the_way(tiers: list[list[Row]], module: Row) -> Reason | None:
-    link = "/dashboard/runners"
-    if not tiers:
-        return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", link)
-    online = next((found for tier in tiers if (found := [row for row in tier if _is_online(row)])), None)
-    if online is None:
-        names = ", ".join(sorted({row["path"] for tier in tiers for row in tier})[:3])
-        return Reason("none_online", f"none of its runners is online and takes jobs ({names}); start one", link)
-    if pinned := module["runner_instance_name"]:
-        online = [row for row in online if row["name"] == pinned]
-        if not online:
-            return Reason("instance_absent", f"it is pinned to the instance {pinned}, which is not connected", link)
-    able = [row for row in online if f'"{module["engine"]}"' in row["engines"]]
-    if not able:
-        return Reason(
-            "no_engine", f"no online runner has {module['engine']}: `terracrew engine install {module['engine']}`", link
-        )
-    if all(row["held"] >= min(row["capacity"], row["max_jobs"]) for row in able):
-        return Reason("all_full", "all of its runners are full; it starts when one has a free slot", link)
-    return Reason("offered", "it is being offered to its runners")
-
-
-async def of_active(tx: Tx, registry: Registry, job: Job) -> Reason | None:
-    """For a job that an attempt owns: whether that attempt is still heard, here or by another server."""
-    if not job.is_active or job.instance_id is None:
-        return None
+async def _quarantine(tx: Tx, job: Job) -> Reason | None:
     row = await tx.one(
-        "SELECT coalesce(heard_at, claimed_at) AS heard_at FROM attempts WHERE job_id = :id AND number = :attempt",
+        """SELECT jobs.id, jobs.number, states.attempt, states.created_at FROM states JOIN jobs ON jobs.id = states.job_id
+        WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id LIMIT 1""",
+        module_id=job.module_id,
+    )
+    if row is None:
+        return None
+    text = (
+        f"a state that attempt {row['attempt']} of job #{row['number']} wrote came too late to be taken over by itself: "
+        "adopt it or discard it"
+    )
+    return Reason("quarantine", text, f"{_page(job.id)}#quarantine", since=_moment(row["created_at"]))
+
+
+async def _undecided(tx: Tx, job: Job) -> Reason:
+    row = await tx.one(
+        """SELECT plans.made_at, plans.decide_by, EXISTS (
+            SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+            WHERE jobs.module_id = :module_id AND attempts.is_in_doubt) AS is_in_doubt
+        FROM plans WHERE plans.job_id = :job_id AND plans.attempt = :attempt""",
+        module_id=job.module_id, job_id=job.id, attempt=job.plan_attempt,
+    )  # fmt: skip
+    assert row is not None
+    text = "its plan waits for a person to approve or decline it"
+    if row["is_in_doubt"]:
+        text = (
+            "an attempt on this module was lost in the middle of a change, and nobody knows what became of it: "
+            "look at what is known of it, then approve or decline this plan"
+        )
+    return Reason(
+        "in_doubt" if row["is_in_doubt"] else "approval", text, f"{_page(job.id)}#approval",
+        since=_moment(row["made_at"]), until=_moment(row["decide_by"]),
+    )  # fmt: skip
+
+
+async def _held_up(tx: Tx, job: Job, watch: Watch) -> Reason | None:
+    """An attempt has the job: is it lost, silent, kept from beginning, or slow to start?"""
+    row = await tx.one(
+        """SELECT instance_id, claimed_at, begun_at, lost_at, coalesce(heard_at, claimed_at) AS heard_at
+        FROM attempts WHERE job_id = :id AND number = :attempt""",
         id=job.id, attempt=job.attempt,
     )  # fmt: skip
     if row is None:
         return None
-    silence, is_closed = registry.silence(AttemptRef(job.id, job.attempt), job.instance_id, tx.now - row["heard_at"])
-    if silence < (10 if is_closed else 20):  # a heartbeat comes every ten seconds
-        return None
-    return Reason(
-        "lost", f"neither its runner nor its executor has been heard for {silence:.0f} s", "/dashboard/runners"
+    if row["lost_at"] is not None:
+        return _lost(job, row, watch.lease)
+    ref = AttemptRef(job.id, job.attempt)
+    age = tx.now - row["heard_at"]
+    silence, is_closed = watch.registry.silence(ref, row["instance_id"], age)
+    if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else UNHEARD):
+        then = "it counts as lost if that goes on" if row["begun_at"] else "it is queued again if that goes on"
+        text = f"neither its runner nor its executor is heard; {then}"
+        return Reason("silent", text, _page(job.id), since=_moment(tx.now - silence))
+    if age >= UNHEARD and ref not in watch.registry.executors and silence >= watch.registry.watched_for - 1:
+        left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
+        text = "the server has just started, or could not listen for a while: whoever has this job has a minute to be heard"
+        return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(tx.now + max(0.0, left)))
+    if row["begun_at"] is None and (fenced := await _heard_again(tx, job, watch.registry)):
+        return fenced
+    if job.status is JobStatus.CLAIMED and tx.now - row["claimed_at"] > STARTS_WITHIN:
+        return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
+    return None
+
+
+def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
+    then = (
+        "is canceled, as it was asked to be" if job.cancel_mode else "is queued again, and a person has to look first"
     )
+    text = (
+        "neither its runner nor its executor is heard, in the middle of a change. It goes on if it comes back; "
+        f"if you know that it is gone, say so. Given up, it {then}"
+    )
+    since = _moment(row["lost_at"])
+    return Reason("lost", text, f"{_page(job.id)}#lost", since=since, until=since + lease)
+
+
+async def _heard_again(tx: Tx, job: Job, registry: Registry) -> Reason | None:
+    """It was given up, nobody knows that it is gone, and now it is heard: nothing may begin beside it."""
+    rows = await tx.all(
+        """SELECT jobs.id, jobs.number, attempts.number AS attempt, attempts.instance_id,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt""",
+        module_id=job.module_id,
+    )
+    for row in rows:
+        ref = AttemptRef(row["id"], row["attempt"])
+        if registry.silence(ref, row["instance_id"], tx.now - row["heard_at"])[0] < UNHEARD:
+            text = f"attempt {row['attempt']} of job #{row['number']}, which was given up, is heard: nothing begins before it is gone"
+            return Reason("in_doubt", text, _page(row["id"]))
+    return None
+
+
+def _page(job_id: str) -> str:
+    return f"/dashboard/jobs/{job_id}"
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

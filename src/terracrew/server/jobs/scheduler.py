@@ -7,7 +7,7 @@ nothing else. It acts on wake-ups; a slow sweep reads everything again, for the 
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from terracrew.protocol import messages
@@ -17,7 +17,6 @@ from terracrew.server.hub.registry import Registry, RunnerSession
 from terracrew.server.jobs import routes
 from terracrew.server.jobs.fair import FairQueue, Waiting
 from terracrew.server.jobs.routes import Route
-from terracrew.server.runners.model import SILENCE_SECONDS
 
 WIDEN_AFTER = 0.05
 """Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
@@ -25,12 +24,20 @@ OFFER_EXPIRES = 2.0
 SWEEP_EVERY = 5.0
 _QUEUED = """
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
-    modules.engine, jobs.priority, jobs.queued_at, modules.runner_id, modules.runner_instance_name
-FROM jobs JOIN modules ON modules.id = jobs.module_id JOIN groups ON groups.id = modules.group_id
+    modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
+    modules.runner_instance_name, made.instance_id AS made_by
+FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
+JOIN groups ON groups.id = modules.group_id
+LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND plans.state_version = modules.state_version
+LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt AND EXISTS (
+    SELECT 1 FROM runners WHERE runners.id = made.runner_id AND NOT runners.is_disabled)
 WHERE jobs.status = 'QUEUED'"""
+_QUEUE = "SELECT id, attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
+PAGE = 1_000
+FEW = 100
 _ONLINE = """
 SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
-WHERE instances.is_connected AND instances.heard_at > :since AND NOT instances.is_draining AND NOT runners.is_draining
+WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
     AND NOT runners.is_disabled"""
 
 
@@ -51,7 +58,7 @@ class Scheduler:
         self._waiting: dict[str, Waiting] = {}
         self._of_module: dict[str, dict[str, Waiting]] = defaultdict(dict)
         self._busy: set[str] = set()
-        """Modules with an active job."""
+        """Modules with an active job, or with a state that a person has to decide about first."""
         self._lines: dict[Route, FairQueue] = {}
         self._lines_of: dict[str, set[Route]] = defaultdict(set)
         """The lines that a runner may be able to serve."""
@@ -67,7 +74,7 @@ class Scheduler:
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         with self._db.listen("queue", "freed", "tree") as wakeups:
-            await self.sweep()
+            await self._reroute()  # also after the database was away: what was heard before may not have been acted on
             next_sweep = clock() + SWEEP_EVERY
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
@@ -84,32 +91,28 @@ class Scheduler:
             await self._reroute()
         for key in freed:
             self._free(*key.split(" "))
-        if queued:
-            found = await self._db.read(lambda tx: _read_queued(tx, queued))
-            for job_id in set(queued) - {job.id for job in found}:
-                self._drop(job_id)
-            await self._admit(found)
+        await self._look_at(queued)
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
                 self.serve(session)
 
     async def sweep(self) -> None:
-        """Read the whole queue again."""
+        """Look at everything again; of the queue, read what is not known."""
 
         self._just_claimed = {}
 
-        async def read(tx: Tx) -> tuple[list[Waiting], set[str], dict[str, set[str]], list[Row]]:
-            queued = rows_to(Waiting, await tx.all(_QUEUED))
+        async def read(tx: Tx) -> tuple[set[str], dict[str, set[str]], list[Row]]:
             active = await tx.all(
                 "SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')"
             )
-            online = await tx.all(_ONLINE, since=tx.now - SILENCE_SECONDS)
+            online = await tx.all(_ONLINE)
             held: dict[str, set[str]] = defaultdict(set)
             for row in active:
                 held[row["instance_id"]].add(row["id"])
-            return queued, {row["module_id"] for row in active}, held, online
+            waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
+            return {row["module_id"] for row in (*active, *waiting)}, held, online
 
-        queued, self._busy, held, online = await self._db.read(read)
+        self._busy, held, online = await self._db.read(read)
         here = self._registry.runners
         self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in here}
         for session in here.values():
@@ -117,14 +120,37 @@ class Scheduler:
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
             session.held.add(job_id)
-        for gone in self._waiting.keys() - {job.id for job in queued}:
-            self._drop(gone)
-        await self._admit(job for job in queued if job.id not in self._just_claimed)
+        known = {job.id: job.attempt for job in self._waiting.values()}
+        queued = await self._queue()
+        changed = known.items() ^ queued.items()
+        await self._look_at(sorted({job_id for job_id, _ in changed} - self._just_claimed.keys()))
         for module_id in self._of_module.keys() - self._busy:
             if head := self._head(module_id):
                 self._line_up(head)
 
     # ---- jobs
+
+    async def _queue(self) -> dict[str, int]:
+        """Every queued job's attempt; page by page, so that a long queue holds nobody up."""
+        found: dict[str, int] = {}
+        last = ""
+        while True:
+            page = await self._db.read(lambda tx, last=last: tx.all(_QUEUE, last=last, count=PAGE))
+            found |= {row["id"]: row["attempt"] for row in page}
+            if len(page) < PAGE:
+                return found
+            last = page[-1]["id"]
+            await asyncio.sleep(0)
+
+    async def _look_at(self, job_ids: Sequence[str]) -> None:
+        """These have been queued, or taken, or are gone."""
+        for start in range(0, len(job_ids), FEW):
+            few = job_ids[start : start + FEW]
+            found = await self._db.read(lambda tx, few=few: _read_queued(tx, few))
+            for job_id in set(few) - {job.id for job in found}:
+                self._drop(job_id)
+            await self._admit(found)
+            await asyncio.sleep(0)
 
     async def _admit(self, queued: Iterable[Waiting]) -> None:
         for job in queued:
@@ -274,6 +300,9 @@ class Scheduler:
         """To the freest of a few: looking at all of them would cost more than it spreads the load better."""
         self._offers[offer.job.id] = offer
         found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
+        maker = self._registry.runners.get(offer.job.made_by or "")
+        if maker is not None and maker.free > 0:
+            found = [maker]  # it made the plan that the job goes on with
         self._send(offer, found[:1])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
 
@@ -312,8 +341,5 @@ class Scheduler:
         return offer.sessions
 
 
-async def _read_queued(tx: Tx, job_ids: list[str]) -> list[Waiting]:
-    found: list[Waiting] = []
-    for job_id in job_ids:
-        found += rows_to(Waiting, await tx.all(_QUEUED + " AND jobs.id = :id", id=job_id))
-    return found
+async def _read_queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
+    return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))

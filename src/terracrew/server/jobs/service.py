@@ -1,4 +1,4 @@
-"""What people and executors ask of jobs: run, cancel, look, and leave to mutate."""
+"""What people ask of jobs: find, look, cancel; and how a decision about an attempt is made and saved."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -7,26 +7,17 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Conflict, Forbidden, NotFound
-from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to
+from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, reasons, store
 from terracrew.server.jobs.decide import Next
-from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
-from terracrew.server.state import service as states
-
-_REFUSALS = {
-    "state_moved": "the state has changed since the plan was made",
-    "quarantine": "the module has a state in quarantine that a person must adopt or discard first",
-    "superseded": "this attempt is no longer the current one",
-    "canceled": "the job was canceled",
-}
+from terracrew.server.jobs.model import Attempt, Doubtful, Job, JobView, Lock, StepRow
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -87,26 +78,6 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
     return await db.write(work)
 
 
-async def begin(db: Database, ref: AttemptRef, state_version: int) -> messages.Begun | messages.BeginRefused:
-    """Leave to mutate, or why not (rule 4)."""
-
-    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused:
-        found = await store.hold(tx, ref.job_id, ref.attempt)
-        if found is None:
-            raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
-        job, attempt = found
-        await states.hold(tx, job.module_id)
-        module = await states.standing(tx, job.module_id)
-        decision = decide.begin(job, attempt, module, state_version, store.moment(tx))
-        if isinstance(decision, str):
-            return messages.BeginRefused(decision, _REFUSALS[decision])
-        if decision is not None:
-            await store.move(tx, job, attempt, decision)
-        return messages.Begun(state_version)
-
-    return await db.write(work)
-
-
 async def settle(
     db: Database, ref: AttemptRef, decision_of: Callable[[Job, Attempt, datetime], Next | None]
 ) -> Next | None:
@@ -122,27 +93,56 @@ async def settle(
     return await db.write(work)
 
 
-async def view(tx: Tx, job: Job) -> JobView:
+async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Everything about a job that is not its log."""
     row = await tx.one(
         """SELECT modules.path AS module_path, modules.engine,
-            (SELECT path FROM runners WHERE runners.id = jobs.runner_id) AS runner_path,
-            (SELECT name FROM instances WHERE instances.id = jobs.instance_id) AS instance_name
+            coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job.id,
     )
     assert row is not None
     found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
-    holder = await tx.one(
-        "SELECT id AS job_id, number, attempt FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
-        module_id=job.module_id,
-    )
     return JobView(
         **msgspec.structs.asdict(job),
         steps=[found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())],
         attempts=await store.attempts(tx, job.id),
         notes=await store.notes(tx, job.id),
-        lock=None if holder is None else row_to(Lock, holder),
-        reason=await reasons.why(tx, job),
+        lock=await lock(tx, job.module_id),
+        reason=await reasons.why(tx, job, watch),
+        kept_plan=None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt),
+        doubts=[] if job.is_terminal else await doubts(tx, job.module_id),
         **row,
     )
+
+
+async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
+    return await store.steps(tx, job_id, attempt)
+
+
+async def lock(tx: Tx, module_id: str) -> Lock | None:
+    """Who holds a module's lock."""
+    row = await tx.one(
+        """SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
+        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING')""",
+        module_id=module_id,
+    )
+    return None if row is None else row_to(Lock, row)
+
+
+async def doubts(tx: Tx, module_id: str) -> list[Doubtful]:
+    """Why a module is in doubt, if it is."""
+    rows = await tx.all(
+        """SELECT jobs.id AS job_id, jobs.number, attempts.number AS attempt, attempts.begun_at, attempts.reason,
+            attempts.ended_at AS fenced_at, attempts.heard_at,
+            (SELECT path FROM runners WHERE runners.id = attempts.runner_id) AS runner_path,
+            (SELECT name FROM instances WHERE instances.id = attempts.instance_id) AS instance_name
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
+        module_id=module_id,
+    )
+    return rows_to(Doubtful, rows)

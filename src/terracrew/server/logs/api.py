@@ -12,6 +12,7 @@ from litestar.response import Stream
 from terracrew.errors import Invalid
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import reasons
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.logs import store
@@ -107,7 +108,8 @@ async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIter
 
 async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
     async def view(tx: Tx) -> bytes:
-        return msgspec.json.encode(await jobs.view(tx, await jobs.find(tx, request.user, job_id, Verb.JOB_READ)))
+        found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
+        return msgspec.json.encode(await jobs.view(tx, found, reasons.watch(request.server)))
 
     seen = b""
     yield b"retry: 1000\n\n"
@@ -115,12 +117,13 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
         if isinstance(each, Batch):
             place = each.position
             yield b"id: %d.%d\nevent: log\ndata: %b\n\n" % (place.attempt, place.event, each.data)
-        elif each == "changed":
-            now = await request.server.db.read(view)
+            continue
+        if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
+            now = await request.server.db.read(view)  # when all is quiet, too: why it waits may change by time alone
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now
-        else:
+        if each != "changed":
             # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
             yield b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
 

@@ -6,11 +6,14 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Literal
 
+from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Wakeups
 from terracrew.server.hub.registry import Registry
 from terracrew.server.logs.tail import Batch, Position, Tails
 
 QUIET = 15.0
+PAUSE, OUTAGE = 0.2, 2.0
+"""Seconds before a database that was away is asked again, and between signs of life while it is."""
 
 News = Batch | Literal["changed", "quiet", "end"]
 """More of the log; something about the job has changed; nothing has happened for a while; nothing more will come."""
@@ -62,7 +65,12 @@ async def follow(
             yield "changed"
             is_changed = False
             while not closing.is_set():
-                found = await watchers.tails.next(db, job_id, position)
+                try:
+                    found = await watchers.tails.next(db, job_id, position)
+                except Unavailable:
+                    if not await _returned(db, stopping):
+                        yield "quiet"
+                    continue
                 if isinstance(found, Batch):
                     position = found.position
                     yield found
@@ -93,6 +101,12 @@ async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") 
         return coming.result() if coming.done() else set()
     finally:
         coming.cancel()
+
+
+async def _returned(db: Database, stopping: "asyncio.Task[bool]") -> bool:
+    """Whether the database is back: a stream that is open outlasts it. Looked at again soon, since the stream may be left."""
+    await asyncio.wait({stopping}, timeout=PAUSE)
+    return await db.ready(OUTAGE)
 
 
 async def _concerning(wakeups: Wakeups, job_id: str) -> set[str]:

@@ -11,6 +11,7 @@ from terracrew.server.groups.model import Description
 
 Engine = Literal["tofu", "terraform", "pulumi"]
 Backend = Literal["terracrew", "own"]
+ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 
 
@@ -32,6 +33,10 @@ class Module(msgspec.Struct, frozen=True):
     runner_instance_name: str | None
     state_version: int
     created_at: datetime
+    needs_approval: bool = False
+    """Whether a person must look at each plan before it is applied."""
+    approval_seconds: int = 604_800
+    """How long a plan waits for that."""
 
 
 class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +52,10 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Id or path of the one runner that may have its jobs; none means automatic selection."""
     runner_instance_name: InstanceName | None = None
     description: Description = ""
+    needs_approval: bool = False
+    """Whether a person must look at each plan before it is applied."""
+    approval_seconds: ApprovalSeconds = 604_800
+    """How long a plan waits for that; then its job is declined."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +70,8 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runner: str | UnsetType | None = UNSET
     runner_instance_name: InstanceName | UnsetType | None = UNSET
     description: Description | UnsetType = UNSET
+    needs_approval: bool | UnsetType = UNSET
+    approval_seconds: ApprovalSeconds | UnsetType = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

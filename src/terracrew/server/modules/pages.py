@@ -1,4 +1,4 @@
-"""The modules page: the tree as a list, with what each module did last and the way to run it."""
+"""The modules pages: the tree as a list, with what each did last and the way to run it; and one, with what stands in its way."""
 
 from typing import Any, Literal
 
@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.protocol.spec import JobType
+from terracrew.server.jobs import reasons
 from terracrew.server.jobs.create import NewJob, Wanted
 from terracrew.server.request import Call
 from terracrew.server.web import forms, render
@@ -26,6 +27,13 @@ async def listing(request: Call, q: FromQuery[str] = "") -> Response[Any]:
     return await render.page(request, "modules/page.html", "modules/list.html", page=found)
 
 
+@get("/{module:str}")
+async def show(request: Call, module: FromPath[str]) -> Response[Any]:
+    who, watch = request.user, reasons.watch(request.server)
+    found = await request.server.db.read(lambda tx: rows.page(tx, who, module, watch))
+    return await render.page(request, "modules/one_page.html", "modules/one.html", page=found)
+
+
 @post("/{module:str}/run")
 async def run(request: Call, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
@@ -33,4 +41,4 @@ async def run(request: Call, module: FromPath[str]) -> Response[Any]:
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 
-pages = Router(HERE, route_handlers=[listing, run], exception_handlers=HANDLERS, include_in_schema=False)
+pages = Router(HERE, route_handlers=[listing, show, run], exception_handlers=HANDLERS, include_in_schema=False)

@@ -79,7 +79,8 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
         source=await checked_source(tx, organization_id, new.source, roots), inputs=new.inputs,
         environment=new.environment, backend=new.backend, oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
-        state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC),
+        state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
+        approval_seconds=new.approval_seconds,
     )  # fmt: skip
     _check_pin(module)
     await store.insert(tx, module)

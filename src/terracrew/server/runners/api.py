@@ -65,14 +65,16 @@ async def show(request: Call, runner: FromPath[str]) -> RunnerView:
 
 @patch("/runners/{runner:str}", summary="Change a runner")
 async def change(request: Call, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
-    """A disabled runner stays connected and reports; it gets no new jobs."""
+    """A disabled runner stays connected and reports; it gets no new jobs. Its configuration reaches its processes at once."""
     who = request.user
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner")
 async def remove(request: Call, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
-    """It should be drained first; `force=true` removes it without, unless it still has jobs."""
+    """It should be drained first, and have no job. `force=true` removes it at once: its unfinished jobs count as lost, unless
+    their executors, which have credentials of their own, deliver.
+    """
     who = request.user
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
 

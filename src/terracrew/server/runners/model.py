@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.server.groups.model import Description
+from terracrew.server.runners.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 
 SILENCE_SECONDS = 60.0
 """After so long without a heartbeat an instance counts as offline."""
@@ -41,6 +42,7 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True):
     allow_multiple_instances: bool = False
     max_jobs: int = 100
     tags: list[str] = []
+    configuration: Configuration = UNCONFIGURED
     created_at: datetime
 
     @property
@@ -93,6 +95,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     allow_multiple_instances: bool
     max_jobs: int
     tags: list[str]
+    configuration: Configuration
     created_at: datetime
     status: RunnerStatus
     version: str | None
@@ -101,6 +104,10 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     """How many it has now, all instances together."""
     instances: list[Instance]
+
+    @property
+    def is_configured(self) -> bool:
+        return self.configuration != UNCONFIGURED
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -156,6 +163,8 @@ class RunnerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_disabled: bool | UnsetType = UNSET
     is_draining: bool | UnsetType = UNSET
     service_account: str | UnsetType | None = UNSET
+    configuration: ConfigurationChange | UnsetType | None = UNSET
+    """Reaches its processes at once. Null: all of it by the runner's own settings."""
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,9 +177,9 @@ class AssignTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: PlaceKind | None = None
 
 
-def instance_status(instance: Instance, now: float) -> RunnerStatus:
-    """Heard within a minute, over a connection that is still there."""
-    if not instance.is_connected or now - instance.heard_at.timestamp() > SILENCE_SECONDS:
+def instance_status(instance: Instance) -> RunnerStatus:
+    """Connected is who was heard within a minute; `hub/presence` notices who was not, and knows when the server was away instead."""
+    if not instance.is_connected:
         return RunnerStatus.OFFLINE
     return RunnerStatus.DRAINING if instance.is_draining else RunnerStatus.ONLINE
 

@@ -11,9 +11,11 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import reasons
 from terracrew.server.request import Call
 from terracrew.server.runners import service
-from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus
+from terracrew.server.runners.configuration import Configuration, ConfigurationChange
+from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus, RunnerView
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
 from terracrew.server.web.queries import jobs as job_rows
@@ -32,14 +34,31 @@ class DrainForm(msgspec.Struct, frozen=True):
     on: bool
 
 
+class RemoveForm(msgspec.Struct, frozen=True):
+    force: bool = False
+
+
+class ConfigureForm(msgspec.Struct, frozen=True):
+    """As it was typed: empty for what the runner's own settings decide."""
+
+    heartbeat_seconds: str = ""
+    log_level: str = ""
+    batch_size_limit: str = ""
+    period_seconds: str = ""
+
+
 @get("/")
 async def listing(
     request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
 ) -> Response[Any]:
-    who, why = request.user, job_rows.reasons_of(request.server.registry)
+    who, watch = request.user, reasons.watch(request.server)
 
     async def read(tx: Tx) -> tuple[RunnersPage, list[JobRow], list[str]]:
-        return await rows.listing(tx, who, status, q, page), await job_rows.active(tx, who, why), await _groups(tx, who)
+        return (
+            await rows.listing(tx, who, status, q, page),
+            await job_rows.active(tx, who, watch),
+            await _groups(tx, who),
+        )
 
     found, jobs, groups = await request.server.db.read(read)
     return await render.page(
@@ -80,8 +99,58 @@ async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
 
 @post("/{runner:str}/remove")
 async def remove(request: Call, runner: FromPath[str]) -> Response[Any]:
-    await request.server.db.write(lambda tx: service.delete(tx, request.user, runner, force=False))
+    form = await forms.read(request, RemoveForm)
+    await request.server.db.write(lambda tx: service.delete(tx, request.user, runner, form.force))
     return render.done(request, "The runner is removed", HERE)
+
+
+@get("/{runner:str}/configure")
+async def configure_page(request: Call, runner: FromPath[str]) -> Response[Any]:
+    found = await request.server.db.read(lambda tx: service.changeable(tx, request.user, runner))
+    return await render.page(
+        request, "runners/configure.html", runner=found, form=_typed(found.configuration), wrong=""
+    )
+
+
+@post("/{runner:str}/configure", status_code=200)
+async def configure(request: Call, runner: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ConfigureForm)
+
+    async def work(tx: Tx) -> RunnerView:
+        found = await service.changeable(tx, request.user, runner)
+        change = RunnerChange(configuration=_wanted(form, found.configuration))
+        return await service.change(tx, request.user, runner, change)
+
+    try:
+        view = await request.server.db.write(work)
+    except Invalid as error:
+        found = await request.server.db.read(lambda tx: service.changeable(tx, request.user, runner))
+        return await render.page(request, "runners/configure.html", runner=found, form=form, wrong=error.message)
+    return render.done(request, f"{view.path} is configured", HERE)
+
+
+def _typed(found: Configuration) -> ConfigureForm:
+    numbers = [found.heartbeat_seconds, found.batch_size_limit, found.period_seconds]
+    heartbeat, batch, period = ["" if each is None else f"{each:g}" for each in numbers]
+    return ConfigureForm(
+        heartbeat, "\n".join(f"{name}={level}" for name, level in found.log_level.items()), batch, period
+    )
+
+
+def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
+    """The change that makes it what the form says; what was set and is not in the form is taken back."""
+    levels: dict[str, str | None] = dict.fromkeys(before.log_level)
+    for line in filter(None, map(str.strip, form.log_level.splitlines())):
+        name, _, level = line.partition("=")
+        levels[name.strip()] = level.strip().capitalize()
+    numbers = {
+        name: getattr(form, name).strip() or None
+        for name in ("heartbeat_seconds", "batch_size_limit", "period_seconds")
+    }
+    try:
+        return msgspec.convert({**numbers, "log_level": levels}, ConfigurationChange, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"that cannot be set: {error}") from None
 
 
 async def _register(request: Call, form: RegisterForm) -> Registered:
@@ -100,5 +169,8 @@ async def _groups(tx: Tx, who: Principal) -> list[str]:
 
 
 pages = Router(
-    HERE, route_handlers=[listing, add_page, add, drain, remove], exception_handlers=HANDLERS, include_in_schema=False
+    HERE,
+    route_handlers=[listing, add_page, add, drain, remove, configure_page, configure],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
 )

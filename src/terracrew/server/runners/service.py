@@ -18,7 +18,7 @@ from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.credentials import Secret
 from terracrew.server.identity.model import SYSTEM, Principal
 from terracrew.server.paging import Page, gather
-from terracrew.server.runners import assignments, store, views
+from terracrew.server.runners import assignments, configuration, store, views
 from terracrew.server.runners.model import (
     NewRunner,
     Registered,
@@ -106,17 +106,25 @@ async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Regis
     return Registered(runner.id, runner.path, runner.id, token.text, environment, "terracrew runner start", view)
 
 
-async def ensure_shared(tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = ()) -> tuple[Runner, str]:
-    """Make or update a shared runner that the configuration declares, and give it a worker token for this start."""
-    token = credentials.new("tcw")
+async def ensure_shared(
+    tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = (), *, token: Secret | None = None,
+    allow_multiple_instances: bool = False,
+) -> tuple[Runner, str]:  # fmt: skip
+    """Make or update a shared runner that the configuration declares, and give it that worker token, or one for this start."""
+    token = token or credentials.new("tcw")
     known = await store.shared(tx, paths.name(name))
     if known is None:
         now = datetime.fromtimestamp(tx.now, UTC)
-        runner = Runner(id=ids.new("rnr"), name=name, path=name, max_jobs=max_jobs, tags=list(tags), created_at=now)
+        runner = Runner(
+            id=ids.new("rnr"), name=name, path=name, max_jobs=max_jobs, tags=list(tags), created_at=now,
+            allow_multiple_instances=allow_multiple_instances,
+        )  # fmt: skip
         await store.insert(tx, runner, token.sha256)
         await note(tx, SYSTEM, "runner.create", runner)
     else:
-        runner = msgspec.structs.replace(known, max_jobs=max_jobs, tags=list(tags))
+        runner = msgspec.structs.replace(
+            known, max_jobs=max_jobs, tags=list(tags), allow_multiple_instances=allow_multiple_instances
+        )
         await store.set_worker_token(tx, runner.id, token.sha256)
         if runner != known:
             await store.update(tx, runner)
@@ -124,11 +132,18 @@ async def ensure_shared(tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = 
     return runner, token.text
 
 
+async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
+    """A runner that the reader may change."""
+    return await find(tx, who, reference, Verb.RUNNER_WRITE)
+
+
 async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -> RunnerView:
     before = await _hold(tx, who, reference)
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
     if "service_account" in given:
         given["service_account_id"] = await _account(tx, given.pop("service_account"), before)
+    if "configuration" in given:
+        given["configuration"] = configuration.changed(before.configuration, given["configuration"])
     after = msgspec.structs.replace(before, **given)
     if after != before:
         await store.update(tx, after)
@@ -136,24 +151,36 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
         await note(tx, who, "runner.change", after, **changed)
         if after.service_account_id != before.service_account_id:
             tx.wake("access", after.id)
+        if after.configuration != before.configuration:
+            tx.wake("configuration", after.id)
     return await views.view(tx, after)
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
-    """Remove a runner that has nothing to do. `force` skips the draining, never a job."""
+    """Remove a runner that has nothing to do.
+
+    `force` removes one that has: its connections end and it claims nothing more. What it still runs is delivered by the
+    attempts' own credentials, or lost like the attempts of any runner that is not heard any more.
+    """
     runner = await _hold(tx, who, reference)
-    if jobs := await store.active_jobs(tx, runner.id):
+    jobs = await store.active_jobs(tx, runner.id)
+    if jobs and not force:
         numbers = ", ".join(f"#{number}" for number in jobs[:5]) + (" and more" if len(jobs) > 5 else "")
+        count = f"{len(jobs)} jobs" if len(jobs) > 1 else "a job"
         raise Conflict(
-            f"`{runner.path}` still runs {len(jobs)} jobs ({numbers}): drain it and wait for them, or cancel them",
+            f"`{runner.path}` still has {count} ({numbers}): drain it and wait for them, or ask for force=true; "
+            "they then count as lost unless their executors deliver",
             jobs=jobs,
         )
     if modules := await store.pinned_modules(tx, runner.id):
-        raise Conflict(f"`{runner.path}` is the only runner that {', '.join(modules)} may use: change that first")
+        raise Conflict(
+            f"`{runner.path}` is the only runner that {', '.join(modules)} may use: change that first; "
+            "disabled, it takes no more jobs at once"
+        )
     if not force and not runner.is_draining and await store.is_connected(tx, runner.id):
         raise Conflict(f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true")
     await store.delete(tx, runner.id)
-    await note(tx, who, "runner.delete", runner)
+    await note(tx, who, "runner.delete", runner, **({"unfinished": jobs} if jobs else {}))
     tx.wake("access", runner.id)
 
 

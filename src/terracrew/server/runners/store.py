@@ -9,10 +9,10 @@ async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> Non
     await tx.run(
         """INSERT INTO runners (id, organization_id, group_id, name, path, description, type, region,
                                 service_account_id, worker_token_sha256, is_disabled, is_draining,
-                                allow_multiple_instances, max_jobs, tags, created_at)
+                                allow_multiple_instances, max_jobs, tags, configuration, created_at)
            VALUES (:id, :organization_id, :group_id, :name, :path, :description, :type, :region,
                    :service_account_id, :worker_token_sha256, :is_disabled, :is_draining,
-                   :allow_multiple_instances, :max_jobs, :tags, :created_at)""",
+                   :allow_multiple_instances, :max_jobs, :tags, :configuration, :created_at)""",
         **to_params(runner), worker_token_sha256=worker_token_sha256,
     )  # fmt: skip
 
@@ -21,11 +21,12 @@ async def update(tx: Tx, runner: Runner) -> None:
     await tx.run(
         """UPDATE runners SET description = :description, service_account_id = :service_account_id,
                   is_disabled = :is_disabled, is_draining = :is_draining,
-                  allow_multiple_instances = :allow_multiple_instances, max_jobs = :max_jobs, tags = :tags
+                  allow_multiple_instances = :allow_multiple_instances, max_jobs = :max_jobs, tags = :tags,
+                  configuration = :configuration
            WHERE id = :id""",
         **to_params(
             runner, "id", "description", "service_account_id", "is_disabled", "is_draining", "allow_multiple_instances",
-            "max_jobs", "tags",
+            "max_jobs", "tags", "configuration",
         ),
     )  # fmt: skip
 
@@ -73,6 +74,13 @@ async def is_connected(tx: Tx, id: str) -> bool:  # noqa: A002
 
 
 async def delete(tx: Tx, id: str) -> None:  # noqa: A002
+    """Its jobs and attempts stay, and know it by its name."""
+    await tx.run(
+        """INSERT INTO removed (id, name, worker_token_sha256, removed_at)
+           SELECT id, path, worker_token_sha256, CAST(:now AS double precision) FROM runners WHERE id = :id
+           UNION ALL SELECT id, name, NULL, CAST(:now AS double precision) FROM instances WHERE runner_id = :id""",
+        id=id, now=tx.now,
+    )  # fmt: skip
     await tx.run("DELETE FROM runners WHERE id = :id", id=id)
 
 

@@ -27,7 +27,7 @@ async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:
     instances: dict[str, list[Instance]] = {}
     for row in await tx.each(_INSTANCES, {"id": "text"}, keys):
         instance = row_to(Instance, row)
-        instance = msgspec.structs.replace(instance, status=instance_status(instance, tx.now))
+        instance = msgspec.structs.replace(instance, status=instance_status(instance))
         instances.setdefault(instance.runner_id, []).append(instance)
     facts = {row["id"]: row for row in await tx.each(_FACTS, {"id": "text"}, keys)}
     return [_view(runner, instances.get(runner.id, []), facts[runner.id]) for runner in runners]

@@ -1,10 +1,11 @@
 """What becomes of a state that arrives: the current one, or into quarantine until a person has looked."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide
@@ -29,8 +30,8 @@ async def hold(tx: Tx, module_id: str) -> None:
     await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
 
 
-async def standing(tx: Tx, module_id: str) -> decide.Module:
-    """What `begin` asks about a module's state."""
+async def standing(tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = ()) -> decide.Module:
+    """What `begin` asks about a module."""
     row = await tx.one(
         """SELECT state_version, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
@@ -38,20 +39,25 @@ async def standing(tx: Tx, module_id: str) -> decide.Module:
         module_id=module_id,
     )
     assert row is not None
-    return row_to(decide.Module, row)
+    return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts))
 
 
 async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> None:
     """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it."""
     await hold(tx, job.module_id)
     now = await current(tx, job.module_id)
+    module = await standing(tx, job.module_id)
     fact = received.fact
+    is_nobody_elses = attempt.begun_state_version == module.state_version or (
+        now is not None and (now.job_id, now.attempt) == (job.id, attempt.number)
+    )
     is_adopted = decide.adoption(
         job,
         attempt,
-        is_newest=now is None or fact.serial > now.serial,
+        is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
         is_same_lineage=now is None or fact.lineage == now.lineage,
         is_module_mutating=await _is_mutating(tx, job.module_id),
+        has_quarantine=module.has_quarantine,
     )
     version = await supersede(tx, job.module_id) if is_adopted else None
     await tx.run(

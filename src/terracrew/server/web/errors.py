@@ -7,12 +7,17 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Redirect
 
-from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError, Unauthenticated
+from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError, Unauthenticated, Unavailable
 from terracrew.server import problem
 from terracrew.server.request import Call
 from terracrew.server.web import render
 
-_TITLES = {NotFound.status: "Not here", Forbidden.status: "Not allowed", Conflict.status: "Not now"}
+_TITLES = {
+    NotFound.status: "Not here",
+    Forbidden.status: "Not allowed",
+    Conflict.status: "Not now",
+    Unavailable.status: "Back in a moment",
+}
 
 
 def from_error(request: Call, error: TerracrewError) -> Response[Any]:
@@ -21,7 +26,12 @@ def from_error(request: Call, error: TerracrewError) -> Response[Any]:
     if render.is_fragment(request):
         return problem.from_error(request, error)
     title = _TITLES.get(error.status, "That did not work")
-    return render.answer("error.html", error.status, title=title, detail=error.message)
+    page = render.answer("error.html", error.status, title=title, detail=error.message)
+    if isinstance(error, Unavailable):
+        page.headers |= {"Retry-After": "3"}
+        if request.method == "GET":
+            page.headers |= {"Refresh": "3"}  # the reader need not do it
+    return page
 
 
 def from_http(request: Call, error: HTTPException) -> Response[Any]:

@@ -12,6 +12,7 @@ from litestar.response import Redirect
 from markupsafe import Markup, escape
 
 from terracrew import __version__
+from terracrew.protocol.spec import MUTATING
 from terracrew.server.identity.middleware import Authentication
 from terracrew.server.request import Call
 from terracrew.server.web import assets, words
@@ -101,6 +102,10 @@ def _since(then: datetime | None, now: datetime) -> Markup | str:
     return "" if then is None else _time("since", then, words.duration((now - then).total_seconds()))
 
 
+def _left(until: datetime | None, now: datetime) -> Markup | str:
+    return "" if until is None else _time("left", until, words.duration((until - now).total_seconds()))
+
+
 _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
     "sentence": words.sentence,
@@ -108,14 +113,18 @@ _FILTERS: dict[str, Any] = {
     "engine": words.engine,
     "ended": words.ended,
     "span": _span,
+    "seconds": words.duration,
 }
 
 _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
     "step_words": words.STEPS,
+    "mutating": MUTATING,
     "runner_badge": words.runner_badge,
     "ago": _ago,
     "since": _since,
+    "left": _left,
+    "mend": words.mend,
     "query": query,
 }

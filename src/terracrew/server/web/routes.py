@@ -9,6 +9,7 @@ from terracrew.server.identity.pages import pages as identity
 from terracrew.server.jobs.pages import pages as jobs
 from terracrew.server.modules.pages import pages as modules
 from terracrew.server.runners.pages import pages as runners
+from terracrew.server.state.pages import pages as states
 from terracrew.server.web import assets
 from terracrew.server.web.errors import HANDLERS
 
@@ -23,6 +24,7 @@ routers: list[ControllerRouterHandler] = [
     runners,
     jobs,
     modules,
+    states,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
 ]

@@ -7,7 +7,9 @@ import msgspec
 
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
-from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Outcome, Reason
+from terracrew.server.jobs.known import Known
+from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Lock, Outcome, Reason
+from terracrew.server.modules.model import Module
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.web import words
 from terracrew.server.web.words import Badge
@@ -81,8 +83,7 @@ class JobRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        is_lost = self.reason is not None and self.reason.code == "lost"
-        return words.job_badge(self.status, self.step, is_canceling=self.cancel_mode is not None, is_lost=is_lost)
+        return words.job_badge(self.status, self.step, is_canceling=self.cancel_mode is not None, reason=self.reason)
 
 
 class JobsPage(msgspec.Struct, frozen=True):
@@ -100,6 +101,37 @@ class OutputRow(msgspec.Struct, frozen=True):
     """None where it is sensitive: such a value never reaches a page."""
 
 
+class Quarantined(msgspec.Struct, frozen=True):
+    """A state that came too late to be taken over by itself, and what it would replace."""
+
+    id: str
+    job_id: str
+    job_number: int
+    attempt: int
+    origin: str
+    serial: int
+    lineage: str
+    size: int
+    created_at: datetime
+    runner_path: str | None = None
+    current_serial: int | None = None
+    current_lineage: str | None = None
+    current_version: int | None = None
+    current_at: datetime | None = None
+    may_decide: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What to think of before it is adopted."""
+        if self.current_lineage is None:
+            return ""
+        if self.lineage != self.current_lineage:
+            return "it is of another lineage than the current one, so it describes other things"
+        if self.current_serial is not None and self.serial <= self.current_serial:
+            return "it is not newer than the current one, so that adopting it takes the module back"
+        return ""
+
+
 class JobPage(msgspec.Struct, frozen=True):
     view: JobView
     started_by: str
@@ -108,8 +140,14 @@ class JobPage(msgspec.Struct, frozen=True):
     outputs: list[OutputRow] | None
     may_cancel: bool
     may_run: bool
+    may_approve: bool
     shown: int
     """The attempt whose log is shown."""
+    lost: Known | None
+    """The current attempt, if it is lost in the middle of a change."""
+    doubts: list[Known]
+    """Attempts that were given up, and are not known to be gone, because of which the module is in doubt."""
+    quarantine: list[Quarantined]
 
     @property
     def step(self) -> Step | None:
@@ -117,9 +155,18 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        job, reason = self.view, self.view.reason
-        is_lost = reason is not None and reason.code == "lost"
-        return words.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, is_lost=is_lost)
+        job = self.view
+        return words.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, reason=job.reason)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether there is more to tell of its attempts than that one goes on."""
+        return len(self.view.attempts) > 1 or bool(self.view.notes) or any(each.lost_at for each in self.view.attempts)
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether why it waits is told by a panel of its own, with what to do about it."""
+        return self.lost is not None or bool(self.quarantine) or self.view.status is JobStatus.AWAITING_APPROVAL
 
     @property
     def is_log_finished(self) -> bool:
@@ -143,10 +190,24 @@ class ModuleRow(msgspec.Struct, frozen=True):
     job_status: JobStatus | None = None
     job_at: datetime | None = None
     job_step: Step | None = None
+    needs_approval: bool = False
+    quarantined: int = 0
+    is_in_doubt: bool = False
+    orphaned_at: datetime | None = None
+    """Since when the attempt that holds its lock counts as lost."""
 
     @property
     def badge(self) -> Badge | None:
         return None if self.job_status is None else words.job_badge(self.job_status, self.job_step)
+
+
+class ModulePage(msgspec.Struct, frozen=True):
+    module: Module
+    lock: Lock | None
+    doubts: list[Known]
+    quarantine: list[Quarantined]
+    jobs: list[JobRow]
+    may_run: bool
 
 
 class ModulesPage(msgspec.Struct, frozen=True):

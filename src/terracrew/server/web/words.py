@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.model import JobStatus, Reason
 from terracrew.server.runners.model import RunnerStatus
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
@@ -34,6 +34,7 @@ _JOBS = {
     JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
     JobStatus.DECLINED: Badge("bad", "slash", "Declined"),
 }
+_UNHEARD = {"silent": Badge("warn", "mark", "Not heard"), "lost": Badge("bad", "mark", "Lost")}
 _DOING = {
     Step.FETCH: "Fetching", Step.INPUTS: "Preparing", Step.INIT: "Initializing", Step.VALIDATE: "Validating",
     Step.PLAN: "Planning", Step.APPLY: "Applying", Step.DESTROY: "Destroying", Step.OUTPUT: "Reading outputs",
@@ -44,8 +45,12 @@ STEPS = {
 }  # fmt: skip
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 _ENDED = {
-    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "waits for approval",
+    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "made way for a person",
     "handed_back": "handed back by its runner", "lost": "runner lost", "gone": "its process was gone",
+}  # fmt: skip
+_MENDS = {
+    "approval": "Decide", "in_doubt": "Look at it", "lost": "Look at it", "quarantine": "Decide about it",
+    "module_busy": "Show that job", "silent": "Look at it",
 }  # fmt: skip
 
 
@@ -54,11 +59,11 @@ def runner_badge(status: RunnerStatus) -> Badge:
 
 
 def job_badge(
-    status: JobStatus, step: Step | None = None, *, is_canceling: bool = False, is_lost: bool = False
+    status: JobStatus, step: Step | None = None, *, is_canceling: bool = False, reason: Reason | None = None
 ) -> Badge:
     if status is JobStatus.PROCESSING or status is JobStatus.CLAIMED:
-        if is_lost:
-            return Badge("warn", "mark", "Not heard")
+        if reason is not None and reason.code in _UNHEARD:
+            return _UNHEARD[reason.code]
         if is_canceling:
             return Badge("warn", "arc", "Canceling")
     if status is JobStatus.PROCESSING and step is not None:
@@ -77,6 +82,11 @@ def engine(name: str) -> str:
 def ended(outcome: str) -> str:
     """How an attempt ended."""
     return _ENDED.get(outcome, outcome)
+
+
+def mend(code: str) -> str:
+    """What the link of a reason is called."""
+    return _MENDS.get(code, "Show runners")
 
 
 def sentence(text: str) -> str:

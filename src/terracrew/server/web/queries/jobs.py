@@ -1,34 +1,37 @@
 """Jobs as rows of a list, and everything on the page of one."""
 
-from collections.abc import Awaitable, Callable
 from typing import LiteralString
 
 import msgspec
 
 from terracrew.protocol.events import Output
+from terracrew.protocol.spec import MUTATING
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import reasons, service
-from terracrew.server.jobs.model import Job, JobStatus, Reason
+from terracrew.server.jobs import known, reasons, service
+from terracrew.server.jobs.known import Known
+from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
+from terracrew.server.jobs.reasons import Watch
+from terracrew.server.web.queries import states
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
 PAGE = 50
 OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
-Why = Callable[[Tx, Job], Awaitable[Reason | None]]
 
 _NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
 _ROW: LiteralString = (
     """SELECT jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt,
     jobs.created_at, jobs.queued_at, jobs.started_at, jobs.finished_at, jobs.cancel_mode, jobs.message, jobs.priority,
-    jobs.source, jobs.runner_id, jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
-    (SELECT path FROM runners WHERE runners.id = jobs.runner_id) AS runner_path,
-    (SELECT name FROM instances WHERE instances.id = jobs.instance_id) AS instance_name,
+    jobs.source, jobs.plan_attempt, jobs.runner_id, jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
+    coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
+        (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
+    coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
+        (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name,
     (SELECT min(name) FROM steps
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS step,
     (SELECT outcome FROM attempts
@@ -47,16 +50,7 @@ _LIST: LiteralString = (
 _OPEN: LiteralString = _ROW + OPEN + " ORDER BY jobs.id DESC LIMIT :limit"
 
 
-def reasons_of(registry: Registry) -> Why:
-    """Why a job waits, be it for a runner or for word of the one that has it."""
-
-    async def why(tx: Tx, job: Job) -> Reason | None:
-        return await reasons.why(tx, job) or await reasons.of_active(tx, registry, job)
-
-    return why
-
-
-async def listing(tx: Tx, who: Principal, status: str, module: str, before: str | None, why: Why) -> JobsPage:
+async def listing(tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch) -> JobsPage:
     """The newest first; older ones behind `before`."""
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     kept: list[Row] = []
@@ -74,49 +68,75 @@ async def listing(tx: Tx, who: Principal, status: str, module: str, before: str 
         if len(rows) <= PAGE:
             break
         at = rows[-1]["id"]
-    made = [await _row(tx, row, why) for row in kept[:PAGE]]
+    made = [await _row(tx, row, watch) for row in kept[:PAGE]]
     return JobsPage(made, status, module, made[-1].id if len(kept) > PAGE else None, before is None)
 
 
-async def active(tx: Tx, who: Principal, why: Why, limit: int = 20) -> list[JobRow]:
+async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
     """Those that have not ended."""
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     rows = await tx.all(_OPEN, organization_id=who.organization_id, limit=10 * limit)
-    return [await _row(tx, row, why) for row in rows if _is_seen(seen, row)][:limit]
+    return [await _row(tx, row, watch) for row in rows if _is_seen(seen, row)][:limit]
 
 
 def _is_seen(seen: Visible, row: Row) -> bool:
     return seen.covers(authorize.module(row["organization_id"], row["module_path"]))
 
 
-async def _row(tx: Tx, row: Row, why: Why) -> JobRow:
+async def _row(tx: Tx, row: Row, watch: Watch) -> JobRow:
     made = row_to(JobRow, {**row, "created_by": row["started_by"]})
     if made.is_terminal:
         return made
-    return msgspec.structs.replace(made, reason=await why(tx, row_to(Job, row)))
+    return msgspec.structs.replace(made, reason=await reasons.why(tx, row_to(Job, row), watch))
 
 
-async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, why: Why) -> JobPage:
+async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:
     job = await service.find(tx, who, name, Verb.JOB_READ)
-    view = await service.view(tx, job)
-    reason = view.reason or await why(tx, job)
+    view = await service.view(tx, job, watch)
     place = authorize.module(job.organization_id, view.module_path)
     row = await tx.one("SELECT " + _NAMES + " FROM jobs WHERE jobs.id = :id", id=job.id)
-    runners = await tx.all(
-        """SELECT attempts.number, runners.path, instances.name FROM attempts
-        LEFT JOIN runners ON runners.id = attempts.runner_id LEFT JOIN instances ON instances.id = attempts.instance_id
-        WHERE attempts.job_id = :id""",
-        id=job.id,
-    )
+    is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
-        view=msgspec.structs.replace(view, reason=reason),
+        view=msgspec.structs.replace(view, steps=await _steps(tx, view)),
         started_by="you" if job.created_by == who.id else row["started_by"] if row else job.created_by,
-        runners={each["number"]: " · ".join(filter(None, (each["path"], each["name"]))) for each in runners},
+        runners=await _runners(tx, job.id),
         outputs=await _outputs(tx, who, place, job, keys),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
+        may_approve=await _may(tx, who, Verb.JOB_APPROVE, place),
         shown=attempt if attempt in {each.number for each in view.attempts} else job.attempt,  # pyright: ignore[reportArgumentType]
+        lost=await known.known(tx, job.id, job.attempt) if is_lost else None,
+        doubts=await _doubts(tx, view),
+        quarantine=await states.quarantine(tx, who, job.module_id, place),
     )
+
+
+async def _steps(tx: Tx, view: JobView) -> list[StepRow]:
+    """Those of this attempt; where it goes on with a kept plan, before them those of the attempt that made it."""
+    if view.plan_attempt is None or view.plan_attempt == view.attempt:
+        return view.steps
+    made = {step.name: step for step in await service.steps(tx, view.id, view.plan_attempt)}
+    return [
+        made.get(step.name, step) if step.status in ("PENDING", "SKIPPED") and step.name not in MUTATING else step
+        for step in view.steps
+    ]
+
+
+async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
+    rows = await tx.all(
+        """SELECT attempts.number, coalesce(runners.path, was.name) AS path, coalesce(instances.name, once.name) AS name
+        FROM attempts
+        LEFT JOIN runners ON runners.id = attempts.runner_id LEFT JOIN instances ON instances.id = attempts.instance_id
+        LEFT JOIN removed AS was ON was.id = attempts.runner_id
+        LEFT JOIN removed AS once ON once.id = attempts.instance_id
+        WHERE attempts.job_id = :id""",
+        id=job_id,
+    )
+    return {each["number"]: " · ".join(filter(None, (each["path"], each["name"]))) for each in rows}
+
+
+async def _doubts(tx: Tx, view: JobView) -> list[Known]:
+    return [await known.known(tx, each.job_id, each.attempt) for each in view.doubts]
 
 
 async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:

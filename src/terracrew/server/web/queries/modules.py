@@ -1,4 +1,4 @@
-"""Modules by their groups, each with its newest job."""
+"""Modules by their groups, each with its newest job; and one with everything that stands in its way."""
 
 from itertools import groupby
 
@@ -9,12 +9,23 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.web.views import ModuleRow, ModulesPage
+from terracrew.server.jobs import known, service
+from terracrew.server.jobs.reasons import Watch
+from terracrew.server.modules import service as modules
+from terracrew.server.web.queries import jobs, states
+from terracrew.server.web.views import ModulePage, ModuleRow, ModulesPage
 
+RECENT = 20
 _ROWS = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
-    jobs.type AS job_type, jobs.status AS job_status,
+    jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
+    (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
+    EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
+        WHERE gone.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt,
+    (SELECT attempts.lost_at FROM jobs AS holder
+        JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
+        WHERE holder.module_id = modules.id AND holder.status IN ('CLAIMED', 'PROCESSING')) AS orphaned_at,
     coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
     (SELECT min(name) FROM steps
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
@@ -35,3 +46,16 @@ async def listing(tx: Tx, who: Principal, search: str) -> ModulesPage:
             rows.append(msgspec.structs.replace(row, may_run=runnable.covers(place)))
     groups = [(group, list(of)) for group, of in groupby(rows, key=lambda row: row.group)]
     return ModulesPage(groups, search, len(rows))
+
+
+async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
+    module = await modules.find(tx, who, name, Verb.TREE_READ)
+    place = authorize.module(module.organization_id, module.path)
+    return ModulePage(
+        module=module,
+        lock=await service.lock(tx, module.id),
+        doubts=[await known.known(tx, each.job_id, each.attempt) for each in await service.doubts(tx, module.id)],
+        quarantine=await states.quarantine(tx, who, module.id, place),
+        jobs=(await jobs.listing(tx, who, "", module.path, None, watch)).rows[:RECENT],
+        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+    )

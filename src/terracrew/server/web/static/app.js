@@ -4,7 +4,8 @@ import "./times.js";
 
 const byId = (id) => document.getElementById(id);
 
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open"; // what the reader opened stays open
+/* What the reader opened stays open, and what they are typing stays typed. */
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !(name === "value" && element.matches("[data-typed]"));
 
 /* Keys: "/" goes to the search of the page, Escape leaves it. */
 document.addEventListener("keydown", (event) => {

@@ -37,6 +37,7 @@ function open() {
   for (const [topic, each] of handlers)
     source.addEventListener(topic, (event) => {
       if (event.lastEventId) last = event.lastEventId;
+      heard &&= Date.now(); // a stream with news has no time for pings
       for (const handler of each) handler(event);
     });
   source.addEventListener("ping", () => (heard = Date.now()));

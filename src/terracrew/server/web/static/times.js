@@ -23,7 +23,7 @@ function tick() {
   const now = Date.now() + ahead;
   for (const element of document.querySelectorAll("time[data-tick]")) {
     const seconds = (now - Date.parse(element.dateTime)) / 1000;
-    const text = element.dataset.tick === "ago" ? ago(seconds) : duration(seconds);
+    const text = element.dataset.tick === "ago" ? ago(seconds) : duration(element.dataset.tick === "left" ? -seconds : seconds);
     if (element.textContent !== text) element.textContent = text;
   }
 }

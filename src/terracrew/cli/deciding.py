@@ -1,0 +1,148 @@
+"""What only a person can decide about a job: its plan, and whether a lost attempt is gone."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli import follow, show
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Conflict
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_RESOURCES = 30
+_RISK = """If something of it still runs, it may still be changing things while the next attempt does, too.
+The attempt is fenced: what it still reports changes nothing by itself. {then}
+Nothing on {module} is changed before somebody has approved a plan that was made after this."""
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.command("approve")
+@click.argument("job_id", metavar="JOB")
+@click.option(
+    "--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other; else the one shown."
+)
+@_yes
+@show.json_option
+@pass_target
+def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: bool) -> None:
+    """Let the job JOB go on with its plan, which is shown first."""
+    api = target.api()
+    found = _waiting(api, job_id, plan)
+    kept: int = found["kept_plan"]["attempt"]
+    _show_plan(api, found)
+    if not yes:
+        click.confirm(f"Approve the plan of attempt {kept}?", abort=True, err=True)
+    # By its number: if another plan has taken its place meanwhile, the server refuses.
+    after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept})
+    if as_json:
+        return show.as_json(after)
+    return click.echo(f"approved: job {after['number']} goes on with the plan of attempt {kept}")
+
+
+@click.command("decline")
+@click.argument("job_id", metavar="JOB")
+@click.option("--reason", default="", help="Why; shown on the job.")
+@click.option("--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other.")
+@show.json_option
+@pass_target
+def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json: bool) -> None:
+    """End the job JOB without applying its plan."""
+    api = target.api()
+    found = _waiting(api, job_id, plan)
+    after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
+    if as_json:
+        return show.as_json(after)
+    return click.echo(f"declined: {follow.describe(after)}")
+
+
+@click.command("gone")
+@click.argument("job_id", metavar="JOB")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="This attempt; else the current one.")
+@_yes
+@show.json_option
+@pass_target
+def gone(target: Target, job_id: str, attempt: int | None, yes: bool, as_json: bool) -> None:
+    """Say that an attempt of JOB that is lost in the middle of a change is gone.
+
+    It is fenced, its job is queued again, and nothing on its module is changed before somebody has approved a plan.
+    """
+    from terracrew.client.http import segment
+
+    api = target.api()
+    give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes, as_json)
+
+
+def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_json: bool) -> None:
+    """Show what is known and what it risks, ask, and say it."""
+    number = attempt or job["attempt"]
+    known = api.get(f"/jobs/{job['id']}/attempts/{number}")
+    if known["ended_at"] is None and known["lost_at"] is None:
+        raise Conflict(
+            f"attempt {number} of job {job['number']} is not lost: it is heard, or has not been silent for long enough",
+            hint=f"`terracrew job cancel {job['number']}` asks it to end",
+        )
+    show_known(known)
+    then = "The job is canceled, as it was asked to be." if job.get("cancel_mode") else "The job is queued again."
+    show.note(_RISK.format(then=then, module=job["module_path"]))
+    if not yes:
+        click.confirm(f"Is attempt {number} of job {job['number']} gone for certain?", abort=True, err=True)
+    after = api.post(f"/jobs/{job['id']}/attempts/{number}/gone")
+    if as_json:
+        return show.as_json(after)
+    return click.echo(f"attempt {number} is given up: {follow.describe(after)}")
+
+
+def show_known(known: dict[str, Any]) -> None:
+    """What is known of an attempt, on standard error: it goes before a question."""
+    missing = "perhaps: it was last heard in the middle of the change" if known["may_miss_state"] else "no"
+    states = f"{known['states']}, the last one with serial {known['serial']}" if known["states"] else "none"
+    facts = [
+        ("attempt", f"{known['attempt']} of job #{known['number']}"),
+        ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
+        ("began to change", show.moment(known["begun_at"])),
+        ("last heard", show.moment(known["heard_at"])),
+        ("in the step", known["step"]),
+        ("last line", known["last_line"]),
+        ("states received", states),
+        ("state missing?", missing),
+        ("given up", known["reason"]),
+    ]
+    show.facts(facts, err=True)
+
+
+def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
+    """The job, if it waits for a decision about this plan."""
+    from terracrew.client.http import segment
+
+    found = api.get(f"/jobs/{segment(job_id)}")
+    if found["status"] != "AWAITING_APPROVAL":
+        raise Conflict(f"job {found['number']} does not wait for an approval: it is {found['status']}")
+    kept = found["kept_plan"]["attempt"]
+    if plan not in (None, kept):
+        raise Conflict(
+            f"job {found['number']} waits with the plan of attempt {kept}, not with that of attempt {plan}",
+            hint=f"look at it: `terracrew job show {found['number']}`",
+        )
+    return found
+
+
+def _show_plan(api: "Api", job: dict[str, Any]) -> None:
+    doubts: list[dict[str, Any]] = job.get("doubts") or []
+    for each in doubts:
+        show.note("An earlier attempt was lost in the middle of a change, and nobody knows what became of it:")
+        show_known(api.get(f"/jobs/{each['job_id']}/attempts/{each['attempt']}"))
+    summary: dict[str, Any] = job.get("plan") or {}
+    facts = [
+        ("job", f"#{job['number']}  {job['type']}"),
+        ("module", job["module_path"]),
+        ("plan", show.plan(summary)),
+        ("decide before", show.moment(job["kept_plan"]["decide_by"])),
+    ]
+    show.facts(facts, err=True)
+    resources: list[dict[str, Any]] = summary.get("resources") or []
+    for each in resources[:_RESOURCES]:
+        click.echo(f"  {each['action']:8} {show.text(each['address'])}", err=True)
+    if len(resources) > _RESOURCES:
+        click.echo(f"  … and {len(resources) - _RESOURCES} more", err=True)

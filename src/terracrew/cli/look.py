@@ -1,0 +1,70 @@
+"""A job as a terminal shows it: why it waits, its steps, and what became of each attempt."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli import follow, show
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_ATTEMPTS = 10
+"""So many of the newest are named with their runners."""
+
+
+def job(api: "Api", found: dict[str, Any]) -> None:
+    decided: dict[str, Any] = found.get("kept_plan") or {}
+    doubts: list[dict[str, Any]] = found.get("doubts") or []
+    notes: list[dict[str, Any]] = found.get("notes") or []
+    show.facts(
+        [
+            ("job", f"#{found['number']}  {found['id']}"),
+            ("module", found["module_path"]),
+            ("type", found["type"]),
+            ("status", found["status"]),
+            ("waits", found.get("reason") and follow.why(found)),
+            ("to do", follow.to_type(found)),
+            ("message", found.get("message")),
+            ("runner", found.get("runner_path")),
+            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
+            ("plan", show.plan(found.get("plan") or {})),
+            ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
+            ("lock", lock(found.get("lock"))),
+            ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
+            ("created", found["created_at"]),
+            ("took", show.duration(found.get("started_at"), found.get("finished_at"))),
+        ]
+    )
+    if steps := found.get("steps"):
+        click.echo()
+        rows = [(s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at"))) for s in steps]
+        show.table(("STEP", "STATUS", "TOOK"), rows, empty="")
+    if attempts := found.get("attempts"):
+        click.echo()
+        rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]
+        show.table(("ATTEMPT", "RUNNER", "CLAIMED", "BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
+    for note in notes:
+        click.echo(f"too late: attempt {note['attempt']} {show.text(note['text'])}")
+
+
+def lock(holder: dict[str, Any] | None) -> str:
+    """Who holds a module's lock, and whether anybody hears of them."""
+    if not holder:
+        return "free"
+    who = f"job #{holder['number']}, attempt {holder['attempt']}, since {show.moment(holder['since'])}"
+    return f"{who}; orphaned, not heard since {show.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+
+
+def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
+    outcome = known["outcome"] or ("lost" if known["lost_at"] else "running")
+    doubt = ", in doubt" if known["is_in_doubt"] else ", gone" if outcome == "lost" and known["is_gone"] else ""
+    return (
+        known["attempt"],
+        " · ".join(filter(None, (known["runner_path"], known["instance_name"]))),
+        show.moment(known["claimed_at"]),
+        show.moment(known["begun_at"]),
+        show.moment(known["ended_at"]),
+        outcome + doubt,
+        known["reason"],
+    )

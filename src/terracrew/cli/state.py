@@ -1,0 +1,81 @@
+"""`terracrew state`: what engines wrote of a module, and what to do with what came too late."""
+
+import sys
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli.target import Target, pass_target
+
+
+@click.group()
+def state() -> None:
+    """States: versions, and those in quarantine.
+
+    A state that arrives from an attempt which had lost its right to write it waits in quarantine, and nothing on its
+    module runs until somebody has adopted or discarded it.
+    """
+
+
+@state.command("list")
+@click.argument("module")
+@click.option("--quarantined", is_flag=True, help="Only those that wait for a decision.")
+@show.json_option
+@pass_target
+def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -> None:
+    """List the states of MODULE, newest first."""
+    from terracrew.client.http import segment
+
+    found = target.api().list(f"/modules/{segment(module)}/states")
+    items = [item for item in found if not quarantined or item["status"] == "quarantined"]
+    if as_json:
+        return show.as_json(items)
+    rows = [
+        (i["id"], i["version"], i["status"], i["serial"], i["lineage"], f"{i['job_id']}.{i['attempt']}", show.age(i["created_at"]))
+        for i in items
+    ]  # fmt: skip
+    columns = ("ID", "VERSION", "STATUS", "SERIAL", "LINEAGE", "WRITTEN BY", "AGE")
+    empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
+    return show.table(columns, rows, empty=empty)
+
+
+@state.command("show")
+@click.argument("state_id", metavar="STATE")
+@pass_target
+def show_state(target: Target, state_id: str) -> None:
+    """Print the state STATE as its engine wrote it; it is noted in the audit."""
+    from terracrew.client.http import segment
+
+    target.api().download(f"/states/{segment(state_id)}", sys.stdout.buffer)
+
+
+@state.command("adopt")
+@click.argument("state_id", metavar="STATE")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
+    """Make the state STATE, which is in quarantine, the current one of its module."""
+    _decide(target, state_id, "adopt", "It becomes the current state, and what runs next plans from it.", yes, as_json)
+
+
+@state.command("discard")
+@click.argument("state_id", metavar="STATE")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def discard(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
+    """Pass over the state STATE, which is in quarantine. It can still be read."""
+    _decide(target, state_id, "discard", "What only this state knows of is known to nobody then.", yes, as_json)
+
+
+def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool, as_json: bool) -> None:
+    from terracrew.client.http import segment
+
+    if not yes:
+        show.note(consequence)
+        click.confirm(f"{act.capitalize()} {state_id}?", abort=True, err=True)
+    after = target.api().post(f"/states/{segment(state_id)}/{act}")
+    if as_json:
+        return show.as_json(after)
+    return click.echo(f"{state_id} with serial {after['serial']} is {after['status']}")

@@ -1,0 +1,51 @@
+"""Room on the disk that is taken before it is needed, so that a full disk stops the log and nothing else."""
+
+import ctypes
+import errno
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+_KEEP_SIZE = 1
+_PUNCH_HOLE = 2
+_STEP = 1 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class Room:
+    """Blocks of one file beyond its end. What is written there cannot fail for want of room, whoever else fills the disk."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor, self._size = descriptor, size
+        self._end = 0
+        self._can_reserve = True
+
+    def keep(self, position: int) -> bool:
+        """Whether that much room follows the position; it is taken now, if need be."""
+        if self._end - position >= self._size:
+            return True
+        return any(self._take(position, position + self._size + extra) for extra in (_STEP, 0))
+
+    def forget(self) -> None:
+        """The file was cut, and what lay beyond its end is gone."""
+        self._end = 0
+
+    def _take(self, position: int, end: int) -> bool:
+        # Only what is not there yet: tmpfs takes back everything of a range that it cannot give whole.
+        start = max(position, self._end)
+        if self._can_reserve and _libc.fallocate(self._descriptor, _KEEP_SIZE, start, end - start) == 0:
+            self._end = end
+            return True
+        if self._can_reserve and (number := ctypes.get_errno()) not in _UNSUPPORTED:
+            if number in (*FULL, errno.EINTR):
+                return False
+            raise OSError(number, os.strerror(number))
+        self._can_reserve = False  # some file systems cannot: then what is free must do
+        disk = os.fstatvfs(self._descriptor)
+        return disk.f_bavail * disk.f_frsize >= end - position
+
+
+def give_back(descriptor: int, size: int) -> None:
+    """The beginning of a file is needed no more: its room is the disk's again, and what follows stays where it is."""
+    _libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, 0, size)  # where that is not possible, nothing is gained

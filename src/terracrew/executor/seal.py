@@ -1,0 +1,93 @@
+"""Encrypts a stream of any length in pieces, so that none of it can be changed, moved, left out or cut off."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.errors import Invalid, TooLarge
+
+PIECE = 1 << 20
+_NONCE, _TAG = 12, 16
+_SEALED = _NONCE + PIECE + _TAG
+
+
+class Sealing(io.RawIOBase):
+    """Takes plain text; what reaches the file is cipher text, of which it knows hash and size."""
+
+    def __init__(self, file: IO[bytes], key: bytes, context: str, *, most: int) -> None:
+        self._file, self._cipher, self._context, self._most = file, AESGCM(key), context, most
+        self._waiting = bytearray()
+        self._index = 0
+        self._sha256 = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._sha256.hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "bytes | bytearray | memoryview") -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self._waiting += data
+        while len(self._waiting) > PIECE:  # one always stays, since the last is marked as such
+            self._seal(self._waiting[:PIECE], is_last=False)
+            del self._waiting[:PIECE]
+        return len(data)
+
+    def finish(self) -> None:
+        self._seal(self._waiting, is_last=True)
+
+    def _seal(self, plain: bytearray, *, is_last: bool) -> None:
+        nonce = os.urandom(_NONCE)
+        sealed = nonce + self._cipher.encrypt(nonce, plain, _name(self._context, self._index, is_last=is_last))
+        self._index += 1
+        self.size += len(sealed)
+        if self.size > self._most:
+            raise TooLarge(f"it is larger than {self._most >> 20:,} MiB")
+        self._sha256.update(sealed)
+        self._file.write(sealed)
+
+
+def opened(file: IO[bytes], key: bytes, context: str) -> io.BufferedReader:
+    """The plain text of what was sealed in this context; reading raises Invalid where it is not that."""
+    return io.BufferedReader(_Pieces(_open(file, AESGCM(key), context)), PIECE)
+
+
+def _open(file: IO[bytes], cipher: AESGCM, context: str) -> Iterator[bytes]:
+    index, sealed = 0, file.read(_SEALED)
+    while sealed:
+        following = file.read(_SEALED)
+        try:
+            name = _name(context, index, is_last=not following)
+            yield cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], name)
+        except (InvalidTag, ValueError):
+            raise Invalid("it cannot be decrypted: it was changed, or is something else") from None
+        index, sealed = index + 1, following
+
+
+def _name(context: str, index: int, *, is_last: bool) -> bytes:
+    return f"{context}:{index}:{'last' if is_last else 'more'}".encode()
+
+
+class _Pieces(io.RawIOBase):
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        while not self._rest:
+            if (piece := next(self._pieces, None)) is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count

@@ -1,0 +1,27 @@
+"""Whether the disk has room for another job: a runner that has none left takes no more, instead of failing each in a second."""
+
+import logging
+import os
+
+ENOUGH = 64 << 20
+ENOUGH_OF_SMALL = 0.05
+"""Of a disk that is itself small."""
+log = logging.getLogger(__name__)
+
+
+class Disk:
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._had_room = True
+
+    def has_room(self) -> bool:
+        disk = os.statvfs(self._directory)
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        has_room = free >= min(ENOUGH, size * ENOUGH_OF_SMALL)
+        if has_room != self._had_room:
+            self._had_room = has_room
+            if has_room:
+                log.info("%s has room again: taking jobs", self._directory)
+            else:
+                log.warning("%s has %d MB left: no new jobs before there is more", self._directory, free >> 20)
+        return has_room

@@ -1,0 +1,58 @@
+"""The workspaces of this runner: beside the attempts, since a plan is applied where it was made, by whichever attempt.
+
+An attempt's executor makes its workspace and links to it from the attempt's directory; one without a link is nobody's.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.runner import attempts
+
+log = logging.getLogger(__name__)
+
+LINK = "workspace"
+
+
+class Workspaces:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def remove(self, directory: Path) -> None:
+        """Remove the workspace of the attempt in this directory."""
+        if path := self._of(directory):
+            with contextlib.suppress(FileNotFoundError):
+                attempts.remove_tree(path)
+
+    def take_along(self, directory: Path) -> None:
+        """Move it to where its link is: whoever looks at what the attempt left finds all of it in one place."""
+        if (path := self._of(directory)) and path.is_dir():
+            moved = directory / f"{LINK}.moved"
+            shutil.move(path, moved)  # first, so that it is never without an owner
+            (directory / LINK).unlink()
+            moved.rename(directory / LINK)
+
+    def sweep(self, found: Mapping[AttemptRef, Path]) -> None:
+        """Remove what a predecessor left of attempts that are no more.
+
+        A job with an attempt here keeps all of its own: that attempt's executor may have made one this very moment.
+        """
+        jobs = {ref.job_id for ref in found}
+        for entry in self._root.iterdir():
+            if entry.name.rpartition(".")[0] not in jobs and entry.is_dir() and not entry.is_symlink():
+                try:
+                    attempts.remove_tree(entry)
+                except OSError as error:
+                    log.warning("the workspace %s cannot be removed: %s", entry, error)
+
+    def _of(self, directory: Path) -> Path | None:
+        """What the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
+        try:
+            path = Path(os.readlink(directory / LINK))
+        except OSError:
+            return None
+        return path if path.parent == self._root and path.name not in ("", "..") else None

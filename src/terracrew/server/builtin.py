@@ -1,0 +1,70 @@
+"""The built-in runner: lives in the server's process, on one shared record, of which each server is an instance."""
+
+import hashlib
+import os
+import socket
+from functools import partial
+from pathlib import Path
+
+from terracrew.runner import main as runner_process
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.stop import Stop
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import credentials
+from terracrew.server.identity.credentials import Secret
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.runners import service as runners
+from terracrew.server.runners.model import Runner
+from terracrew.server.supervise import supervise
+
+NAME = "built-in"
+SLOTS = max(4, os.cpu_count() or 4)
+_TOKEN = "built_in_token"  # noqa: S105 - the name of a setting
+
+
+async def run(server: Server, stop: Stop) -> None:
+    """Serve the jobs of this server's own runner until `stop`; its executors go on."""
+    await supervise("runner", partial(_run, server, stop), until=stop.leave, ready=server.db.ready)
+
+
+async def _run(server: Server, stop: Stop) -> None:
+    """It speaks the hub's protocol over loopback, like any other."""
+    record, token = await server.db.write(lambda tx: _record(tx, server.keys))
+    directory = server.settings.directory / "runner"
+    config = RunnerConfig(
+        server_url=f"http://127.0.0.1:{server.settings.port}",
+        runner_id=record.id,
+        instance=instance_name(server.db.kind, server.settings.directory),
+        client_id=record.id,
+        client_secret=token.text,
+        working_directory=str(directory),
+        temp_directory=str(directory / ".temp"),
+        capacity=SLOTS,
+        source_roots=[str(root.expanduser()) for root in server.settings.local_roots],
+        is_built_in=True,
+    )
+    await runner_process.run(config, stop)
+
+
+def instance_name(database: str, directory: Path) -> str:
+    """SQLite has one server. Of several, each has a directory of its own on its host: its name stays through restarts."""
+    if database == "sqlite":
+        return "server"
+    host = socket.gethostname()
+    return f"{host[:80]}-{hashlib.sha256(f'{host}:{directory.resolve()}'.encode()).hexdigest()[:6]}"
+
+
+async def _record(tx: Tx, keys: Keyring) -> tuple[Runner, Secret]:
+    """All servers show the same worker token: a new one for each would end the connections of the others."""
+    text = credentials.new("tcw").text
+    await tx.run(
+        "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
+        name=_TOKEN, value=keys.encrypt(text.encode(), _TOKEN),
+    )  # fmt: skip
+    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=_TOKEN)
+    assert row is not None
+    text = keys.decrypt(bytes(row["value"]), _TOKEN).decode()
+    token = Secret(text, credentials.digest(text))
+    record, _ = await runners.ensure_shared(tx, NAME, SLOTS, token=token, allow_multiple_instances=True)
+    return record, token

@@ -1,0 +1,32 @@
+"""The log cadence that operators set for a runner, brought to the executors of its attempts, wherever they are connected."""
+
+from typing import TYPE_CHECKING, LiteralString
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+_CONFIGURATIONS: LiteralString = (
+    "SELECT runners.id, runners.configuration FROM batch JOIN runners ON runners.id = batch.id"
+)
+_decode = msgspec.json.Decoder(Configuration).decode
+
+
+async def of(tx: Tx, *runner_ids: str) -> dict[str, Configuration]:
+    """What is set for these; nothing is for one that was removed, and its executors go on by their own settings."""
+    rows = await tx.each(_CONFIGURATIONS, {"id": "text"}, [(each,) for each in sorted(set(runner_ids))])
+    return {row["id"]: _decode(row["configuration"]) for row in rows}
+
+
+async def bring(server: "Server", runner_id: str | None = None) -> None:
+    """To the executors of one runner's attempts, or to all. What one was told last, it is not told again."""
+    executors = [each for each in server.registry.executors.values() if runner_id in (None, each.runner_id)]
+    if not executors:
+        return
+    found = await server.db.read(lambda tx: of(tx, *(each.runner_id for each in executors)))
+    for each in executors:
+        each.configure(found.get(each.runner_id, UNCONFIGURED))

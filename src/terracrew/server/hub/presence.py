@@ -1,0 +1,72 @@
+"""Presence: notices who has fallen silent, and whatever else about connections no event would tell this server."""
+
+import asyncio
+from typing import TYPE_CHECKING, LiteralString
+
+import structlog
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.runners.model import SILENCE_SECONDS
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+EVERY = 1.0
+log = structlog.get_logger("terracrew.hub")
+_NOTEWORTHY: LiteralString = """
+SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
+WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)"""
+_OFFLINE: LiteralString = """
+UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
+WHERE id = :id AND epoch = :epoch AND heard_at = :heard_at AND is_connected"""
+_NOT_GONE: LiteralString = """
+SELECT attempts.job_id, attempts.number FROM batch
+JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt
+LEFT JOIN instances ON instances.id = attempts.instance_id AND instances.is_connected
+WHERE attempts.executor_server_id <> batch.server_id OR instances.server_id <> batch.server_id
+    OR attempts.ended_at IS NOT NULL AND NOT attempts.is_in_doubt"""
+
+
+class Presence:
+    """Each server looks at every instance, also at those whose server was killed; all of it is compare-and-set."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._registry = server.registry
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.step()
+
+    async def step(self) -> None:
+        closed = self._registry.closed
+        rows, elsewhere = await self._server.db.read(lambda tx: self._read(tx, closed))
+        self._registry.look()
+        for ref in elsewhere:
+            self._registry.is_elsewhere(ref)
+        for row in rows:
+            if row["asked_at"] is not None:
+                self._ask(row)
+            if self._registry.silence_of(row["id"], row["epoch"], row["age"]) >= SILENCE_SECONDS:
+                await self._server.db.write(lambda tx, row=row: _offline(tx, row))
+                log.warning("runner silent", runner=row["runner_id"], instance=row["name"])
+
+    async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[AttemptRef]]:
+        rows = await tx.all(_NOTEWORTHY, now=tx.now, since=tx.now - SILENCE_SECONDS)
+        own = [(ref.job_id, ref.attempt, self._server.id) for ref in closed]
+        found = await tx.each(_NOT_GONE, {"job_id": "text", "attempt": "bigint", "server_id": "text"}, own)
+        return rows, [AttemptRef(row["job_id"], row["number"]) for row in found]
+
+    def _ask(self, row: Row) -> None:
+        """A stranger's question; the wake-up that came with it may have been lost."""
+        session = self._registry.runners.get(row["id"])
+        if session is not None and session.epoch == row["epoch"]:
+            session.ask()
+
+
+async def _offline(tx: Tx, row: Row) -> None:
+    """The server that has its connection ends that, when it hears of this."""
+    if await tx.run(_OFFLINE, id=row["id"], epoch=row["epoch"], heard_at=row["heard_at"], now=tx.now):
+        tx.wake("runners", row["runner_id"])

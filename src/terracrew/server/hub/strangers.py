@@ -1,0 +1,124 @@
+"""A stranger at a place that is taken: whoever has it is asked whether it lives, and keeps it undisturbed if it answers in time.
+
+The question is in the database, since any server may have the connection; wake-ups only make it fast.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, LiteralString
+
+import msgspec
+
+from terracrew.errors import Conflict, Unavailable
+from terracrew.protocol.messages import RunnerHello
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.identity import credentials
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+    from terracrew.server.hub.places import Record
+    from terracrew.server.hub.registry import RunnerSession
+
+PATIENCE = 5.0
+LOOK_EVERY = 0.5
+_ASK: LiteralString = """
+UPDATE instances SET asked_at = coalesce(asked_at, :now) WHERE id = :id AND epoch = :epoch AND is_connected
+RETURNING asked_at"""
+_ANSWER: LiteralString = """
+UPDATE instances SET asked_at = NULL, heard_at = :now WHERE id = :id AND epoch = :epoch AND asked_at IS NOT NULL"""
+_DISPLACE: LiteralString = """
+UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
+WHERE id = :id AND epoch = :epoch AND is_connected AND asked_at = :asked_at"""
+_OPEN: LiteralString = """
+SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected AS is_there, instances.asked_at AS still
+FROM batch JOIN instances ON instances.id = batch.id"""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Asked of one connection. Answered when it is no longer in the row as it was put there."""
+
+    instance_id: str
+    epoch: int
+    asked_at: float
+
+
+async def meet(
+    tx: Tx, owner: "Record", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
+) -> list[Question]:
+    """Make sure that the place is free. What is returned has to be asked first; the second time, `asked` is what was.
+
+    The key of a working directory is that of one process at a time: whoever has it is no stranger to what it left behind.
+    """
+    key = credentials.digest(hello.instance_key)
+    rows = await tx.all(
+        """SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
+        WHERE runner_id = :id AND is_connected ORDER BY id""",
+        id=owner.id,
+    )
+    questions: list[Question] = []
+    for row in rows:
+        is_namesake, is_own = row["name"] == hello.instance, row["key_sha256"] == key
+        if (not is_namesake and owner.allow_multiple_instances) or (is_namesake and is_own):
+            continue
+        question = await _ask(tx, row)
+        if is_own:
+            await _displace(tx, owner, row, question)
+        elif asked is None:
+            questions.append(question)
+        elif question not in asked:
+            raise _refusal(owner, row)
+        elif row["connected_at"] < gap_ended_at:
+            raise Unavailable(f"{row['name']} of {owner.path} may be on its way back: this server was away; come again")
+        else:
+            await _displace(tx, owner, row, question)
+    return questions
+
+
+async def _ask(tx: Tx, row: Row) -> Question:
+    found = await tx.one(_ASK, id=row["id"], epoch=row["epoch"], now=tx.now)
+    tx.wake("asked", row["id"])
+    return Question(row["id"], row["epoch"], tx.now if found is None else found["asked_at"])
+
+
+async def _displace(tx: Tx, owner: "Record", row: Row, question: Question) -> None:
+    if not await tx.run(_DISPLACE, id=row["id"], epoch=row["epoch"], asked_at=question.asked_at, now=tx.now):
+        raise _refusal(owner, row)
+
+
+def _refusal(owner: "Record", row: Row) -> Conflict:
+    if owner.allow_multiple_instances:
+        return Conflict(
+            f"an instance named {row['name']} of {owner.path} is connected already; name this one otherwise"
+        )
+    return Conflict(
+        f"{owner.path} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
+    )
+
+
+async def wait(db: Database, questions: Sequence[Question]) -> None:
+    """Until one has answered, or all have gone, or the time is up."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + PATIENCE
+    with db.listen("answered") as wakeups:
+        while (left := end - clock()) > 0 and await db.read(lambda tx: _are_open(tx, questions)):
+            await wakeups.get(timeout=min(left, LOOK_EVERY))
+
+
+async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
+    rows = await tx.each(
+        _OPEN,
+        {"id": "text", "epoch": "bigint", "asked_at": "double precision"},
+        [(each.instance_id, each.epoch, each.asked_at) for each in questions],
+    )
+    there = [row for row in rows if row["is_there"]]
+    return bool(there) and all(row["still"] == row["asked_at"] for row in there)
+
+
+async def answer(server: "Server", session: "RunnerSession") -> None:
+    """The connection that was asked has said something."""
+
+    async def work(tx: Tx) -> None:
+        if await tx.run(_ANSWER, id=session.instance_id, epoch=session.epoch, now=tx.now):
+            tx.wake("answered", session.instance_id)
+
+    await server.db.write(work)

@@ -1,0 +1,43 @@
+"""What an attempt may upload: one body at a time, and no more objects than it has use for, so that it fills nobody else's disk."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from terracrew.errors import RateLimited
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.objects import Objects
+
+MOST_AHEAD = 32
+"""States whose events have yet to come; an executor has half as many batches under way."""
+_under_way: set[AttemptRef] = set()
+
+
+@contextmanager
+def alone(ref: AttemptRef) -> Generator[None]:
+    """For as long as this lasts, the attempt uploads nothing else to this server."""
+    if ref in _under_way:
+        raise RateLimited("this attempt is uploading something already: come again when that is done")
+    _under_way.add(ref)
+    try:
+        yield
+    finally:
+        _under_way.discard(ref)
+
+
+async def remove_others(objects: Objects, name: str) -> None:
+    """Of what lies beside an object, the last that came is the one that counts."""
+    for other in await objects.names(name.rpartition("/")[0]):
+        if other != name:
+            await objects.delete(other)
+
+
+async def others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
+    """The objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
+    ahead: dict[int, list[str]] = {}
+    for name in await objects.names(f"states/{ref.job_id}/{ref.attempt}"):
+        of = int(name.rpartition("/")[2].partition("_")[0])
+        if of > mark:
+            ahead.setdefault(of, []).append(name)
+    if number not in ahead and len(ahead) >= MOST_AHEAD:
+        raise RateLimited(f"{len(ahead)} states of this attempt wait for their events: deliver those first")
+    return ahead.get(number, [])

@@ -1,0 +1,109 @@
+"""Plans that wait for a person: approved, declined, or left until their time is over."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import datetime
+
+from terracrew.errors import NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.objects import Objects
+
+CLEAN_EVERY = 600.0
+_Decision = Callable[[Job, Plan, datetime], tuple[Job, Plan]]
+
+
+def object_of(job_id: str, attempt: int, sha256: str) -> str:
+    """Where a kept plan is."""
+    return f"plans/{job_id}/{attempt}/{sha256}"
+
+
+async def kept(tx: Tx, job_id: str, attempt: int) -> Plan | None:
+    """The plan that an attempt made and kept."""
+    return await store.plan(tx, job_id, attempt)
+
+
+async def approve(db: Database, who: Principal, name: str, attempt: int) -> Job:
+    """The job goes on with the plan that this attempt made; the approval is for that one and no other."""
+    return await _decide(
+        db, who, name, attempt, "job.approve", lambda job, plan, now: decide.approve(job, plan, who.name, now)
+    )
+
+
+async def decline(db: Database, who: Principal, name: str, attempt: int, reason: str) -> Job:
+    return await _decide(
+        db, who, name, attempt, "job.decline", lambda job, plan, now: decide.decline(job, plan, who.name, reason, now)
+    )
+
+
+async def _decide(db: Database, who: Principal, name: str, attempt: int, action: str, decision: _Decision) -> Job:
+    async def work(tx: Tx) -> Job:
+        job = await store.hold_job(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id)
+        plan = await store.plan(tx, job.id, attempt)
+        if plan is None:
+            raise NotFound(f"attempt {attempt} of job {job.number} has kept no plan to decide about")
+        after, decided = decision(job, plan, store.moment(tx))
+        await store.save_plan(tx, decided)
+        await store.save(tx, job, after)
+        await audit.record(tx, who, action, "job", job.id, {"plan": attempt, "reason": decided.reason})
+        return after
+
+    return await db.write(work)
+
+
+async def expire(db: Database) -> list[Job]:
+    """End the jobs whose time to be decided about is over."""
+
+    async def overdue(tx: Tx) -> list[tuple[str, int]]:
+        rows = await tx.all(
+            """SELECT plans.job_id, plans.attempt FROM plans JOIN jobs ON jobs.id = plans.job_id
+            WHERE plans.decision IS NULL AND plans.decide_by <= :now AND jobs.status = 'AWAITING_APPROVAL'
+                AND jobs.plan_attempt = plans.attempt LIMIT 100""",
+            now=tx.now,
+        )
+        return [(row["job_id"], row["attempt"]) for row in rows]
+
+    ended: list[Job] = []
+    for job_id, attempt in await db.read(overdue):
+
+        async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
+            job, plan = await store.hold_job(tx, job_id), await store.plan(tx, job_id, attempt)
+            after = None if plan is None else decide.expire(job, plan, store.moment(tx))
+            if after is not None:
+                await store.save(tx, job, after)
+            return after
+
+        if (after := await db.write(work)) is not None:
+            ended.append(after)
+    return ended
+
+
+async def keep_clean(db: Database, objects: Objects) -> None:
+    """Every few minutes, on every server: what one has removed, another finds removed."""
+    while True:
+        await asyncio.sleep(CLEAN_EVERY * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+        await remove_unused(db, objects)
+
+
+async def remove_unused(db: Database, objects: Objects) -> int:
+    """Remove what was kept of plans that no attempt can need any more; how many."""
+    rows = await db.read(
+        lambda tx: tx.all(
+            """SELECT plans.job_id, plans.attempt, plans.sha256 FROM plans JOIN jobs ON jobs.id = plans.job_id
+            WHERE plans.is_kept AND jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED') LIMIT 1000"""
+        )
+    )
+    for row in rows:
+        await objects.delete(object_of(row["job_id"], row["attempt"], row["sha256"]))
+        await db.write(
+            lambda tx, row=row: tx.run(
+                "UPDATE plans SET is_kept = false WHERE job_id = :job_id AND attempt = :attempt",
+                job_id=row["job_id"], attempt=row["attempt"],
+            )
+        )  # fmt: skip
+    return len(rows)

@@ -1,0 +1,52 @@
+"""Leave to mutate: given to the current attempt, for a plan that nothing has overtaken, or refused with the reason."""
+
+from terracrew.errors import NotFound
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import decide, losses, store
+from terracrew.server.state import service as states
+
+_REFUSALS = {
+    "state_moved": "the state has changed since the plan was made",
+    "quarantine": "the module has a state in quarantine that a person must adopt or discard first",
+    "superseded": "this attempt is no longer the current one",
+    "canceled": "the job was canceled",
+    "approval": "this plan waits for a person to approve it",
+    "wait": "an attempt that was given up is heard again: waiting until it is gone",
+}
+_IN_DOUBT = (
+    "an earlier attempt was lost in the middle of a change, and nobody knows what became of it: "
+    "this plan waits for a person to approve it"
+)
+
+
+async def begin(
+    db: Database, registry: Registry, ref: AttemptRef, asked: messages.Begin
+) -> messages.Begun | messages.BeginRefused:
+    """Leave to mutate, or why not (rule 4)."""
+
+    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused:
+        found = await store.hold(tx, ref.job_id, ref.attempt)
+        if found is None:
+            raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
+        job, attempt = found
+        doubts = await losses.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
+        await states.hold(tx, job.module_id)
+        module = await states.standing(tx, job.module_id, doubts)
+        plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)
+        now = store.moment(tx)
+        decision = decide.begin(job, attempt, module, asked.state_version, plan, now)
+        if decision == "quarantine":
+            back = decide.set_back(job, attempt, _REFUSALS["quarantine"], now)
+            assert back is not None
+            await store.move(tx, job, attempt, back)
+        elif decision is not None and not isinstance(decision, str):
+            await store.move(tx, job, attempt, decision)
+        if isinstance(decision, str):
+            reason = _IN_DOUBT if decision == "approval" and module.doubts else _REFUSALS[decision]
+            return messages.BeginRefused(decision, reason)
+        return messages.Begun(asked.state_version)
+
+    return await db.write(work)

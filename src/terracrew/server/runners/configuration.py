@@ -1,0 +1,63 @@
+"""What operators set for the processes of a runner while they run; what is not set, the runner's own settings decide."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew.errors import Invalid
+
+HEARTBEAT_SECONDS = 10.0
+MOST_CATEGORIES = 50
+
+# Twice within the minute after which a silent instance is offline, and never a flood.
+Seconds = Annotated[float, msgspec.Meta(ge=1, le=30)]
+Category = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.]{1,100}$(?!\n)")]
+Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
+BatchSize = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Period = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    heartbeat_seconds: Seconds | None = None
+    """How often its processes say that they live; null: every 10 s."""
+    log_level: dict[Category, Level] = {}
+    """Category → level, above the runner's own; `Default` where nothing longer matches."""
+    batch_size_limit: BatchSize | None = None
+    """Events of a job's log that are shipped together, while nobody watches."""
+    period_seconds: Period | None = None
+    """How long an event of a job's log waits for its batch to fill, while nobody watches."""
+
+    @property
+    def heartbeat(self) -> float:
+        return self.heartbeat_seconds or HEARTBEAT_SECONDS
+
+    @property
+    def levels(self) -> dict[str, str]:
+        return {**self.log_level}
+
+
+UNCONFIGURED = Configuration()
+
+
+class ConfigurationChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change; what is left out stays, and null gives it back to the runner's own settings."""
+
+    heartbeat_seconds: Seconds | UnsetType | None = UNSET
+    log_level: dict[Category, Level | None] | UnsetType | None = UNSET
+    """Categories that are left out stay, too."""
+    batch_size_limit: BatchSize | UnsetType | None = UNSET
+    period_seconds: Period | UnsetType | None = UNSET
+
+
+def changed(before: Configuration, change: ConfigurationChange | None) -> Configuration:
+    """As it is after a change; None takes all of it back."""
+    if change is None:
+        return UNCONFIGURED
+    given = {field: value for field in change.__struct_fields__ if (value := getattr(change, field)) is not UNSET}
+    if "log_level" in given:
+        levels = {**before.log_level, **given["log_level"]} if given["log_level"] else {}
+        given["log_level"] = {name: level for name, level in sorted(levels.items()) if level is not None}
+        if len(given["log_level"]) > MOST_CATEGORIES:
+            raise Invalid(f"log_level: levels can be set for up to {MOST_CATEGORIES} categories")
+    return msgspec.structs.replace(before, **given)

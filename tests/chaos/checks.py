@@ -1,0 +1,227 @@
+"""What must hold after the storm, each broken rule as one violation that names the attempt."""
+
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from terracrew.client.http import segment
+from tests.chaos import hosts, witness
+from tests.chaos.site import Site, reason_code
+from tests.chaos.witness import Record
+from tests.chaos.work import Work
+
+TERMINAL = ("SUCCEEDED", "FAILED", "CANCELED", "DECLINED")
+BY_ITSELF = ("succeeded", "failed", "canceled", "waiting")
+"""Outcomes of attempts that reported their own end, so that their log is whole."""
+_NUMBERED = re.compile(rb"^(?:[^\n]*\(local-exec\):[^\n]*?)?(plan|apply)-line (\d+)", re.MULTILINE)
+"""At the start of a line, or where the real engine puts what a provisioner prints; it repeats all of it when that fails."""
+
+
+class Violation(msgspec.Struct, frozen=True):
+    rule: str
+    text: str
+    at: float = 0.0
+    attempt: str = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """All that the server says after the storm, read once."""
+
+    jobs: list[dict[str, Any]]
+    states: dict[str, list[dict[str, Any]]]
+    witnesses: list[Record]
+
+
+def gather(site: Site, work: Work) -> Found:
+    api = site.api(timeout=60)
+    jobs = [api.get(f"/jobs/{listed['id']}") for listed in list(api.list("/jobs", limit=200))]
+    states = {path: list(api.list(f"/modules/{segment(path)}/states", limit=200)) for path in work.modules}
+    return Found(jobs, states, witness.read(site.witnesses))
+
+
+def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
+    yield from _all_ended(site, work, found)
+    yield from no_overlap(found)
+    yield from states_kept(site.wiped, work.modules, found)
+    yield from success_has_its_state(found)
+    yield from states_in_order(found)
+    yield from history(found)
+    yield from logs(site, found)
+    yield from _no_job_lost_to_a_fault(site, found)
+    yield from _no_surprise(site)
+
+
+def _all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
+    alive = hosts.attempts(site.members())
+    known = {job["id"] for job in found.jobs}
+    for job_id in work.jobs.keys() - known:
+        yield Violation("nothing lost", f"{job_id} was accepted and the server does not know it", attempt=job_id)
+    for job in found.jobs:
+        is_explained = _name(job) in alive or reason_code(job)
+        if job["status"] not in TERMINAL and not is_explained:
+            yield Violation("no stuck job", f"{_name(job)} is {job['status']} and does not say why", attempt=_name(job))
+        elif job["status"] in TERMINAL and job["lock"] and job["lock"]["job_id"] == job["id"]:
+            yield Violation("no lock left", f"{_name(job)} is {job['status']} and holds the lock", attempt=_name(job))
+
+
+def _no_job_lost_to_a_fault(site: Site, found: Found) -> Iterator[Violation]:
+    """A job may fail if its engine was killed or found no room on its disk, or after its fifth lost attempt; else none may."""
+    killed: set[str] = set()
+    full: set[str] = set()
+    for entry in site.timeline.entries:
+        if entry.kind == "fault" and entry.what in ("kill engine", "kill host", "lose host and disk"):
+            killed.update(entry.attempts)
+        elif entry.kind == "fault" and entry.what == "full disk":
+            full.add(entry.target.split()[0])
+    for job in found.jobs:
+        is_excused = _name(job) in killed or job["instance_name"] in full or job["message"].startswith("given up after")
+        if job["status"] == "FAILED" and not is_excused:
+            yield Violation(
+                "no job lost to a fault", f"{_name(job)} FAILED: {job['message'][:300]}", attempt=_name(job)
+            )
+
+
+def no_overlap(found: Found) -> Iterator[Violation]:
+    """By the lock that the kernel keeps, and again by the times that both wrote down."""
+    ends = {(one.owner, one.pid): one.at for one in found.witnesses if one.what == "end"}
+    starts = sorted((one for one in found.witnesses if one.what == "start"), key=lambda one: one.at)
+    for one in found.witnesses:
+        if one.what == "overlap":
+            last = max(
+                (s for s in starts if s.module == one.module and s.at <= one.at and s.pid != one.pid),
+                key=lambda s: s.at,
+                default=None,
+            )
+            other = last.owner if last else "another process"
+            yield Violation("one at a time", f"{one.owner} mutates {one.module} while {other} does", one.at, one.owner)
+    for first, second in (
+        (a, b) for a in starts for b in starts if a.module == b.module and a.at < b.at and a.pid != b.pid
+    ):
+        if ends.get((first.owner, first.pid), 0) > second.at:
+            text = f"{first.owner} ended its mutation of {first.module} after {second.owner} had begun"
+            yield Violation("one at a time", text, second.at, second.owner)
+    begun = {f"{job['id']}.{one['number']}" for job in found.jobs for one in job["attempts"] if one["begun_at"]}
+    for one in starts:
+        if one.owner not in begun:
+            yield Violation("leave to mutate", f"{one.owner} mutated {one.module} without leave", one.at, one.owner)
+    seen: dict[str, Record] = {}
+    for one in starts:
+        first = seen.setdefault(one.plan or one.owner, one)
+        if first.pid != one.pid:
+            text = f"{one.owner} applies the plan that {first.owner} applied"
+            yield Violation("a plan is applied once", text, one.at, one.owner)
+
+
+def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Iterator[Violation]:
+    names = {name: path for path, name in modules.items()}
+    kept = {(path, state["sha256"]) for path, states in found.states.items() for state in states}
+    for one in found.witnesses:
+        is_lost = one.sha256 and (names[one.module], one.sha256) not in kept
+        if is_lost and one.owner not in wiped:
+            text = (
+                f"{one.owner} wrote serial {one.serial} of {one.module} ({one.what}), and the server does not have it"
+            )
+            yield Violation("no state lost", text, one.at, one.owner)
+
+
+def success_has_its_state(found: Found) -> Iterator[Violation]:
+    """For the real engine, too, whose states no witness names."""
+    written = {f"{state['job_id']}.{state['attempt']}" for states in found.states.values() for state in states}
+    mutated = {one.owner for one in found.witnesses if one.what == "start"}
+    for job in found.jobs:
+        for one in job["attempts"]:
+            owner = f"{job['id']}.{one['number']}"
+            if one["outcome"] == "succeeded" and owner in mutated - written:
+                yield Violation("no state lost", f"{owner} succeeded, and the server has no state of it", attempt=owner)
+
+
+def states_in_order(found: Found) -> Iterator[Violation]:
+    for path, states in found.states.items():
+        if sum(state["status"] == "current" for state in states) > 1:
+            yield Violation("one current state", f"{path} has several current states")
+        versions = sorted((state for state in states if state["version"]), key=lambda state: state["version"])
+        for older, newer in itertools.pairwise(versions):
+            if older["lineage"] == newer["lineage"] and older["serial"] >= newer["serial"]:
+                owner = f"{newer['job_id']}.{newer['attempt']}"
+                text = f"{path}: version {newer['version']} of {owner} has serial {newer['serial']} after {older['serial']}"
+                yield Violation("no lost update", text, attempt=owner)
+
+
+def history(found: Found) -> Iterator[Violation]:
+    for job in found.jobs:
+        attempts = job["attempts"]
+        numbers = [one["number"] for one in attempts]
+        if numbers != sorted(set(numbers)):
+            yield Violation("history", f"{_name(job)} has the attempts {numbers}", attempt=_name(job))
+        unended = [one["number"] for one in attempts if one["ended_at"] is None]
+        if job["status"] in TERMINAL and unended:
+            yield Violation(
+                "history", f"{_name(job)} is {job['status']}, its attempts {unended} have no end", attempt=_name(job)
+            )
+        if sum(one["outcome"] in ("succeeded", "failed") for one in attempts) > 1:
+            yield Violation("history", f"{_name(job)} has several attempts that reported an end", attempt=_name(job))
+        if job["status"] == "SUCCEEDED" and (not attempts or attempts[-1]["outcome"] != "succeeded"):
+            yield Violation("history", f"{_name(job)} SUCCEEDED without an attempt that did", attempt=_name(job))
+
+
+def logs(site: Site, found: Found) -> Iterator[Violation]:
+    printed: dict[str, int] = {}
+    for one in found.witnesses:
+        printed[one.owner] = max(printed.get(one.owner, 0), one.printed)
+    api = site.api(timeout=60)
+    for job in found.jobs:
+        for attempt in job["attempts"]:
+            owner = f"{job['id']}.{attempt['number']}"
+            out = io.BytesIO()
+            api.download(f"/jobs/{job['id']}/log", out, attempt=attempt["number"])
+            yield from log(out.getvalue(), owner, attempt, 0 if owner in site.wiped else printed.get(owner, 0))
+
+
+def log(text: bytes, owner: str, attempt: dict[str, Any], least: int) -> Iterator[Violation]:
+    """A plan may be made again within an attempt; an apply never."""
+    numbers = [(line[1], int(line[2])) for line in _NUMBERED.finditer(text)]
+    planned = [number for kind, number in numbers if kind == b"plan"]
+    applied = [number for kind, number in numbers if kind == b"apply"]
+    rule = "logs whole and in order"
+    if applied != list(range(1, len(applied) + 1)):
+        after = next(number for number, there in enumerate(applied) if there != number + 1)
+        yield Violation(rule, f"the log of {owner} has line {applied[after]} after {after} lines", attempt=owner)
+    if any(there not in (1, before + 1) for before, there in itertools.pairwise([0, *planned])):
+        yield Violation(rule, f"the log of {owner} has the lines {planned} of its plans", attempt=owner)
+    if len(applied) < least and attempt["outcome"] is not None:
+        text_ = f"the log of {owner} ({attempt['outcome']}) has {len(applied)} of at least {least} lines"
+        yield Violation(rule, text_, attempt=owner)
+
+
+def _no_surprise(site: Site) -> Iterator[Violation]:
+    for entry in site.timeline.entries:
+        if entry.kind == "exit":
+            yield Violation("no process ends by itself", f"{entry.target} {entry.what}", entry.at, entry.target)
+    for process in (*site.servers.values(), *site.runners.values()):
+        text = process.log.read_text(errors="replace")
+        for trace in tracebacks(text):
+            yield Violation("no unhandled exception", f"{process.name}: {trace}")
+
+
+def tracebacks(text: str) -> list[str]:
+    """The last line of each traceback with the line that introduced it, each pair once."""
+    found: dict[str, int] = {}
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if "Traceback (most recent call last)" not in line:
+            continue
+        end = next(
+            (i for i in range(number + 1, len(lines)) if lines[i] and not lines[i].startswith((" ", "\t", "|"))), number
+        )
+        key = f"{lines[number - 1][:200] if number else ''} … {lines[end][:300]}"
+        key = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:,.]+Z?|\b0x[0-9a-f]+|job_\w+", "…", key)
+        found[key] = found.get(key, 0) + 1
+    return [f"{key} ({count}×)" for key, count in found.items()]
+
+
+def _name(job: dict[str, Any]) -> str:
+    return f"{job['id']}.{job['attempt']}"

@@ -1,0 +1,279 @@
+"""The whole installation: servers, one database, the network, twenty hosts, and who starts what again."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from terracrew.client.http import Api
+from terracrew.executor.engines import discovery, install
+from terracrew.server.db import open_database
+from terracrew.server.identity import service
+from terracrew.server.identity import store as people
+from terracrew.server.identity.sessions import person
+from tests.chaos import engine, hosts
+from tests.chaos.database import Postgres
+from tests.chaos.proxy import Network
+from tests.chaos.timeline import Timeline
+from tests.e2e.system import eventually, free_port
+
+_RESTART_SECONDS = 2.0
+PEOPLE = 0
+"""The link that nobody attacks: people and the checks use it."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How large, how long, how hard."""
+
+    database: str = "postgres"
+    servers: int = 3
+    runners: int = 20
+    small_disks: int = 3
+    modules: int = 30
+    real_modules: int = 4
+    busy: int = 24
+    """How many jobs are kept unfinished."""
+    storm_seconds: float = 600
+    settle_seconds: float = 600
+    lease_seconds: float = 60
+    slowest: float = 100
+    """Seconds of the longest apply."""
+    longest: float = 90
+    """Seconds of the longest pause; the others are shorter or longer in proportion."""
+    every: float = 2.0
+    """Mean time between two faults."""
+    seed: int = 1
+    faults: tuple[str, ...] = ()
+    """Only these; empty: all."""
+
+
+class Process:
+    """One of our long-lived processes, that may be started again under the same name."""
+
+    def __init__(self, name: str, arguments: list[str], log: Path, env: dict[str, str]) -> None:
+        self.name, self.log = name, log
+        self._arguments, self._env = arguments, env
+        self._process: subprocess.Popen[bytes] | None = None
+        self.is_wanted = False
+        """Whether it should run: if it does not, it ended by itself."""
+        self.ended_at: float | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "terracrew.cli", *self._arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                env=self._env, start_new_session=True,
+            )  # fmt: skip
+        self.is_wanted, self.ended_at = True, None
+
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll() if self._process else 0
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self.is_wanted = False
+        self.signal(signal.SIGKILL)
+        if self._process:
+            self._process.wait(20)
+
+
+class Site:
+    def __init__(self, plan: Plan, directory: Path, network: Network, ports: list[int], timeline: Timeline) -> None:
+        self.plan, self.directory, self.network, self.timeline = plan, directory, network, timeline
+        self.run = secrets.token_hex(4)
+        self.witnesses = directory / "witness"
+        self.postgres = Postgres() if plan.database == "postgres" else None
+        self._ports = ports
+        self._env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
+            "HOME": str(directory),
+            "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
+        }
+        self.servers: dict[str, Process] = {}
+        self.runners: dict[str, Process] = {}
+        self.links: dict[str, int] = {}
+        self.small_disks: set[str] = set()
+        self.full_disks: set[str] = set()
+        self.wiped: set[str] = set()
+        """Attempts whose directory went with their host."""
+        self._token = ""
+
+    # ---- people
+
+    def api(self, timeout: float = 30) -> Api:
+        return Api(self.network.url(PEOPLE), self._token, timeout=timeout)
+
+    # ---- from nothing to a whole site
+
+    def build(self) -> None:
+        self.witnesses.mkdir()
+        self._install_engine()
+        if self.postgres:
+            self.postgres.start()
+            self.postgres.wait()
+        for number, port in enumerate(self._ports, 1):
+            self._make_server(f"server-{number}", port)
+        self._token = asyncio.run(_first_token(self._database(self.directory / "server-1")))
+        for server in self.servers.values():
+            server.start()
+        eventually(lambda: self.api().is_ready(), what="a server's readiness")
+        for number in range(1, self.plan.runners + 1):
+            self._make_runner(f"host-{number}", number)
+        for runner in self.runners.values():
+            runner.start()
+        eventually(lambda: self._online() == self.plan.runners, within=120, what="the crew")
+
+    def _database(self, data: Path) -> str:
+        return self.postgres.url if self.postgres else f"sqlite:///{data / 'terracrew.db'}"
+
+    def _make_server(self, name: str, port: int) -> None:
+        data = self.directory / name
+        data.mkdir()
+        arguments = ["server", "--data-dir", str(data), "--port", str(port), "--public-url", self.network.url(PEOPLE)]
+        if self.postgres:
+            key = self.directory / "master.key"
+            key.write_text("00" * 32)
+            objects = self.directory / "objects"
+            objects.mkdir(exist_ok=True)
+            arguments += [
+                "--database-url",
+                self.postgres.url,
+                "--master-key-file",
+                str(key),
+                "--object-store",
+                objects.as_uri(),
+            ]
+        arguments += ["--apply-lease-seconds", str(self.plan.lease_seconds)]
+        self.servers[name] = Process(name, arguments, self.directory / f"{name}.log", self._env)
+
+    def _make_runner(self, name: str, link: int) -> None:
+        made = self.api().post("/runners/register", {"name": name, "group": "", "max_jobs": 4})
+        folder = self.folder(name)
+        folder.mkdir()
+        if link <= self.plan.small_disks and _mount(folder):
+            self.small_disks.add(name)
+        env = self._env | dict(made["environment"]) | {
+            "TERRACREW_SERVER__URL": self.network.url(link),
+            "TERRACREW_RUNNER__CAPACITY": "3",
+            "TERRACREW_JOB_LOG_STREAM__PERIOD_SECONDS": "1",
+            "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(self.directory / "bin"),
+            hosts.MARK: f"{self.run}/{name}",
+            "CHAOS_TOFU": self._tofu,
+        }  # fmt: skip
+        arguments = ["runner", "start", "--instance", name, "--working-directory", str(folder)]
+        self.runners[name] = Process(name, arguments, self.directory / f"{name}.log", env)
+        self.links[name] = link
+
+    def folder(self, host: str) -> Path:
+        return self.directory / f"disk-{host}"
+
+    def _install_engine(self) -> None:
+        found = discovery.find("tofu") or install.install("tofu", report=lambda _: None)
+        self._tofu = found.path
+        program = self.directory / "bin" / "tofu"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable} -IS\n" + Path(engine.__file__).read_text())
+        program.chmod(0o755)
+        program.with_name("provision").symlink_to(program)
+
+    def _online(self) -> int:
+        return sum(runner["status"] == "ONLINE" for runner in self.api().list("/runners"))
+
+    # ---- while it stands
+
+    def members(self) -> list[hosts.Member]:
+        return hosts.members(self.run)
+
+    def restart_what_ended(self) -> None:
+        """As an init system would; that something ended by itself is written down."""
+        for process in (*self.servers.values(), *self.runners.values()):
+            if process.is_wanted and (code := process.code) is not None:
+                if process.ended_at is None:
+                    process.ended_at = time.monotonic()
+                    words = f"ended by itself with code {code}: {process.last_words()}"
+                    self.timeline.add("note" if self._may_refuse(process, words) else "exit", words, process.name)
+                elif time.monotonic() - process.ended_at > _RESTART_SECONDS:
+                    process.start()
+
+    def _may_refuse(self, process: Process, words: str) -> bool:
+        """To start, a runner must be able to write and a server needs its database; each is started again and again."""
+        if process.name in self.runners:
+            return process.name in self.full_disks and "No space left" in words
+        return "error: PostgreSQL" in words
+
+    def wipe(self, host: str) -> None:
+        folder = self.folder(host)
+        self.wiped.update(path.name for path in folder.glob("**/attempts/*") if path.is_dir())
+        for entry in folder.iterdir():
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
+
+    def close(self) -> None:
+        for process in (*self.servers.values(), *self.runners.values()):
+            process.signal(signal.SIGCONT)
+            process.kill()
+        while left := self.members():
+            hosts.strike(left, signal.SIGKILL)
+        if self.postgres:
+            self.postgres.remove()
+        for name in self.small_disks:
+            subprocess.run(["umount", "-l", str(self.folder(name))], check=False)
+
+
+@contextlib.contextmanager
+def built(plan: Plan, directory: Path, timeline: Timeline) -> Generator[Site]:
+    ports = [free_port() for _ in range(plan.servers)]
+    with Network.running(plan.runners + 1, ports) as network:
+        site = Site(plan, directory, network, ports, timeline)
+        try:
+            site.build()
+            yield site
+        finally:
+            site.close()
+
+
+def reason_code(job: dict[str, Any]) -> str:
+    """Why a job waits, by its code; empty if it says nothing."""
+    return job["reason"]["code"] if job["reason"] else ""
+
+
+def _mount(folder: Path) -> bool:
+    """A disk that can be filled without harm to anybody else, where that is permitted."""
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m", "chaos", str(folder)], check=False, capture_output=True
+    )
+    return done.returncode == 0
+
+
+async def _first_token(url: str) -> str:
+    db = await open_database(url)
+    try:
+        await service.first_start(db)
+        admin = await db.read(lambda tx: people.user(tx, service.ADMINISTRATOR))
+        _, token = await service.create_token(db, person(admin, None), "chaos", None)
+        return token.text
+    finally:
+        await db.close()

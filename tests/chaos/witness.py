@@ -1,0 +1,50 @@
+"""What engines really did, as they wrote it down outside the system."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Record(msgspec.Struct, frozen=True):
+    what: str
+    at: float
+    job: str
+    attempt: int
+    module: str
+    pid: int
+    serial: int = 0
+    sha256: str = ""
+    base: int = 0
+    lineage: str = ""
+    printed: int = 0
+    """How many numbered lines had been printed by then."""
+    code: int = 0
+    plan: str = ""
+    """Which saved plan is applied."""
+
+    @property
+    def owner(self) -> str:
+        return f"{self.job}.{self.attempt}"
+
+
+def read(folder: Path) -> list[Record]:
+    """All records of all modules; the last line of a killed engine may be cut off."""
+    found: list[Record] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_bytes().splitlines():
+            try:
+                found.append(msgspec.json.decode(line, type=Record))
+            except msgspec.DecodeError:
+                continue
+    return found
+
+
+def is_locked(folder: Path, module: str) -> bool:
+    """Whether some process is inside the module's mutating section now, by the kernel's own list of locks."""
+    try:
+        inode = os.stat(folder / f"{module}.jsonl").st_ino
+    except FileNotFoundError:
+        return False
+    locks = Path("/proc/locks").read_text().splitlines()
+    return any("FLOCK" in line and f":{inode} " in line for line in locks)

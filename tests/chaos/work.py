@@ -1,0 +1,117 @@
+"""The work that the storm hits: modules for the stand-in and for the real engine, and a steady supply of jobs."""
+
+import random
+import threading
+from pathlib import Path
+
+import msgspec
+
+from terracrew import archive, ids
+from terracrew.client.http import segment
+from terracrew.errors import Conflict, TerracrewError
+from tests.chaos.site import Site
+
+GROUPS = 5
+APPROVED = 0.2
+"""The share of modules whose plans wait for a person."""
+_REAL = """
+resource "terraform_data" "first" {{ input = plantimestamp() }}
+resource "terraform_data" "slow" {{
+  triggers_replace = plantimestamp()
+  input            = terraform_data.first.output
+  provisioner "local-exec" {{ command = "{program} {witness} {name} {seconds}" }}
+}}
+output "done" {{ value = terraform_data.slow.output }}
+"""
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A job that somebody asked for, and whose id was answered."""
+
+    id: str
+    module: str
+
+
+class Work:
+    def __init__(self, site: Site, rng: random.Random) -> None:
+        self._site, self._random = site, rng
+        self.modules: dict[str, str] = {}
+        """Witness name by module path."""
+        self.jobs: dict[str, Made] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=site.timeline.watched("the supply of jobs", self._supply), daemon=True)
+        self.refusals: dict[str, int] = {}
+
+    def make_modules(self) -> None:
+        api = self._site.api()
+        for number in range(GROUPS):
+            api.post("/groups?parents=true", {"path": f"team-{number}"})
+        program = self._site.directory / "bin" / "provision"
+        plan = self._site.plan
+        for number in range(plan.modules):
+            self._make(
+                f"team-{number % GROUPS}/fast-{number}", {"chaos.json": self._fast(f"fast-{number}"), "main.tf": b""}
+            )
+        for number in range(plan.real_modules):
+            name = f"real-{number}"
+            main = _REAL.format(
+                program=program, witness=self._site.witnesses, name=name, seconds=self._random.choice([0.5, 2, 6])
+            )
+            self._make(f"team-{number % GROUPS}/{name}", {"main.tf": main.encode()})
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(90)
+
+    def _fast(self, name: str) -> bytes:
+        seconds = min(self._random.choice([0.1, 0.5, 1, 2, 4, 8, 15, 30, 100]), self._site.plan.slowest)
+        return msgspec.json.encode(
+            {
+                "name": name, "witness": str(self._site.witnesses), "seconds": seconds,
+                "lines": self._random.choice([20, 100, 300]), "states": self._random.choice([1, 2, 5]),
+            }
+        )  # fmt: skip
+
+    def _make(self, path: str, files: dict[str, bytes]) -> None:
+        api = self._site.api()
+        folder = self._site.directory / "source" / path
+        folder.mkdir(parents=True)
+        for name, content in files.items():
+            Path(folder, name).write_bytes(content)
+        uploaded = api.upload("/archives", archive.pack(folder), "application/gzip")
+        source = {"kind": "archive", "archive_id": uploaded["id"]}
+        needs_approval = self._random.random() < APPROVED
+        api.post("/modules", {"path": path, "engine": "tofu", "source": source, "needs_approval": needs_approval})
+        self.modules[path] = path.rpartition("/")[2]
+
+    def _supply(self) -> None:
+        """Keep so many jobs unfinished; a module may have several, and only one of them may run."""
+        api = self._site.api(timeout=10)
+        while not self._ended.wait(0.3):
+            try:
+                open_jobs = sum(1 for _ in api.list("/jobs", active=True, limit=200))
+                for _ in range(min(self._site.plan.busy - open_jobs, 4)):
+                    self._ask()
+            except TerracrewError as error:
+                self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+
+    def _ask(self) -> None:
+        module = self._random.choice(list(self.modules))
+        kind = self._random.choices(["APPLY", "PLAN", "DESTROY"], [8, 2, 1])[0]
+        key = {"Idempotency-Key": ids.new("job")}
+        api = self._site.api(timeout=10)
+        while True:
+            try:
+                job = api.post(f"/modules/{segment(module)}/jobs", {"type": kind}, headers=key)
+                self.jobs[job["id"]] = Made(job["id"], module)
+                return
+            except Conflict as error:
+                self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+                return
+            except TerracrewError as error:
+                self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
+                if self._ended.wait(0.5):
+                    return

@@ -1,0 +1,150 @@
+"""What only people decide, on the command line: shown first, asked, and refused if it is no longer what was shown."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Terracrew
+from tests.cli.test_job import known, view
+from tests.client.site import Site
+
+pytestmark = pytest.mark.feature("E1")
+PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}
+HEARD = {"job_id": "job_1", "number": 7, "attempt": 2, "since": "2024-01-02T03:04:05Z", "lost_at": None}
+
+
+def asking(**changes: Any) -> dict[str, Any]:
+    kept = {"attempt": 3, "decide_by": "2024-01-09T03:04:05Z", "decision": None}
+    return view("AWAITING_APPROVAL", plan=PLAN, plan_attempt=3, kept_plan=kept, doubts=[], attempt=3, **changes)
+
+
+@pytest.mark.feature("J8")
+def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", asking())
+    site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
+    terracrew("job", "approve", "7", stdin="n\n")
+    assert (terracrew.code, len(site.asked)) == (130, 1)
+    for words in ("1 to add, 0 to change, 2 to destroy", "delete   aws_vpc.main", "2024-01-09"):
+        assert words in terracrew.err
+    assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 goes on with the plan of attempt 3\n"
+    assert site.asked[-1].json() == {"plan": 3}
+    assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
+
+
+@pytest.mark.feature("J8")
+def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", asking())
+    terracrew("job", "approve", "7", "--plan", "2", "--yes")
+    assert (terracrew.code, len(site.asked)) == (5, 1)
+    assert "the plan of attempt 3, not with that of attempt 2" in terracrew.err
+    site.routes["POST /api/v1/jobs/job_1/approve"] = lambda asked: asked.problem(409, "conflict", "look at the new one")
+    terracrew("job", "approve", "7", "--yes")
+    assert terracrew.code == 5
+    site.on("GET /api/v1/jobs/7", view("PROCESSING"))
+    terracrew("job", "approve", "7", "--yes")
+    assert (terracrew.code, "does not wait for an approval: it is PROCESSING" in terracrew.err) == (5, True)
+
+
+@pytest.mark.feature("J8", "O3")
+def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", asking() | {"doubts": [{"job_id": "job_0", "attempt": 1}]})
+    site.on("GET /api/v1/jobs/job_0/attempts/1", known(reason="ada said that it is gone"))
+    terracrew("job", "approve", "7", stdin="n\n")
+    before, _, after = terracrew.err.partition("1 to add")
+    assert after
+    for words in ("nobody knows what became of it", "rule[4]: Creating...", "perhaps", "ada said that it is gone"):
+        assert words in before
+
+
+@pytest.mark.feature("J8")
+def test_declining_says_why(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", asking())
+    site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
+    out = terracrew("job", "decline", "7", "--reason", "too early")
+    assert out == "declined: job 7 DECLINED: declined by ada: too early\n"
+    assert site.asked[-1].json() == {"plan": 3, "reason": "too early"}
+
+
+@pytest.mark.feature("O3")
+def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2, cancel_mode=None))
+    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
+    site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
+    terracrew("job", "gone", "7", stdin="\n")
+    assert (terracrew.code, len(site.asked)) == (130, 2)
+    for words in (
+        "platform/net · net-a",
+        "perhaps",
+        "it may still be changing things",
+        "Nothing on a/m is changed before",
+    ):
+        assert words in terracrew.err
+    assert terracrew("job", "gone", "7", "--yes") == "attempt 2 is given up: job 7 QUEUED\n"
+    assert site.asked[-1] == "POST /api/v1/jobs/job_1/attempts/2/gone"
+
+
+@pytest.mark.feature("O3")
+def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2))
+    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
+    terracrew("job", "gone", "7", "--yes")
+    assert (terracrew.code, len(site.asked)) == (5, 2)
+    assert "hint: `terracrew job cancel 7`" in terracrew.err
+
+
+@pytest.mark.feature("O3")
+def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, site: Site) -> None:
+    processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
+    site.on(processing, {"items": [], "next": None})
+    site.on("GET /api/v1/jobs?module=a%2Fm&status=CLAIMED&limit=1", {"items": [], "next": None})
+    assert terracrew("module", "unlock", "a/m") == "the lock of a/m is free\n"
+    site.on(processing, {"items": [view("PROCESSING")], "next": None})
+    site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD))
+    terracrew("module", "unlock", "a/m", "--yes")
+    assert terracrew.code == 5
+    assert "job 7 holds the lock of a/m and is heard" in terracrew.err
+    site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD | {"lost_at": "2024-01-02T03:05:00Z"}))
+    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
+    site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
+    terracrew("module", "unlock", "a/m", "--yes")
+    assert (terracrew.code, site.asked[-1]) == (0, "POST /api/v1/jobs/job_1/attempts/2/gone")
+
+
+@pytest.mark.feature("O3")
+def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, site: Site) -> None:
+    state = {
+        "id": "sta_1", "version": None, "status": "quarantined", "serial": 9, "lineage": "x", "job_id": "job_1",
+        "attempt": 1, "created_at": "2024-01-02T03:04:05Z",
+    }  # fmt: skip
+    site.on(
+        "GET /api/v1/modules/a%2Fm/states",
+        {"items": [state, state | {"id": "sta_2", "status": "current"}], "next": None},
+    )
+    assert [line.split()[0] for line in terracrew("state", "list", "a/m", "--quarantined").splitlines()] == [
+        "ID",
+        "sta_1",
+    ]
+    site.on("POST /api/v1/states/sta_1/adopt", state | {"status": "current"})
+    site.on("POST /api/v1/states/sta_1/discard", state | {"status": "discarded"})
+    terracrew("state", "adopt", "sta_1", stdin="n\n")
+    assert (terracrew.code, len(site.asked)) == (130, 1)
+    assert terracrew("state", "adopt", "sta_1", "--yes") == "sta_1 with serial 9 is current\n"
+    assert json.loads(terracrew("state", "discard", "sta_1", "--yes", "--json"))["status"] == "discarded"
+
+
+@pytest.mark.feature("J8")
+def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, site: Site) -> None:
+    module: dict[str, Any] = {"path": "a", "inputs": {}, "environment": {}}
+    site.on("POST /api/v1/modules", module, 201)
+    terracrew("module", "create", "a", "--path", "/srv/x", "--needs-approval", "--approval-timeout", "24h")
+    assert {"needs_approval": True, "approval_seconds": 86400}.items() <= site.asked[-1].json().items()
+    site.on("GET /api/v1/modules/a", module)
+    site.on("PATCH /api/v1/modules/a", module)
+    terracrew("module", "update", "a", "--no-needs-approval")
+    assert site.asked[-1].json() == {"needs_approval": False}
+    terracrew("module", "update", "a", "--approval-timeout", "soon")
+    assert terracrew.code == 2
+    site.on("POST /api/v1/modules/a/jobs", view("QUEUED"), 201)
+    terracrew("job", "run", "a", "--apply", "--approval")
+    assert site.asked[-1].json() == {"type": "APPLY", "needs_approval": True}

@@ -1,0 +1,170 @@
+"""People at work: plans approved and declined by clicking, a lost apply given up at three in the morning, in a real browser."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.e2e import modules
+from tests.e2e.system import System, eventually, running
+
+pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.timeout(300)]
+SHOTS = Path("build/screenshots")
+PASSWORD = "correct horse battery"
+SOON = 30_000
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with running(Path(tmp_path_factory.mktemp("people"))) as found:
+        found.start_server(runner=False)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(system: System) -> Iterator[Page]:
+    """A browser that is logged in; anything in its console fails the test."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium here")
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        made = browser.new_page(viewport={"width": 1280, "height": 860}, base_url=system.url)
+        made.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        made.on("pageerror", lambda error: complaints.append(str(error)))
+        made.goto(system.api.post("/me/link", {})["link"])
+        made.fill("#password", PASSWORD)
+        made.fill("#again", PASSWORD)
+        made.click("button[type=submit]")
+        made.wait_for_url("**/dashboard/runners")
+        expect.set_options(timeout=SOON)
+        yield made
+        browser.close()
+    assert not complaints
+
+
+@contextmanager
+def waiting(system: System, job: str) -> Generator["subprocess.Popen[str]"]:
+    """`terracrew job wait`, in another terminal."""
+    options = ["--url", system.url, "--token-file", str(system.data / "admin.token")]
+    command = [sys.executable, "-m", "terracrew.cli", *options, "job", "wait", job]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.feature("J8", "U5")
+def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(system: System, page: Page) -> None:
+    runner = system.start_runner(system.register_runner("approvers"), "approving")
+    system.module("team/web", modules.quick(), needs_approval=True)
+    page.goto("/dashboard/modules")
+    page.get_by_role("button", name="Apply team/web").click()
+    page.get_by_role("dialog").get_by_role("button", name="Apply web").click()
+    page.wait_for_url("**/dashboard/jobs/job_*")
+    job = page.url.rpartition("/")[2]
+    with waiting(system, job) as terminal:
+        expect(page.get_by_role("heading", name="This plan waits for approval")).to_be_visible()
+        expect(page.locator("#approval")).to_contain_text("+1 add")
+        expect(page.locator("#nav-jobs")).to_have_text("1 to approve")
+        page.screenshot(path=SHOTS / "approval.png", animations="disabled")
+        page.get_by_role("button", name="Approve and apply").click()
+        page.screenshot(path=SHOTS / "approval-confirm.png", animations="disabled")
+        page.get_by_role("dialog").get_by_role("button", name="Approve and apply").click()
+        expect(page.locator("#job-head .st")).to_have_text("Succeeded")
+        expect(page.locator("#job-side")).to_contain_text("Approved by")
+        page.screenshot(path=SHOTS / "approval-applied.png", animations="disabled")
+        told = terminal.communicate(timeout=30)[1]
+    assert terminal.returncode == 0
+    assert re.search(r"AWAITING_APPROVAL: its plan waits for a person .*\(since .*, until ", told), told
+    assert "terracrew job approve 1 --plan 1" in told
+    assert system.state("team/web")["resources"]
+
+    second = system.run("team/web", "DESTROY")
+    page.goto(f"/dashboard/jobs/{second}")
+    page.locator("#decline-open").click()
+    page.get_by_label("Why").fill("not on a Friday")
+    page.screenshot(path=SHOTS / "decline.png", animations="disabled")
+    page.locator("#decline-job").click()
+    expect(page.locator("#job-head .st")).to_have_text("Declined")
+    expect(page.locator("#job-head")).to_contain_text("Declined by admin: not on a Friday.")
+    assert system.state("team/web")["resources"], "nothing was destroyed"
+    runner.stop()
+
+
+@pytest.mark.feature("O3", "O5", "S6", "U4")
+def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_looked(
+    system: System, page: Page, tmp_path: Path
+) -> None:
+    credentials = system.register_runner("night", allow_multiple_instances=True)
+    runner = system.start_runner(credentials, "lost")
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+    system.module("team/db", modules.gated_apply(str(witness), str(gate)))
+    job = system.run("team/db", "APPLY")
+    eventually(lambda: witness.exists(), what="the middle of the apply")
+    page.goto(f"/dashboard/jobs/{job}")
+    expect(page.locator("#job-head .st")).to_have_text("Applying")
+    page.evaluate("window.sameDocument = true")
+    with waiting(system, job) as terminal:
+        session = os.getsid(system.executor(job))
+        runner.kill()
+        _kill_session(session)
+        expect(page.locator("#lost")).to_be_visible(timeout=60_000)
+        expect(page.locator("#lost")).to_contain_text("Perhaps:")
+        expect(page.locator("#lost")).to_contain_text("in the step Apply")
+        expect(page.locator("#job-side")).to_contain_text("orphaned")
+        second = system.run("team/db")
+        assert "is lost in the middle of a change" in system.job(second)["reason"]["text"]
+        page.locator("#gone-open").click()
+        number = str(system.job(job)["number"])
+        page.locator("#gone-number").fill(number)
+        with page.expect_response(lambda answer: answer.request.headers.get("hx-request") == "true"):
+            page.evaluate("document.querySelector('#job').dispatchEvent(new Event('refresh'))")
+        expect(page.locator("#gone-number")).to_have_value(number)  # what is typed outlasts the page's refreshing
+        page.screenshot(path=SHOTS / "lost.png", animations="disabled", full_page=True)
+        page.locator("#gone-job").click()
+        expect(page.locator("#toasts")).to_contain_text("is given up")
+        expect(page.locator("#job-head .st")).to_have_text("Waiting")
+        expect(page.locator("#job-attempts")).to_contain_text("admin said that it is gone")
+        expect(page.locator("#job-head")).to_contain_text("None of its runners is online")
+        gate.touch()
+        again = system.start_runner(credentials, "next")
+        expect(page.get_by_role("heading", name="Nobody knows what became of an earlier attempt")).to_be_visible()
+        expect(page.locator("#approval .known")).to_contain_text("Perhaps:")
+        page.screenshot(path=SHOTS / "doubt.png", animations="disabled", full_page=True)
+        page.locator("#approve-job").click()
+        page.get_by_role("dialog").get_by_role("button", name="Approve and apply").click()
+        expect(page.locator("#job-head .st")).to_have_text("Succeeded")
+        assert page.evaluate("window.sameDocument") is True, "all of it was live"
+        page.screenshot(path=SHOTS / "lost-done.png", animations="disabled", full_page=True)
+        told = terminal.communicate(timeout=30)[1]
+    assert terminal.returncode == 0
+    for words in (
+        "in the middle of a change",
+        f"terracrew job gone {number}",
+        f"terracrew job approve {number} --plan 2",
+    ):
+        assert words in told, told
+    outcomes = [(each["outcome"], each["is_in_doubt"]) for each in system.job(job)["attempts"]]
+    assert outcomes == [("lost", False), ("waiting", False), ("succeeded", False)], "it was looked at"
+    again.stop()
+
+
+def _kill_session(session: int) -> None:
+    """Everything of an attempt at once, as when its machine loses power."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(entry.name)) == session:
+                os.kill(int(entry.name), signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue

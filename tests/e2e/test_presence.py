@@ -1,0 +1,178 @@
+"""Who is there, with real processes: stopped, drained, doubled, and a server that is away meanwhile."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.e2e import modules
+from tests.e2e.gate import Gate
+from tests.e2e.pair import servers
+from tests.e2e.system import Process, System, eventually
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.feature("O2")]
+OFFLINE_AFTER = 60.0
+__all__ = ["servers"]
+
+
+def runner_of(system: System, name: str = "crew") -> dict[str, Any]:
+    return system.api.get(f"/runners/{name}")
+
+
+def wait_for(system: System, status: str, within: float = 20, name: str = "crew") -> dict[str, Any]:
+    def there() -> dict[str, Any] | None:
+        found = runner_of(system, name)
+        return found if found["status"] == status else None
+
+    return eventually(there, within=within, what=f"{name} to be {status}")
+
+
+def ended(process: Process, within: float = 20) -> int:
+    return process._process.wait(within)  # pyright: ignore[reportPrivateUsage]
+
+
+@contextlib.contextmanager
+def stopped(process: Process) -> Generator[None]:
+    process.kill(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.kill(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def watching(system: System) -> Generator[list[tuple[float, str]]]:
+    """The events about runners that an open page gets, each with its time."""
+    seen: list[tuple[float, str]] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        for event in system.api.events("/events"):  # a ping comes every 15 s
+            if is_over.is_set():
+                return
+            seen.append((time.monotonic(), event.name))
+
+    reading = threading.Thread(target=read, daemon=True)
+    reading.start()
+    eventually(lambda: seen, what="the stream")
+    try:
+        yield seen
+    finally:
+        is_over.set()
+
+
+def test_a_stopped_runner_is_offline_a_minute_after_its_last_heartbeat_and_an_open_page_is_told(system: System) -> None:
+    system.start_server(runner=False)
+    runner = system.start_runner(system.register_runner())
+    first = wait_for(system, "ONLINE")["last_seen_at"]
+    with watching(system) as seen:
+        eventually(lambda: runner_of(system)["last_seen_at"] != first, what="a heartbeat")
+        with stopped(runner):
+            began = time.monotonic()
+            last = runner_of(system)["last_seen_at"]
+            while (took := time.monotonic() - began) < OFFLINE_AFTER - 12:
+                assert runner_of(system)["status"] == "ONLINE", took
+                time.sleep(1)
+            found = wait_for(system, "OFFLINE", within=20)
+            told = eventually(lambda: [at for at, name in seen if at > began and name == "runners"], what="an event")[
+                -1
+            ]
+            assert found["last_seen_at"] == last
+            # A heartbeat is written within 5 s, so what was stopped when one was seen said it up to 5 s before.
+            assert OFFLINE_AFTER - 6 <= told - began <= OFFLINE_AFTER + 5
+        wait_for(system, "ONLINE")
+
+
+@pytest.mark.feature("R4")
+def test_a_second_process_is_refused_in_words_and_the_first_is_undisturbed(system: System) -> None:
+    system.start_server(runner=False)
+    credentials = system.register_runner()
+    first = system.start_runner(credentials)
+    before = wait_for(system, "ONLINE")["instances"]
+    second = system.start_runner(credentials, "two")
+    assert ended(second) != 0
+    assert "takes one process, and one is connected" in second.log.read_text()
+    after = runner_of(system)["instances"]
+    assert [each["connected_at"] for each in after] == [each["connected_at"] for each in before]
+    assert "was closed" not in first.log.read_text()
+
+
+@pytest.mark.feature("R4")
+def test_a_second_process_gets_the_place_of_a_stopped_one(system: System) -> None:
+    system.start_server(runner=False)
+    credentials = system.register_runner()
+    first = system.start_runner(credentials)
+    wait_for(system, "ONLINE")
+    with stopped(first):
+        began = time.monotonic()
+        system.start_runner(credentials, "two")
+        eventually(
+            lambda: {each["name"]: each["status"] for each in runner_of(system)["instances"]}
+            == {"two": "ONLINE", "one": "OFFLINE"},
+            what="the place",
+        )  # fmt: skip
+        assert 4 < time.monotonic() - began < 15
+
+
+@pytest.mark.engine
+@pytest.mark.feature("R7", "O4")
+def test_a_runner_that_is_told_to_end_drains_and_told_again_leaves_its_executors_alone(
+    system: System, gate: Gate
+) -> None:
+    system.start_server(runner=False)
+    credentials = system.register_runner()
+    runner = system.start_runner(credentials)
+    system.module("app", modules.gated_plan(gate.address))
+    job = system.run("app")
+    assert gate.reached.wait(60)
+    os.kill(runner.pid, signal.SIGTERM)
+    wait_for(system, "DRAINING")
+    assert system.status(job) == "PROCESSING"
+    os.kill(runner.pid, signal.SIGTERM)
+    assert ended(runner, 5) == 0
+    wait_for(system, "OFFLINE", within=2)
+    os.kill(system.executor(job), 0)
+    gate.open()
+    done = system.wait(job)
+    assert (done["status"], done["attempt"]) == ("SUCCEEDED", 1)
+
+
+@pytest.mark.feature("O6")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_runner_is_not_offline_because_the_server_was_away(system: System, number: int) -> None:
+    server = system.start_server(runner=False)
+    runner = system.start_runner(system.register_runner())
+    wait_for(system, "ONLINE")
+    with stopped(runner):  # so that it cannot come back before it is looked at
+        server.kill(number)
+        system.start_server(runner=False)
+        found = runner_of(system)
+        assert found["status"] == "ONLINE", found
+    eventually(lambda: runner_of(system)["instances"][0]["connected_at"] != found["instances"][0]["connected_at"])
+
+
+@pytest.mark.postgres
+@pytest.mark.feature("R3", "R4")
+def test_each_of_two_servers_has_a_built_in_runner_of_its_own(servers: tuple[System, System]) -> None:
+    """They took the one place from each other, and each start of a server ended the credential of the others."""
+
+    def restart(system: System) -> None:
+        system._processes[-1].stop()  # pyright: ignore[reportPrivateUsage]
+        system.start_server(runner=True)
+
+    def online() -> dict[str, str]:
+        found = runner_of(servers[1], "built-in")["instances"]
+        return {each["name"]: each["connected_at"] for each in found if each["status"] == "ONLINE"}
+
+    for system in servers:
+        restart(system)
+    before = eventually(lambda: found if len(found := online()) == 2 else None, what="two instances")
+    restart(servers[0])
+    after = eventually(lambda: found if len(found := online()) == 2 and found != before else None, what="its return")
+    assert after.keys() == before.keys(), "each keeps its name"
+    assert len(set(after.items()) & set(before.items())) == 1, "the other one was not disturbed"

@@ -1,0 +1,94 @@
+"""Attempts that another has taken the place of: they deliver all they have, and start nothing more."""
+
+import json
+
+import pytest
+
+from terracrew.protocol.events import Stream
+from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Superseded
+from terracrew.protocol.spec import JobType, StateSeed
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Gate, Stage, gone, module
+from tests.executor.test_jobs import statuses
+from tests.executor.test_outages import at_the_gate, gated
+
+pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
+
+
+def fenced(mark: int) -> ExecutorWelcome:
+    return ExecutorWelcome(mark, 1, is_superseded=True)
+
+
+async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_executor_died(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    await at_the_gate(hub)
+    await hub.tell(Superseded("attempt 2 is the current one"))
+    executor.kill()
+    await executor.exit_code()
+    hub.welcome = fenced
+    await gate.open()
+    await gone(executor.process.pid)
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert hub.log() == executor.printed
+    _, fact, content = hub.states[-1]
+    assert fact.origin == "errored"
+    assert sorted(resource["name"] for resource in json.loads(content)["resources"]) == ["first", "held"]
+    assert (executor.directory / "done").exists()
+
+
+async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_run_and_delivers(
+    hub: Hub, stage: Stage
+) -> None:
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
+    await at_the_gate(hub)
+    await hub.stop()
+    await gate.open()
+    await executor.until_printed(b"Apply complete!")
+    hub.welcome = fenced
+    await hub.start()
+    assert await executor.exit_code() == 0, executor.said
+    assert len(json.loads(hub.states[-1][2])["resources"]) == 2
+    assert "apply SUCCEEDED" in statuses(hub)
+    assert hub.log() == executor.printed
+
+
+async def test_an_attempt_whose_module_has_a_state_in_quarantine_stops_and_does_not_fail(
+    hub: Hub, stage: Stage
+) -> None:
+    hub.answer_begin = lambda _: BeginRefused("quarantine", "a state of an earlier job waits for a decision")
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main="")))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert "a state of an earlier job waits for a decision" in hub.result.message
+    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
+    assert len(hub.begins) == 1
+
+
+async def test_a_state_that_only_the_current_attempt_may_read_ends_a_superseded_one_without_a_failure(
+    hub: Hub, stage: Stage
+) -> None:
+    """It was: `apply was not started: the current state cannot be had: … no longer the current one`, as a failure."""
+    hub.answer_begin = lambda _: BeginRefused("state_moved", "the state moved")
+    hub.state_problem = {"code": "superseded", "detail": "this attempt is no longer the current one"}
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=""), state=StateSeed(1)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert hub.result.message == "stopped before apply: this attempt is no longer the current one"
+
+
+async def test_the_reason_for_a_wait_is_said_once(hub: Hub, stage: Stage) -> None:
+    answers = [
+        BeginRefused("wait", "an attempt that was lost is heard"),
+        BeginRefused("wait", "an attempt that was lost is heard"),
+    ]
+    hub.answer_begin = lambda version: answers.pop() if answers else Begun(version)
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main="")))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert len(hub.begins) == 3
+    assert hub.log(Stream.SYSTEM).count(b"an attempt that was lost is heard") == 1

@@ -1,0 +1,323 @@
+"""What can happen next in a world: steps of processes, messages, time, faults, and what people do."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.explore.server import Server
+from tests.explore.world import ANSWER, ASK, NOW, TERMINAL, Runner, Try, World, is_spent, put, with_runner, with_try
+
+STEP, ACT, END, FAULT = "step", "act", "end", "fault"
+"""What goes on by itself or by a person's mending act; a person who wants no more of it; what goes wrong."""
+
+
+class Move(NamedTuple):
+    kind: str
+    name: str
+    what: tuple[int, ...]
+    """A runner; or a job, and the number of its attempt."""
+    after: World
+
+
+class Bounds(NamedTuple):
+    attempts: int = 3
+    faults: int = 3
+    states: int = 1
+    """That an engine writes."""
+    has_objects: bool = False
+    """A state's object travels apart from its event."""
+    has_pauses: bool = False
+    """The reaper may pause between finding an attempt silent and acting on it."""
+
+
+WORDS = {
+    "claim": "runner {r} claims job {j} (attempt {n})",
+    "lose the grant": "runner {r} claims job {j} (attempt {n}), and its connection breaks before the grant arrives",
+    "crash": "runner {r} crashes",
+    "lose the host": "the host of runner {r} is lost, with all its processes and its disk",
+    "return": "runner {r} is started again",
+    "return empty": "runner {r} is started again with an empty disk",
+    "disconnect": "the connection of runner {r} breaks",
+    "connect": "runner {r} says hello and names its attempts",
+    "remove": "a person removes runner {r}",
+    "restart": "the server is killed and starts again; nobody is connected",
+    "start": "the runner starts the executor of {a}",
+    "start and crash": "the runner starts the executor of {a} and crashes before it has noted its process",
+    "find": "the runner finds the process of {a}",
+    "hand back": "the runner, which has seen no process of {a}, hands it back",
+    "gone": "the runner reports that every process of {a} is gone",
+    "executor connects": "the executor of {a} connects",
+    "executor disconnects": "the connection of the executor of {a} breaks",
+    "executor dies": "the executor of {a} dies alone",
+    "engine dies": "the executor of {a} dies, and its engine with it",
+    "ask": "the executor of {a} sends `begin`",
+    "begin": "the server takes in the `begin` of {a}",
+    "answer": "the answer reaches the executor of {a}, which starts to change things",
+    "lose the answer": "the answer to the `begin` of {a} is lost",
+    "stop": "the executor of {a} learns that it is superseded, and ends",
+    "obey": "the executor of {a} obeys the cancellation",
+    "write": "the engine of {a} writes a state",
+    "finish": "the engine of {a} ends, and the executor writes its result",
+    "orphan ends": "the engine of {a}, whose executor is dead, ends",
+    "store": "the object of a state of {a} is stored",
+    "deliver": "the server takes in the next event of {a}",
+    "eye": "neither runner nor executor of {a} has been heard for long enough: the server notices, and pauses",
+    "lost": "neither runner nor executor of {a} has been heard for long enough: the server looks",
+    "lease": "the lease of {a} is over: the server looks",
+    "found": "the server sees that {a} is heard again",
+    "give up": "a person says that {a} is gone",
+    "approve": "a person approves the plan of job {j}",
+    "decline": "a person declines the plan of job {j}",
+    "cancel": "a person cancels job {j}",
+    "adopt": "a person adopts a state from quarantine",
+    "discard": "a person discards a state in quarantine",
+}
+ABOUT_RUNNER = frozenset({"crash", "lose the host", "return", "return empty", "disconnect", "connect", "remove"})
+
+
+def words(move: Move) -> str:
+    what = (*move.what, 0, 0, 0)
+    if move.name in ABOUT_RUNNER:
+        return WORDS[move.name].format(r=what[0] + 1)
+    about = f"attempt {what[1]} of job {what[0] + 1}"
+    return WORDS[move.name].format(j=what[0] + 1, n=what[1], a=about, r=what[2] + 1)
+
+
+class Moves:
+    def __init__(self, server: Server, bounds: Bounds) -> None:
+        self.server, self.bounds = server, bounds
+        self._own: dict[tuple[Try, bool], tuple[tuple[str, str, Try], ...]] = {}
+
+    def __call__(self, world: World, *, is_calm: bool = False) -> list[Move]:
+        """All moves; without the faults, and the people who want no more of it, where `is_calm`."""
+        found: list[Move] = []
+        self._connections(world, found)
+        for i in range(len(world.tries)):
+            self._alone(world, i, found, is_calm)
+            self._reports(world, i, found)
+            self._mail(world, i, found)
+            self._disk(world, i, found)
+            self._time(world, i, found)
+        self._claims(world, found)
+        self._people(world, found, is_calm)
+        if not is_calm:
+            self._faults(world, found)
+        return found
+
+    def attempts_left(self, world: World) -> bool:
+        return sum(job.attempt - (job.status == "QUEUED") for job in world.jobs) < self.bounds.attempts
+
+    # ---- runners, and the server itself
+
+    def _connections(self, world: World, found: list[Move]) -> None:
+        for r, runner in enumerate(world.runners):
+            if not runner.up:
+                found.append(Move(STEP, "return", (r,), with_runner(world, r, up=True)))
+            elif not runner.link and not runner.is_removed:
+                found.append(Move(STEP, "connect", (r,), self.server.hello(world, r)))
+
+    def _faults(self, world: World, found: list[Move]) -> None:
+        is_any_removed = any(runner.is_removed for runner in world.runners)
+        for r, runner in enumerate(world.runners):
+            its = [it for it in world.tries if it.runner == r]
+            if not is_any_removed and len(world.runners) > 1:
+                found.append(Move(FAULT, "remove", (r,), with_runner(world, r, link=False, is_removed=True)))
+            if not any(it.known or not it.outcome for it in its):
+                continue  # nobody would notice
+            if runner.up:
+                found.append(Move(FAULT, "crash", (r,), with_runner(world, r, up=False, link=False)))
+                if runner.link:
+                    found.append(Move(FAULT, "disconnect", (r,), with_runner(world, r, link=False)))
+            elif any(it.known for it in its):
+                found.append(Move(FAULT, "return empty", (r,), _empty(with_runner(world, r, up=True), r)))
+            if any(it.known or it.phase in "RMD" or it.has_engine for it in its):
+                lost = _empty(with_runner(world, r, up=False, link=False), r, is_host=True)
+                found.append(Move(FAULT, "lose the host", (r,), lost))
+        if any(runner.link for runner in world.runners) or any(it.link for it in world.tries):
+            runners = tuple(Runner(runner.up, False, runner.is_removed) for runner in world.runners)
+            tries = tuple(it._replace(link=False, mail=it.mail & ANSWER) for it in world.tries)
+            found.append(Move(FAULT, "restart", (), world._replace(runners=runners, tries=tries)))
+
+    def _reports(self, world: World, i: int, found: list[Move]) -> None:
+        """What a runner does with an attempt that is on its disk."""
+        it = world.tries[i]
+        runner, what = world.runners[it.runner], (it.job, it.number)
+        if not runner.up or not it.known:
+            return
+        if it.known == 1:
+            name = "start" if it.phase == "-" else "find"
+            found.append(
+                Move(STEP, name, what, with_try(world, i, phase="R" if it.phase == "-" else it.phase, known=2))
+            )
+        if not runner.link:
+            return
+        if it.known == 1:
+            after = self.server.report(world, i, saw_process=False)
+            found.append(
+                Move(STEP, "hand back", what, with_try(after, i, known=0) if after.tries[i].outcome else after)
+            )
+        elif it.phase == "X" and not it.has_engine and is_spent(it):
+            after = self.server.report(world, i, saw_process=True)
+            found.append(Move(STEP, "gone", what, with_try(after, i, known=0)))
+
+    # ---- an executor and its engine
+
+    def _alone(self, world: World, i: int, found: list[Move], is_calm: bool) -> None:
+        it = world.tries[i]
+        what = (it.job, it.number)
+        key = (it, world.jobs[it.job].is_canceled)
+        own = self._own.get(key)
+        if own is None:
+            own = self._own[key] = tuple(self._steps(*key))
+        for kind, name, after in own:
+            if not (is_calm and kind == FAULT):
+                found.append(Move(kind, name, what, put(world, i, after)))
+        if it.phase in "RMD" and not it.link:
+            found.append(Move(STEP, "executor connects", what, self.server.executor_hello(world, i)))
+        if not is_calm and it.phase == "-" and it.known == 1 and world.runners[it.runner].up:
+            torn = with_runner(with_try(world, i, phase="R"), it.runner, up=False, link=False)
+            found.append(Move(FAULT, "start and crash", what, torn))
+
+    def _steps(self, it: Try, is_canceled: bool) -> Iterator[tuple[str, str, Try]]:
+        """What an executor and its engine do, or suffer, by themselves."""
+        if it.phase == "X" and it.has_engine:
+            left = min(it.states + 1, self.bounds.states) if it.known else it.states
+            yield STEP, "orphan ends", self._wrote(it, left)._replace(has_engine=False)
+        if it.phase not in "RMD":
+            return
+        if it.link:
+            yield FAULT, "executor disconnects", it._replace(link=False)
+        dead = it._replace(phase="X", link=False, mail=it.mail & ASK)
+        if it.known == 0:
+            dead = dead._replace(states=it.mark, stored=it.mark, result="")
+        yield FAULT, "executor dies", dead
+        if it.phase == "M":
+            yield FAULT, "engine dies", dead._replace(has_engine=False)
+            if it.states < self.bounds.states:
+                yield STEP, "write", self._wrote(it, it.states + 1)
+            if it.states:
+                result = "CANCELED" if is_canceled else "SUCCEEDED"
+                yield STEP, "finish", it._replace(phase="D", has_engine=False, result=result)
+        elif it.phase == "R":
+            if it.outcome:
+                yield STEP, "stop", it._replace(phase="X", link=False, mail=0)
+            elif it.link and is_canceled:
+                yield STEP, "obey", it._replace(phase="D", mail=0, result="CANCELED")
+        if it.mail & ANSWER and it.phase == "R":
+            yield STEP, "answer", it._replace(phase="M", has_engine=True, mail=it.mail & ~ANSWER)
+            yield FAULT, "lose the answer", it._replace(mail=it.mail & ~ANSWER)
+
+    def _wrote(self, it: Try, states: int) -> Try:
+        return it._replace(states=states, stored=it.stored if self.bounds.has_objects else states)
+
+    def _mail(self, world: World, i: int, found: list[Move]) -> None:
+        it = world.tries[i]
+        what = (it.job, it.number)
+        if it.phase == "R" and it.link and not it.mail:
+            found.append(Move(STEP, "ask", what, with_try(world, i, mail=ASK)))
+        if it.mail & ASK:
+            after, answer = self.server.begin(world, i)
+            found.append(Move(STEP, "begin", what, self._answered(after, i, answer)))
+
+    @staticmethod
+    def _answered(world: World, i: int, answer: str) -> World:
+        """A refusal works at once; should it be lost, it is as if `begin` had not arrived."""
+        it = world.tries[i]
+        if it.phase != "R":
+            return with_try(world, i, mail=it.mail & ASK)
+        if not it.link:
+            return world
+        match answer:
+            case "state_moved":
+                return with_try(world, i, base=NOW, plan=it.number)
+            case "superseded":
+                return with_try(world, i, phase="X", link=False, mail=0)
+            case "canceled":
+                return with_try(world, i, phase="D", mail=0, result="CANCELED")
+            case "approval":
+                return with_try(world, i, phase="D", mail=0, result="WAITING")
+            case _:
+                return world
+
+    def _disk(self, world: World, i: int, found: list[Move]) -> None:
+        it = world.tries[i]
+        if is_spent(it) or not self._has_way(world, i) or not self.server.may_deliver(world, it):
+            return
+        what = (it.job, it.number)
+        if it.stored < it.states:
+            found.append(Move(STEP, "store", what, with_try(world, i, stored=it.stored + 1)))
+        after = self.server.take(world, i)
+        if after is None:
+            return
+        if after.tries[i].phase == "D" and is_spent(
+            after.tries[i]
+        ):  # the executor is done, and what it had is cleaned up
+            known = 0 if world.runners[it.runner].up else it.known
+            after = with_try(after, i, phase="X", link=False, known=known)
+        found.append(Move(STEP, "deliver", what, after))
+
+    @staticmethod
+    def _has_way(world: World, i: int) -> bool:
+        it = world.tries[i]
+        runner = world.runners[it.runner]
+        if it.phase in "RMD":
+            return it.link
+        return it.known > 0 and runner.up and (runner.link or runner.is_removed)
+
+    # ---- time and people
+
+    def _time(self, world: World, i: int, found: list[Move]) -> None:
+        it = world.tries[i]
+        if it.outcome:
+            return
+        is_heard = self.server.is_heard(world, it)
+        if self.bounds.has_pauses and not is_heard and not it.eyed:
+            found.append(Move(STEP, "eye", (it.job, it.number), self.server.eye(world, i)))
+        elif (after := self.server.look(world, i)) is not None:
+            name = "found" if is_heard and not it.eyed else "lease" if it.lost else "lost"
+            found.append(Move(STEP, name, (it.job, it.number), after))
+        if it.lost and (after := self.server.give_up(world, i)) is not None:
+            found.append(Move(ACT, "give up", (it.job, it.number), after))
+
+    def _claims(self, world: World, found: list[Move]) -> None:
+        if not self.attempts_left(world):
+            return
+        for j, job in enumerate(world.jobs):
+            if job.status != "QUEUED":
+                continue
+            for r, runner in enumerate(world.runners):
+                if not runner.link or (after := self.server.claim(world, j, r)) is None:
+                    continue
+                i = next(i for i, it in enumerate(after.tries) if (it.job, it.number) == (j, job.attempt))
+                what = (j, job.attempt, r)
+                found.append(Move(STEP, "claim", what, with_try(after, i, known=1)))
+                found.append(Move(FAULT, "lose the grant", what, with_runner(after, r, link=False)))
+
+    def _people(self, world: World, found: list[Move], is_calm: bool) -> None:
+        for j, job in enumerate(world.jobs):
+            if job.status in TERMINAL:
+                continue
+            if job.status == "AWAITING_APPROVAL":
+                found.append(Move(ACT, "approve", (j,), self.server.approve(world, j)))
+                if not is_calm:
+                    found.append(Move(END, "decline", (j,), self.server.decline(world, j)))
+            if not is_calm and not job.is_canceled:
+                found.append(Move(END, "cancel", (j,), self.server.cancel(world, j)))
+        if world.quarantine:
+            if (adopted := self.server.adopt(world)) is not None:
+                found.append(Move(ACT, "adopt", (), adopted))
+            found.append(Move(ACT, "discard", (), self.server.discard(world)))
+
+
+def _empty(world: World, r: int, *, is_host: bool = False) -> World:
+    """A runner without its disk; with its host, its processes are lost as well, and what they had not delivered."""
+    tries = list(world.tries)
+    for i, it in enumerate(tries):
+        if it.runner != r:
+            continue
+        it = it._replace(known=0)
+        if is_host and it.phase != "-":
+            it = it._replace(phase="X", link=False, has_engine=False, mail=it.mail & ASK)
+        if it.phase in "-X":
+            it = it._replace(states=it.mark, stored=it.mark, result="")
+        tries[i] = it
+    return world._replace(tries=tuple(tries))

@@ -1,0 +1,183 @@
+"""The rules that must never break, each as a question about one move: a world, what happened, and the world after it."""
+
+from collections.abc import Callable
+
+from tests.explore.moves import Move
+from tests.explore.world import ACTIVE, ANSWER, NO, NOW, TERMINAL, Try, World, has_voice, is_heard, is_spent
+
+Rule = Callable[[World, Move], bool]
+
+
+def one_owner(before: World, move: Move) -> bool:
+    """Rule 1: an attempt has at most one owner, and its number rises at every change of owner."""
+    after = move.after
+    owners = [(it.job, it.number) for it in after.tries if not it.outcome]
+    active = [(j, job.attempt) for j, job in enumerate(after.jobs) if job.status in ACTIVE]
+    if owners != active or len(active) > 1:
+        return False
+    if move.name in ("claim", "lose the grant"):
+        return all(it.number < move.what[1] for it in before.tries if it.job == move.what[0])
+    return True
+
+
+def superseded_changes_nothing(before: World, move: Move) -> bool:
+    """Rule 2: a superseded attempt changes nothing current: no status, no lock, no state (adoption aside)."""
+    it = _of(before, move)
+    if it is None or not it.outcome:
+        return True
+    jobs_as_before = [job._replace(plan=None) for job in before.jobs] == [
+        job._replace(plan=None) for job in move.after.jobs
+    ]
+    owners = [_row(other) for other in before.tries if not other.outcome]
+    owners_after = [_row(other) for other in move.after.tries if not other.outcome]
+    return jobs_as_before and owners == owners_after and not (move.after.news and before.quarantine)
+
+
+def nothing_lost(before: World, move: Move) -> bool:
+    """Rule 3: a state that was emitted is stored: it is current, superseded by one that builds on it, or in quarantine.
+
+    The mark of its attempt passes it only then, so that SUCCEEDED implies the state.
+    """
+    it, then = _of(before, move), _of(move.after, move)
+    if it is None or then is None or it.mark >= it.states:
+        return True
+    if move.after.news + move.after.quarantine != before.quarantine + then.mark - it.mark:
+        return False
+    return not (move.after.news and it.is_passed)
+
+
+def leave_to_mutate(before: World, move: Move) -> bool:
+    """Rule 4: a mutation starts only with leave, for the current attempt, from the current state, with a plan that a person has
+    approved where that is needed, and which nobody else applies."""
+    it = _of(before, move)
+    if it is None:
+        return True
+    job = before.jobs[it.job]
+    if it.outcome or it.begun == NO or it.base != NOW:
+        return False
+    if job.needs_approval and job.seen != it.plan:
+        return False
+    others = [other for other in before.tries if other.job == it.job and other.number != it.number]
+    return not any(other.plan == it.plan and (other.has_engine or other.states) for other in others)
+
+
+def terminal_is_terminal(before: World, move: Move) -> bool:
+    """Rule 5: what has ended stays as it ended, and holds nothing."""
+    for j, (was, job) in enumerate(zip(before.jobs, move.after.jobs, strict=True)):
+        if was.status in TERMINAL and job.status != was.status:
+            return False
+        if job.status in TERMINAL and any(it.job == j and not it.outcome for it in move.after.tries):
+            return False
+    return True
+
+
+def lease_from_the_loss(before: World, move: Move) -> bool:
+    """Rule 6, the lease: after `begin`, time alone fences an attempt only if it was declared lost, and not heard since."""
+    it, then = _of(before, move), _of(move.after, move)
+    if it is None or then is None or it.begun == NO:
+        return True
+    return not then.outcome or it.eyed == 1 or (it.eyed == 0 and it.lost == 1)
+
+
+def no_leave_beside_a_quarantine(before: World, move: Move) -> bool:
+    """Rule 4: nothing begins while the module has an undecided state in quarantine."""
+    return not (before.quarantine and _has_begun(before, move))
+
+
+def module_waits_for_a_person(before: World, move: Move) -> bool:
+    """Rule 7: unless a fenced attempt is known to be gone, nothing on its module begins after it before a person has looked (at
+    this plan, after the fence), nor while it is heard."""
+    it = _of(before, move)
+    if it is None or not _has_begun(before, move):
+        return True
+    plan = before.jobs[it.job].plan
+    seen = plan.decided if plan and plan.attempt == it.plan else 0
+    return all(seen > other.fenced and not is_heard(before, other) for other in before.tries if other.fenced)
+
+
+def unknown_is_not_gone(before: World, move: Move) -> bool:
+    """Rule 7: what ends after its `begin` and is not known to be gone leaves its module in doubt, and that ends only when it is
+    known to be gone, or when something begins (after a person has looked)."""
+    after = {(it.job, it.number): it for it in move.after.tries}
+    for it in before.tries:
+        then = after[it.job, it.number]
+        was_open = it.fenced > 0 or (it.begun != NO and not it.outcome)
+        if was_open and then.outcome and not then.fenced and not then.is_gone and not _has_begun(before, move):
+            return False
+    return True
+
+
+def gone_means_gone(_before: World, move: Move) -> bool:
+    """Rule 7: what is known to be gone changes nothing any more."""
+    return not any(it.is_gone and (it.has_engine or (it.phase == "R" and it.mail & ANSWER)) for it in move.after.tries)
+
+
+def no_overlap(before: World, move: Move) -> bool:
+    """Rule 7: while an attempt changes things, another starts to only if a person has looked after the first was fenced."""
+    it = _of(before, move)
+    if it is None:
+        return True
+    others = [other for other in before.tries if other.has_engine and (other.job, other.number) != (it.job, it.number)]
+    return all(other.outcome == "lost" and not other.fenced for other in others)
+
+
+def least_privilege(before: World, move: Move) -> bool:
+    """Rule 8: only a runner that has its record gets work, and nobody's word is about another's attempt."""
+    if move.name in ("claim", "lose the grant"):
+        return not before.runners[move.what[2]].is_removed
+    others = [_row(it) for it in before.tries if (it.job, it.number) != move.what[:2]]
+    return others == [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
+
+
+_BY_WORD = frozenset({"hand back", "gone", "executor connects"})
+_AFTER: dict[Rule, frozenset[str]] = {
+    superseded_changes_nothing: _BY_WORD | {"deliver", "begin"},
+    nothing_lost: frozenset({"deliver"}),
+    leave_to_mutate: frozenset({"answer"}),
+    lease_from_the_loss: frozenset({"lost", "lease"}),
+    no_leave_beside_a_quarantine: frozenset({"begin"}),
+    module_waits_for_a_person: frozenset({"begin"}),
+    no_overlap: frozenset({"answer"}),
+    least_privilege: _BY_WORD | {"claim", "lose the grant"},
+}
+"""Which moves each is about."""
+_SAVED = frozenset[str]().union(*_AFTER.values()) | {
+    "connect",
+    "found",
+    "give up",
+    "approve",
+    "decline",
+    "cancel",
+    "adopt",
+    "discard",
+}
+_ALWAYS: tuple[Rule, ...] = (one_owner, terminal_is_terminal, unknown_is_not_gone, gone_means_gone)
+
+
+def about(name: str) -> tuple[Rule, ...]:
+    """The rules that a move of this name could break. Where the server saves nothing, only processes move."""
+    return (*(_ALWAYS if name in _SAVED else ()), *(rule for rule, names in _AFTER.items() if name in names))
+
+
+def is_settled(world: World, *, attempts_left: bool) -> bool:
+    """Rule 6, no stuck job: from everywhere, by steps and by people's mending acts alone, a world like this can be reached.
+
+    Every job has ended (or has used up the attempts that the explorer looks at), and all that was written is delivered (rule 3).
+    """
+    for job in world.jobs:
+        if job.status not in TERMINAL and (attempts_left or job.status != "QUEUED"):
+            return False
+    return all(is_spent(it) or not has_voice(world, it) for it in world.tries)
+
+
+def _of(world: World, move: Move) -> Try | None:
+    return next((it for it in world.tries if (it.job, it.number) == move.what[:2]), None)
+
+
+def _has_begun(before: World, move: Move) -> bool:
+    it, then = _of(before, move), _of(move.after, move)
+    return it is not None and then is not None and it.begun == NO and then.begun != NO
+
+
+def _row(it: Try) -> tuple[object, ...]:
+    return it.job, it.number, it.begun != NO, it.outcome, it.is_gone, it.fenced > 0, it.mark

@@ -1,0 +1,152 @@
+"""Servers that each lack one sentence of the design, with the bounds in which that is seen soonest."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from terracrew.server.jobs import decide, model
+from tests.explore import rows
+from tests.explore.moves import Bounds
+from tests.explore.server import Server
+from tests.explore.world import NO, Job, Try, World, with_try
+
+_ALONE = World(jobs=(Job("QUEUED"),))
+_APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
+_TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
+
+
+class Sentence(NamedTuple):
+    text: str
+    without: type[Server]
+    breaks: str
+    """What the rule that breaks begins with."""
+    bounds: Bounds
+    start: World = _ALONE
+
+
+class DoubtBindsTheJob(Server):
+    def doubts(self, world: World, it: Try) -> tuple[decide.Doubt, ...]:
+        own = tuple(other for other in world.tries if other.job == it.job)
+        return super().doubts(world._replace(tries=own), it)
+
+
+def _hand_back_at_any_time(job: model.Job, attempt: model.Attempt, reason: str, now: datetime) -> decide.Next | None:
+    return decide.hand_back(job, replace(attempt, begun_at=None, started_at=None), reason, now)
+
+
+class HandsBackAfterBegin(Server):
+    hand_back = staticmethod(_hand_back_at_any_time)
+
+
+class BelievesWhoSawNothing(Server):
+    def report(self, world: World, i: int, *, saw_process: bool) -> World:
+        return super().report(world, i, saw_process=True)
+
+
+class BeginNamesNoVersion(Server):
+    def decide_begin(
+        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
+    ) -> decide.Next | str | None:
+        return super().decide_begin(world, it._replace(base=rows.NOW), module, plan)
+
+
+class AdoptsWhileSomebodyMutates(Server):
+    def counts_as_mutating(self, is_mutating: bool) -> bool:
+        return False
+
+
+class BeginsWhileTheFencedIsHeard(Server):
+    def doubts(self, world: World, it: Try) -> tuple[decide.Doubt, ...]:
+        return tuple(replace(doubt, is_heard=False) for doubt in super().doubts(world, it))
+
+
+class LeaveNeverExpires(Server):
+    def expire_leave(self, world: World, i: int) -> World:
+        return world
+
+
+class AnyRunnerIsHeardForAll(Server):
+    def is_heard(self, world: World, it: Try) -> bool:
+        return it.link or world.runners[it.runner].link
+
+
+class DeliversByTheRunnersRecord(Server):
+    def may_deliver(self, world: World, it: Try) -> bool:
+        return not world.runners[it.runner].is_removed
+
+
+def _lost_since_begin(
+    job: model.Job, attempt: model.Attempt, heard: decide.Heard, now: datetime, lease: timedelta
+) -> decide.Next | None:
+    if attempt.begun_at is None or attempt.lost_at is not None or heard == rows.HEARD:
+        return decide.lost(job, attempt, heard, now, lease)
+    return decide.lost(
+        job, replace(attempt, lost_at=attempt.begun_at), replace(heard, last=attempt.begun_at), now, lease
+    )
+
+
+class LeaseRunsFromBegin(Server):
+    lost = staticmethod(_lost_since_begin)
+
+
+class LeaseIsNotCanceled(Server):
+    def look(self, world: World, i: int) -> World | None:
+        return super().look(with_try(world, i, lost=1) if world.tries[i].lost else world, i)
+
+
+class ApprovalBelongsToTheJob(Server):
+    def decide_begin(
+        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
+    ) -> decide.Next | str | None:
+        job = world.jobs[it.job]
+        if not job.seen:
+            return super().decide_begin(world, it, module, plan)
+        row, version = rows.job_row(it.job, job), rows.VERSIONS[it.base] or 0
+        forged = rows.plan_row(it.job, rows.Plan(it.number, it.runner, it.base, rows.LATER))
+        found = decide.begin(
+            replace(row, plan_attempt=it.number), rows.attempt_row(it), module, version, forged, rows.THIS_MOMENT
+        )
+        return replace(found, job=row, plan=None) if isinstance(found, decide.Next) else found
+
+
+class MarkPassesWithoutTheObject(Server):
+    def take_state(self, world: World, i: int) -> World | None:
+        it = world.tries[i]
+        return with_try(world, i, mark=it.mark + 1) if it.stored <= it.mark else super().take_state(world, i)
+
+
+class RepeatedBeginIsNotHeard(Server):
+    def decide_begin(
+        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
+    ) -> decide.Next | str | None:
+        found = super().decide_begin(world, it, module, plan)
+        return None if it.begun != NO and isinstance(found, decide.Next) else found
+
+
+class RepeatedBeginIsNotAnswered(Server):
+    def begun_again(self, world: World, i: int) -> World:
+        return world
+
+
+def _bounds(attempts: int, faults: int = 1, *, has_objects: bool = False, has_pauses: bool = False) -> Bounds:
+    return Bounds(attempts, faults, has_objects=has_objects, has_pauses=has_pauses)
+
+
+SENTENCES = (
+    Sentence("doubt binds the module and not the job", DoubtBindsTheJob, "Rule 7", _bounds(2), _TWO),
+    Sentence("hand-back only before begin", HandsBackAfterBegin, "Rule 7", _bounds(1)),
+    Sentence("gone only from a runner that saw the process", BelievesWhoSawNothing, "Rule 7", _bounds(1)),
+    Sentence("begin names its state version", BeginNamesNoVersion, "Rule 4", _bounds(2)),
+    Sentence("no self-adoption between begin and end", AdoptsWhileSomebodyMutates, "Rule 4", _bounds(3)),
+    Sentence("no begin while the fenced attempt is heard", BeginsWhileTheFencedIsHeard, "Rule 7", _bounds(3)),
+    Sentence("leave expires", LeaveNeverExpires, "Rule 4", _bounds(1)),
+    Sentence("heard only for named attempts", AnyRunnerIsHeardForAll, "Rule 6", _bounds(1)),
+    Sentence("delivery by the attempt's credential", DeliversByTheRunnersRecord, "Rule 6", _bounds(1)),
+    Sentence("the lease runs from the loss", LeaseRunsFromBegin, "Rule 6", _bounds(1)),
+    Sentence("the lease is over when the attempt is heard", LeaseIsNotCanceled, "Rule 6", _bounds(1, 2)),
+    Sentence("an approval belongs to one plan", ApprovalBelongsToTheJob, "Rule 4", _bounds(3), _APPROVED),
+    Sentence("the mark waits for the object", MarkPassesWithoutTheObject, "Rule 3", _bounds(1, 0, has_objects=True)),
+    Sentence("a repeated begin is answered", RepeatedBeginIsNotAnswered, "Rule 6", _bounds(1)),
+    Sentence("who repeats its begin is heard", RepeatedBeginIsNotHeard, "Rule 4", _bounds(1, 2, has_pauses=True)),
+)

@@ -1,0 +1,298 @@
+"""The server as the explorer sees it: like its services it loads, asks `decide`, and saves; it decides nothing by itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+from terracrew.errors import Conflict
+from terracrew.protocol.events import KeptPlan, Result
+from terracrew.server.jobs import decide, model
+from tests.explore import rows
+from tests.explore.rows import THIS_MOMENT, VERSIONS
+from tests.explore.world import (
+    ACTIVE,
+    ANSWER,
+    ASK,
+    NO,
+    NOW,
+    OLD,
+    ROW,
+    TERMINAL,
+    Job,
+    Plan,
+    Try,
+    World,
+    is_heard,
+    with_job,
+    with_runner,
+    with_try,
+)  # fmt: skip
+
+Decision = tuple[Job, dict[str, object], bool] | str | None
+
+
+class Server:
+    """The sentences that a test switches off are methods of their own."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Any] = {}
+
+    # ---- who is heard
+
+    def is_heard(self, world: World, it: Try) -> bool:
+        return is_heard(world, it)
+
+    def hello(self, world: World, r: int) -> World:
+        """A runner comes, and names what it has."""
+        world = with_runner(world, r, link=True)
+        for i, it in enumerate(world.tries):
+            if it.runner != r or it.outcome:
+                continue
+            if it.known:
+                world = self._hear(world, i)
+            elif not it.link:
+                world = self.settle(world, i, decide.missing, "", THIS_MOMENT) or world
+        return world
+
+    def executor_hello(self, world: World, i: int) -> World:
+        world = self._hear(with_try(world, i, link=True), i)
+        return self.settle(world, i, decide.start, THIS_MOMENT) or world
+
+    def _hear(self, world: World, i: int) -> World:
+        return with_try(world, i, lost=2) if world.tries[i].lost == 1 else world
+
+    def look(self, world: World, i: int) -> World | None:
+        """The reaper's turn: lost, found again, or its lease is over."""
+        it = world.tries[i]
+        if not it.eyed and self.is_heard(world, it):
+            return self.settle(world, i, self.lost, rows.HEARD, THIS_MOMENT, rows.LEASE) if it.lost else None
+        if not it.eyed:
+            world = self.eye(world, i)
+        heard = rows.HEARD_SINCE_LOST if world.tries[i].eyed == 2 else rows.SILENT
+        after = self.settle(with_try(world, i, eyed=0), i, self.lost, heard, THIS_MOMENT, rows.LEASE)
+        return after or (with_try(world, i, eyed=0) if it.eyed else None)
+
+    def eye(self, world: World, i: int) -> World:
+        """It is silent for long enough. What the reaper makes of it may come a moment later."""
+        return self.expire_leave(with_try(world, i, eyed=2 if world.tries[i].lost == 2 else 1), i)
+
+    def expire_leave(self, world: World, i: int) -> World:
+        """Whoever is silent for so long has asked for no leave that still counts."""
+        return with_try(world, i, mail=0)
+
+    lost = staticmethod(decide.lost)
+
+    def give_up(self, world: World, i: int) -> World | None:
+        if self.is_heard(world, world.tries[i]):
+            return None
+        after = self.settle(world, i, decide.give_up, rows.SILENT, "somebody", THIS_MOMENT)
+        return None if after is None else self.expire_leave(after, i)
+
+    # ---- a claim
+
+    def claim(self, world: World, j: int, r: int) -> World | None:
+        job, runner = world.jobs[j], world.runners[r]
+        is_busy = any(other.status in ACTIVE for other in world.jobs)
+        resumed = self.resumed(job)
+        maker = None if resumed is None or world.runners[resumed.runner].is_removed else resumed.runner
+        key = ("claim", j, job, r, runner, is_busy, world.quarantine > 0, maker)
+        if key not in self._known:
+            seat = decide.Seat(
+                f"rnr_{r}", f"ins_{r}", is_connected=runner.link, takes_jobs=not runner.is_removed, free=1, is_assigned=True,
+                is_chosen=True,
+            )  # fmt: skip
+            made_by = None if maker is None else f"rnr_{maker}"
+            found = decide.claim(
+                rows.job_row(j, job), job.attempt, seat, THIS_MOMENT, is_module_busy=is_busy,
+                has_quarantine=world.quarantine > 0, made_by=made_by,
+            )  # fmt: skip
+            self._known[key] = None if found is None else rows.job_of(job, found.job, None, r)
+        claimed: Job | None = self._known[key]
+        if claimed is None:
+            return None
+        plan = job.attempt if maker is None or resumed is None else resumed.attempt
+        taken = Try(j, job.attempt, r, base=NOW, plan=plan)
+        tries = sorted([*world.tries, taken])
+        return with_job(world._replace(tries=tuple(tries)), j, claimed)
+
+    def resumed(self, job: Job) -> Plan | None:
+        """The plan that the job goes on with."""
+        if job.plan is None:
+            return None
+        key = ("resumed", job.plan)
+        if key not in self._known:
+            row = rows.plan_row(0, job.plan)
+            self._known[key] = decide.is_resumable(row, state_version=VERSIONS[NOW] or 0, inputs_sha256="")
+        return job.plan if self._known[key] else None
+
+    # ---- leave to mutate
+
+    def begin(self, world: World, i: int) -> tuple[World, str]:
+        """Take a `begin` in, and what is answered."""
+        it = world.tries[i]
+        world = with_try(world, i, mail=it.mail & ~ASK)
+        job = world.jobs[it.job]
+        doubts = self.doubts(world, it)
+        names = job.plan is not None and it.plan == job.plan.attempt
+        key = ("begin", job, it[ROW], it.base, names, world.quarantine > 0, doubts)
+        if key not in self._known:
+            plan = rows.plan_row(it.job, job.plan) if job.plan and names else None
+            module = decide.Module(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            found = self.decide_begin(world, it, module, plan)
+            self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Next) else found
+        decided: Decision = self._known[key]
+        if decided == "quarantine":
+            return self.settle(world, i, decide.set_back, "", THIS_MOMENT) or world, "superseded"
+        if isinstance(decided, str):
+            return world, decided
+        if decided is not None:
+            world = self._save(world, i, decided)
+        if it.begun != NO:
+            return self.begun_again(world, i), "begun"
+        return with_try(world, i, mail=world.tries[i].mail | ANSWER), "begun"
+
+    def begun_again(self, world: World, i: int) -> World:
+        return with_try(world, i, mail=world.tries[i].mail | ANSWER)
+
+    def decide_begin(
+        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
+    ) -> decide.Next | str | None:
+        job = rows.job_row(it.job, world.jobs[it.job])
+        return decide.begin(job, rows.attempt_row(it), module, VERSIONS[it.base] or 0, plan, THIS_MOMENT)
+
+    def doubts(self, world: World, _it: Try) -> tuple[decide.Doubt, ...]:
+        return tuple(
+            decide.Doubt(rows.EPOCH + other.fenced * rows.HOUR, self.is_heard(world, other))
+            for other in world.tries
+            if other.fenced
+        )
+
+    # ---- what is delivered
+
+    def may_deliver(self, _world: World, _it: Try) -> bool:
+        """By the attempt's own credential, whatever became of its runner."""
+        return True
+
+    def take(self, world: World, i: int) -> World | None:
+        """Take in the next event of an attempt: one of its states, or its result."""
+        it = world.tries[i]
+        if it.mark < it.states:
+            return self.take_state(world, i)
+        world = with_try(world, i, mark=it.mark + 1)
+        if it.result == "WAITING":
+            kept = KeptPlan(VERSIONS[it.base] or 0, "", 0, "")
+            if (after := self.settle(world, i, decide.wait, kept, THIS_MOMENT)) is not None:
+                return after
+        return self.settle(world, i, decide.finish, Result(it.result), THIS_MOMENT) or world  # type: ignore[arg-type]
+
+    def take_state(self, world: World, i: int) -> World | None:
+        it = world.tries[i]
+        if it.stored <= it.mark:
+            return None  # its object is not stored: the mark waits
+        return self.receive(with_try(world, i, mark=it.mark + 1), i)
+
+    def receive(self, world: World, i: int) -> World:
+        it = world.tries[i]
+        is_mutating = any(other.begun != NO and not other.outcome for other in world.tries)
+        key = ("adoption", world.jobs[it.job], it[ROW], self.counts_as_mutating(is_mutating), world.quarantine > 0)
+        if key not in self._known:
+            self._known[key] = decide.adoption(
+                rows.job_row(it.job, world.jobs[it.job]), rows.attempt_row(it), is_newest=not it.is_passed,
+                is_same_lineage=True, is_module_mutating=self.counts_as_mutating(is_mutating),
+                has_quarantine=world.quarantine > 0,
+            )  # fmt: skip
+        if self._known[key]:
+            return moved(world, i)
+        return world._replace(quarantine=world.quarantine + 1)
+
+    def counts_as_mutating(self, is_mutating: bool) -> bool:
+        return is_mutating
+
+    # ---- what a runner says of an attempt
+
+    def report(self, world: World, i: int, *, saw_process: bool) -> World:
+        verdict = self.gone if saw_process else self.hand_back
+        return self.settle(world, i, verdict, "", THIS_MOMENT) or world
+
+    gone = staticmethod(decide.gone)
+    hand_back = staticmethod(decide.hand_back)
+
+    # ---- people
+
+    def approve(self, world: World, j: int) -> World:
+        job = world.jobs[j]
+        assert job.plan
+        key = ("approve", j, job)
+        if key not in self._known:
+            row, plan = decide.approve(rows.job_row(j, job), rows.plan_row(j, job.plan), "somebody", THIS_MOMENT)
+            self._known[key] = rows.job_of(job, row, plan, job.plan.runner)._replace(
+                seen=job.plan.attempt if job.needs_approval else 0
+            )
+        return with_job(world, j, self._known[key])
+
+    def decline(self, world: World, j: int) -> World:
+        job = world.jobs[j]
+        assert job.plan
+        key = ("decline", j, job)
+        if key not in self._known:
+            row, _ = decide.decline(rows.job_row(j, job), rows.plan_row(j, job.plan), "somebody", "", THIS_MOMENT)
+            self._known[key] = rows.job_of(job, row, None, 0)
+        return with_job(world, j, self._known[key])
+
+    def cancel(self, world: World, j: int) -> World:
+        job = world.jobs[j]
+        key = ("cancel", j, job)
+        if key not in self._known:
+            row = decide.cancel(rows.job_row(j, job), "interrupt", THIS_MOMENT, "somebody")
+            self._known[key] = rows.job_of(job, row, None, 0)
+        return with_job(world, j, self._known[key])
+
+    def adopt(self, world: World) -> World | None:
+        """A person's adoption needs the module's lock."""
+        if any(job.status in ACTIVE for job in world.jobs):
+            return None
+        return moved(world._replace(quarantine=world.quarantine - 1), None)
+
+    def discard(self, world: World) -> World:
+        return world._replace(quarantine=world.quarantine - 1)
+
+    # ---- load, decide, save
+
+    def settle(self, world: World, i: int, verdict: Callable[..., Any], *args: object) -> World | None:
+        it = world.tries[i]
+        job = world.jobs[it.job]
+        key = (verdict, job, it[ROW], args)
+        if key not in self._known:
+            try:
+                found = verdict(rows.job_row(it.job, job), rows.attempt_row(it), *args)
+            except Conflict:
+                found = None
+            self._known[key] = None if found is None else self._saved(job, it, found)
+        saved = self._known[key]
+        return None if saved is None else self._save(world, i, saved)
+
+    def _saved(self, job: Job, it: Try, found: decide.Next) -> Decision:
+        return rows.job_of(job, found.job, found.plan, it.runner), rows.row_of(it, found.attempt), found.ends_doubt
+
+    def _save(self, world: World, i: int, saved: tuple[Job, dict[str, object], bool]) -> World:
+        job, row, ends_doubt = saved
+        world = with_job(with_try(world, i, **row), world.tries[i].job, job)
+        if ends_doubt:
+            world = world._replace(tries=tuple(it._replace(fenced=0) if it.fenced else it for it in world.tries))
+        return world
+
+
+def moved(world: World, writer: int | None) -> World:
+    """There is a new current state: plans were made from an older one now, and who has begun was passed by."""
+    tries = tuple(
+        it._replace(
+            base=OLD if it.base == NOW else it.base,
+            begun=OLD if it.begun == NOW else it.begun,
+            is_passed=it.is_passed or (i != writer and it.begun != NO),
+        )
+        for i, it in enumerate(world.tries)
+    )
+    jobs = tuple(
+        job._replace(plan=job.plan._replace(version=OLD)) if job.plan and job.status not in TERMINAL else job
+        for job in world.jobs
+    )
+    return World(jobs, tries, world.runners, world.quarantine, world.news + 1)

@@ -1,0 +1,46 @@
+"""Every order of events within the bounds, through the very functions that decide; and each sentence of the design switched off."""
+
+import pytest
+
+from tests.explore.moves import Bounds
+from tests.explore.search import Walk
+from tests.explore.sentences import SENTENCES, Sentence
+from tests.explore.server import Server
+
+pytestmark = pytest.mark.timeout(900)  # of a busy machine; alone, the largest of them takes half a minute
+
+
+@pytest.mark.feature("O3")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(
+            Bounds(1, 99, states=2, has_objects=True, has_pauses=True), id="one attempt, any faults, everything apart"
+        ),
+        pytest.param(Bounds(2, 2, has_objects=True, has_pauses=True), id="two attempts, two faults, everything apart"),
+        pytest.param(Bounds(3, 2), id="three attempts, two faults"),
+        pytest.param(Bounds(4, 1), id="four attempts, one fault"),
+    ],
+)
+def test_no_order_of_events_breaks_a_rule(bounds: Bounds) -> None:
+    found = Walk(Server(), bounds).run()
+    assert not found.broken, str(found)
+
+
+@pytest.mark.feature("O3")
+@pytest.mark.parametrize("sentence", SENTENCES, ids=lambda sentence: sentence.text)
+def test_without_this_sentence_a_rule_breaks(sentence: Sentence) -> None:
+    """The explorer can fail: each sentence is there because of a trace, and with it the same bounds hold none."""
+    found = Walk(sentence.without(), sentence.bounds, sentence.start).run()
+    assert found.broken.startswith(sentence.breaks), str(found)
+    assert found.trace
+    whole = Walk(Server(), sentence.bounds, sentence.start).run()
+    assert not whole.broken, str(whole)
+
+
+def test_a_trace_is_told_in_words() -> None:
+    sentence = next(sentence for sentence in SENTENCES if sentence.text == "leave expires")
+    trace = Walk(sentence.without(), sentence.bounds, sentence.start).run().trace
+    assert trace[0] == "runner 1 claims job 1 (attempt 1)"
+    assert trace[-2] == "the answer reaches the executor of attempt 1 of job 1, which starts to change things"
+    assert trace[-1] == "now job 1 is QUEUED (attempt 2)"

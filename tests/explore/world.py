@@ -1,0 +1,229 @@
+"""The world that the explorer walks: what the server has stored, what runs where, and what is on its way."""
+
+from functools import cache
+from typing import Literal, NamedTuple
+
+from terracrew.server.jobs.model import Outcome
+
+ASK, ANSWER = 1, 2
+"""Bits of `Try.mail`: a `begin`, and the leave that was given, on their way."""
+NO, NOW, OLD = -1, 0, 1
+"""A version of the module's state: none, the current one, one that is not current any more."""
+LATER = 100
+"""The time of a decision that is being made; `tidy` brings it into the order of those that matter."""
+
+
+class Plan(NamedTuple):
+    """A kept plan and what was decided about it."""
+
+    attempt: int
+    runner: int
+    version: int
+    decided: int = 0
+    """When it was approved; 0 is never."""
+    is_applied: bool = False
+
+
+class Job(NamedTuple):
+    status: str
+    attempt: int = 1
+    needs_approval: bool = False
+    is_canceled: bool = False
+    plan: Plan | None = None
+    """The one that the row names."""
+    seen: int = 0
+    """Which plan a person has approved, whatever the server makes of it."""
+
+
+class Try(NamedTuple):
+    """An attempt: its row, its processes, its disk and its messages."""
+
+    job: int
+    number: int
+    runner: int
+    # the row
+    is_started: bool = False
+    begun: int = NO
+    outcome: Outcome | Literal[""] = ""
+    is_gone: bool = False
+    lost: int = 0
+    """1: declared lost; 2: declared lost, and heard since."""
+    fenced: int = 0
+    """When it was fenced, while its module is in doubt because of it; 0 is never."""
+    mark: int = 0
+    is_passed: bool = False
+    """Somebody else's state became the current one since its `begin`."""
+    # its executor: not started yet, ready to change something, at it (with its engine), done, no more
+    phase: str = "-"
+    base: int = NO
+    """The version that its plan was made from."""
+    plan: int = 0
+    """Whose plan it goes by: its own, or that of the attempt which kept it."""
+    link: bool = False
+    mail: int = 0
+    has_engine: bool = False
+    # its disk
+    states: int = 0
+    """How many states the engine has written."""
+    stored: int = 0
+    """How many of them are in the object store."""
+    result: str = ""
+    eyed: int = 0
+    """The reaper has found it silent and has not acted on that yet. 2: heard since it was declared lost."""
+    known: int = 0
+    """What its runner's disk says: nothing, that it was granted, that its process was seen."""
+
+
+ROW = slice(0, 11)
+
+
+class Runner(NamedTuple):
+    up: bool = True
+    link: bool = True
+    is_removed: bool = False
+
+
+_THERE, _REMOVED = Runner(), Runner(link=False, is_removed=True)
+
+
+class World(NamedTuple):
+    jobs: tuple[Job, ...]
+    tries: tuple[Try, ...] = ()
+    runners: tuple[Runner, ...] = (Runner(), Runner())
+    quarantine: int = 0
+    news: int = 0
+    """How often the last move has made another state the current one."""
+
+
+TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "DECLINED"})
+ACTIVE = frozenset({"CLAIMED", "PROCESSING"})
+
+
+def with_try(world: World, i: int, **changes: object) -> World:
+    return put(world, i, world.tries[i]._replace(**changes))
+
+
+def put(world: World, i: int, it: Try) -> World:
+    tries = world.tries
+    return World(world.jobs, (*tries[:i], it, *tries[i + 1 :]), world.runners, world.quarantine, world.news)
+
+
+def with_job(world: World, i: int, job: Job) -> World:
+    jobs = (*world.jobs[:i], job, *world.jobs[i + 1 :])
+    return World(jobs, world.tries, world.runners, world.quarantine, world.news)
+
+
+def with_runner(world: World, i: int, **changes: object) -> World:
+    runners = (*world.runners[:i], world.runners[i]._replace(**changes), *world.runners[i + 1 :])
+    return World(world.jobs, world.tries, runners, world.quarantine, world.news)
+
+
+def is_heard(world: World, it: Try) -> bool:
+    """By its own connection, or by that of a runner that names it."""
+    return it.link or (it.known > 0 and world.runners[it.runner].link)
+
+
+def is_spent(it: Try) -> bool:
+    """All that it had to say is stored."""
+    return it.mark == it.states + bool(it.result)
+
+
+def has_voice(world: World, it: Try) -> bool:
+    """Whether what is on its disk can still come: its executor lives, or its runner has the disk."""
+    return it.phase in "RMD" or (it.phase == "X" and it.known > 0)
+
+
+def tidy(world: World) -> World:
+    """The same world without what cannot matter any more, in one of the ways in which it can be written down."""
+    return named(trim(world))
+
+
+def trim(world: World) -> World:
+    tries: list[Try] = []
+    busy, makers, has_times = 0, 0, False
+    for it in world.tries:
+        if (left := _left(it)) is not None:
+            tries.append(left)
+            if left.known or not left.outcome:
+                busy |= 1 << left.runner
+            if left.fenced > 1:
+                has_times = True
+    jobs = world.jobs
+    for j, job in enumerate(jobs):
+        if job.status in TERMINAL:
+            jobs = (*jobs[:j], _ended(job), *jobs[j + 1 :])
+        elif job.plan is not None:
+            makers |= 1 << job.plan.runner
+            has_times = has_times or job.plan.decided > 1
+    runners = world.runners
+    for r, runner in enumerate(runners):
+        if not busy >> r & 1 and not (runner.up and runner.link):
+            runners = (*runners[:r], _idle(runner, makers >> r & 1), *runners[r + 1 :])
+    world = World(jobs, tuple(tries), runners, world.quarantine)
+    return _timed(world) if has_times else world
+
+
+@cache
+def _left(it: Try) -> Try | None:
+    """What of an attempt can still matter."""
+    needs_base = it.phase in "-R" or it.mail & ASK or it.result == "WAITING"
+    if not it.outcome:
+        return it if needs_base else it._replace(base=NO)
+    if not it.has_engine and (is_spent(it) or (it.phase == "X" and not it.known)):
+        if not it.fenced and (it.phase != "R" or not it.mail):
+            return (
+                None  # whatever it asks from now on is refused by its number; what it has asked before may still arrive
+            )
+        if it.phase == "X":
+            return Try(it.job, it.number, it.runner, outcome="lost", fenced=it.fenced, phase="X", known=it.known)
+    if needs_base:
+        return it
+    outcome = "lost" if it.outcome == "lost" else "failed"  # or any other
+    return it._replace(is_started=True, base=NO, begun=OLD if it.begun == NOW else it.begun, outcome=outcome, eyed=0)
+
+
+@cache
+def _ended(job: Job) -> Job:
+    return Job(job.status, job.attempt)
+
+
+def _idle(runner: Runner, is_maker: int) -> Runner:
+    """It has nothing, and nothing is asked of it: whether it is there makes no difference but to when a job is claimed.
+
+    For one that was removed, another is started; but a plan that it made stays what a removed one has made.
+    """
+    return _REMOVED if runner.is_removed and is_maker else _THERE
+
+
+def _timed(world: World) -> World:
+    """Times matter only where an approval and a fence stand in between: everything else happened at once."""
+    fences = [it.fenced for it in world.tries if it.fenced]
+    decided = [job.plan.decided for job in world.jobs if job.plan and job.plan.decided]
+    rank, order, was = 0, {0: 0}, None
+    for time, is_fence in sorted({(time, True) for time in fences} | {(time, False) for time in decided}):
+        rank += is_fence is not was
+        was = is_fence
+        order[time] = rank
+    tries = tuple(it._replace(fenced=order[it.fenced]) if it.fenced else it for it in world.tries)
+    jobs = tuple(
+        job._replace(plan=job.plan._replace(decided=order[job.plan.decided])) if job.plan else job for job in world.jobs
+    )
+    return world._replace(jobs=jobs, tries=tries)
+
+
+def named(world: World) -> World:
+    """Two runners are alike: the first is the one that is named first."""
+    if len(world.runners) == 1:
+        return world
+    if world.tries:
+        is_second = world.tries[0].runner
+    else:
+        makers = [job.plan.runner for job in world.jobs if job.plan]
+        is_second = makers[0] if makers else world.runners[0] < world.runners[1]
+    if not is_second:
+        return world
+    tries = tuple(it._replace(runner=1 - it.runner) for it in world.tries)
+    jobs = tuple(
+        job._replace(plan=job.plan._replace(runner=1 - job.plan.runner)) if job.plan else job for job in world.jobs
+    )
+    return World(jobs, tries, world.runners[::-1], world.quarantine)

@@ -1,0 +1,34 @@
+"""An executor that starts when its attempt has long been handed back."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.start import ExecutorStart
+from terracrew.runner import attempts
+from terracrew.runner.dispatch import zygote
+from terracrew.runner.dispatch.helper import Helper
+from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
+
+
+@pytest.mark.feature("O3")
+async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The process that starts executors was stopped; the runner gave the attempt back and removed its directory."""
+    directory = attempts.write(tmp_path, granted(), "http://server")
+    attempts.seal(directory)
+    attempts.remove(directory)
+    helper = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    try:
+        forked = await helper.fork(
+            ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), {}, granted())
+        )
+        os.close(forked.pidfd)
+        async with asyncio.timeout(BOUND):
+            assert await forked.exit_code == zygote.IN_USE
+    finally:
+        await helper.close()
+    assert "Traceback" not in capfd.readouterr().err

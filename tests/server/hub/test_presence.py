@@ -1,0 +1,254 @@
+"""Who counts as there: a minute of silence, what the server's own absence does not change, and which server hears an executor."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server import serve
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.heartbeats import Heartbeats
+from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.registry import Registry
+from tests.server.hub.test_connections import refusal
+from tests.server.hub.test_registry import LONG, REF, Clock, Watched, executor, runner
+from tests.server.hub.wire import PATIENCE, Hub, listening
+from tests.server.jobs.world import World
+
+pytestmark = pytest.mark.feature("O2", "C3")
+BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])
+
+
+async def _silent(tx: Tx) -> None:
+    await tx.run("UPDATE instances SET heard_at = heard_at - 61")
+
+
+async def is_connected(hub: Hub) -> bool:
+    return bool(await hub.crew.app.scalar("SELECT is_connected FROM instances WHERE runner_id = :id", id=hub.runner_id))
+
+
+async def status(hub: Hub) -> str:
+    return str((await hub.crew.app.admin.get(f"/api/v1/runners/{hub.runner_id}")).json()["status"])
+
+
+async def eventually(is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await is_so():
+            await asyncio.sleep(0.01)
+
+
+# ---- a minute of silence
+
+
+async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row changed, so no page did: it showed ONLINE until somebody loaded it again."""
+    async with hub.runner() as client:
+        monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 59)
+        hub.server.registry.look()
+        monkeypatch.setattr(hub.server.registry, "_watching_since", 0.0)
+        await Presence(hub.server).step()
+        assert await status(hub) == "ONLINE"
+        await hub.server.db.write(_silent)
+        monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 61)
+        with hub.server.db.listen("runners") as woken:
+            await Presence(hub.server).step()
+            assert ("runners", hub.runner_id) in await woken.get(PATIENCE)
+        assert await status(hub) == "OFFLINE"
+        await Messenger(hub.server).step({("runners", hub.runner_id)})
+        assert await refusal(client) == ("unavailable", False)
+    async with hub.runner():
+        assert await status(hub) == "ONLINE"
+
+
+async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is_late(hub: Hub) -> None:
+    async with hub.runner():
+        hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+        await hub.server.db.write(_silent)
+        await Presence(hub.server).step()
+        assert await is_connected(hub)
+
+
+@pytest.mark.feature("O6")
+async def test_after_a_gap_nobody_is_offline_before_a_full_period(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    clock.now = time.monotonic()
+    monkeypatch.setattr(hub.server.registry, "now", clock)
+    async with hub.runner():
+        await hub.server.db.write(_silent)
+        clock.now += 300  # the database was away, or this process was stopped
+        presence = Presence(hub.server)
+        for _ in range(59):
+            await presence.step()
+            clock.now += 1
+        assert await is_connected(hub)
+        for _ in range(2):
+            await presence.step()
+            clock.now += 1
+        assert not await is_connected(hub)
+
+
+async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub) -> None:
+    async with hub.runner():
+        pass
+    await eventually(lambda: _not(is_connected(hub)))
+    await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = true, server_id = 'srv_killed'"))
+    hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+    await Presence(hub.server).step()
+    assert await is_connected(hub), "it may be on its way to another server"
+    await hub.server.db.write(_silent)
+    await Presence(hub.server).step()
+    assert not await is_connected(hub)
+
+
+async def _not(found: Any) -> bool:
+    return not await found
+
+
+@pytest.mark.feature("O6")
+async def test_a_server_that_stops_does_not_make_its_runners_offline(hub: Hub) -> None:
+    """The fleet was OFFLINE until the last of it had come back, and its jobs went to shared runners meanwhile."""
+    async with hub.runner():
+        hub.server.closing.set()
+        await hub.until(lambda: not hub.server.registry.runners)
+        assert await is_connected(hub)
+
+
+async def test_a_runner_that_goes_is_offline_at_once(hub: Hub) -> None:
+    async with hub.runner():
+        assert await is_connected(hub)
+    await eventually(lambda: _not(is_connected(hub)))
+
+
+async def test_a_runner_drains_by_its_own_word_and_by_that_of_its_record(hub: Hub) -> None:
+    async with hub.runner() as client:
+        await client.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))
+        await eventually(lambda: _is(hub, "DRAINING"))
+        await client.send(BEAT)
+        await eventually(lambda: _is(hub, "ONLINE"))
+        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+        assert await status(hub) == "DRAINING"
+    await eventually(lambda: _is(hub, "OFFLINE"))
+
+
+async def _is(hub: Hub, wanted: str) -> bool:
+    return await status(hub) == wanted
+
+
+# ---- what is written of heartbeats
+
+
+async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(database: Database) -> None:
+    """A runner that fell silent just after a heartbeat was offline up to five seconds late."""
+    world = await World.make(database)
+    instance, clock = await world.runner(), Clock()
+    heartbeats = Heartbeats(database, Registry(clock))
+    await database.write(lambda tx: tx.run("UPDATE instances SET heard_at = 0"))
+    heartbeats.note(instance.id, 1)
+    clock.now += 4
+    await heartbeats.step()
+    row = await database.read(lambda tx: _age(tx, instance.id))
+    assert 4 <= row < 5
+
+
+async def _age(tx: Tx, instance_id: str) -> float:
+    row = await tx.one("SELECT heard_at FROM instances WHERE id = :id", id=instance_id)
+    assert row is not None
+    return tx.now - row["heard_at"]
+
+
+@pytest.mark.feature("O6")
+async def test_heartbeats_that_could_not_be_written_are_a_gap_and_are_written_later(hub: Hub) -> None:
+    registry = hub.server.registry
+    registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+    hub.server.heartbeats.note("ins_1", 1)
+    await hub.server.db.close()
+    for _ in range(2):
+        with pytest.raises(Exception, match="database"):
+            await hub.server.heartbeats.step()
+    assert registry.watched_for < 5
+
+
+# ---- attempts whose connections closed, or did not
+
+
+@pytest.mark.feature("O6", "O3")
+def test_who_was_seen_to_go_before_a_gap_has_a_full_period_after_it() -> None:
+    """Executors that lost their connection when the database went away were lost ten seconds after its return."""
+    watched = Watched()
+    connected = executor(REF)
+    watched.registry.add_executor(connected)
+    watched.registry.remove_executor(connected)
+    watched.clock.now += 30
+    watched.wait(11)
+    assert watched.silence() == (10.0, False)
+
+
+@pytest.mark.feature("O6", "O3")
+def test_what_closed_during_a_gap_was_not_seen_to_go() -> None:
+    watched = Watched()
+    connected = executor(REF)
+    watched.registry.add_executor(connected)
+    watched.clock.now += 30
+    watched.registry.look()
+    watched.registry.remove_executor(connected)  # closed while this process was stopped, and read only now
+    watched.wait(11)
+    assert watched.silence() == (11.0, False)
+
+
+@pytest.mark.feature("O3")
+def test_an_executor_that_answers_no_ping_is_silent_and_not_gone() -> None:
+    watched = Watched()
+    connected = executor(REF)
+    watched.registry.add_executor(connected)
+    watched.wait(30)
+    connected.socket.is_silent = True  # pyright: ignore[reportAttributeAccessIssue]
+    watched.registry.remove_executor(connected)
+    watched.registry.remove(watched.session)
+    watched.wait(12)
+    assert watched.registry.silence(REF, "ins_1", LONG)[1] is False
+    assert list(watched.registry.fell_silent) == [REF]
+
+
+@pytest.mark.feature("O3")
+async def test_a_minute_of_silence_of_an_executor_counts_from_what_it_last_said(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection counted as life until the pings had failed, and the minute began after that."""
+    monkeypatch.setattr(serve, "PING_SECONDS", 0.5)
+    async with listening(hub.crew) as quick, quick.runner() as runner_:
+        quick.server.closing.clear()
+        granted = await runner_.granted(await quick.job())
+        ref = AttemptRef(granted.spec.job_id, 1)
+        async with quick.executor(granted) as client:
+            session = quick.server.registry.executors[ref]
+            first = session.heard_at
+            await quick.until(lambda: session.heard_at > first)  # a ping was answered
+            client.connection.transport.pause_reading()
+            await quick.server.heartbeats.step()
+            before = await _heard_at(quick, ref)
+            await quick.until(lambda: ref not in quick.server.registry.executors)
+            assert quick.server.registry.fell_silent
+            await quick.server.heartbeats.step()
+            assert await _heard_at(quick, ref) <= before
+            assert not quick.server.registry.closed
+            client.connection.transport.resume_reading()
+
+
+async def _heard_at(hub: Hub, ref: AttemptRef) -> float:
+    return float(await hub.crew.app.scalar("SELECT heard_at FROM attempts WHERE job_id = :id", id=ref.job_id))
+
+
+def test_a_question_is_asked_once_and_a_cancellation_told_once() -> None:
+    session = runner()
+    session.named = {REF}
+    session.cancel(REF, "interrupt")
+    session.cancel(REF, "interrupt")
+    session.cancel(REF, "kill")
+    assert [message.mode for message in session.socket.posted] == ["interrupt", "kill"]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]

@@ -1,0 +1,209 @@
+"""A plan that waits for a person: it holds nothing, is decided about once, and is applied at most once."""
+
+import asyncio
+
+import pytest
+
+from terracrew.errors import Conflict, NotFound
+from terracrew.protocol.events import KeptPlan, Record, Result
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import approvals, decide, reasons, service, store
+from terracrew.server.jobs.ingest import ingest
+from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
+from tests.server.jobs.world import KEYS, Instance, World, begin
+
+
+def waiting(version: int = 0) -> Record:
+    return fact(Result("WAITING", "", kept=KeptPlan(version, "ab", 2, "/workspaces/x")))
+
+
+class Waiting:
+    """A job that needs an approval and waits for it with the plan of its first attempt."""
+
+    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
+        self.world, self.runner, self.module, self.id = world, runner, module, job
+        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+        self.take = ingest(world.db, KEYS)
+
+    @classmethod
+    async def make(cls, db: Database) -> "Waiting":
+        world = await World.make(db)
+        module, runner = await world.module(), await world.runner(slots=1)
+        job = await world.job(module, kind="APPLY")
+        await db.write(lambda tx: tx.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job))
+        made = cls(world, runner, module, job)
+        ref = await made.start(1)
+        refused = await begin(db, ref, 0)
+        assert isinstance(refused, BeginRefused)
+        assert refused.code == "approval"
+        await made.take(delivery(ref, 2, waiting()))
+        return made
+
+    async def start(self, attempt: int) -> AttemptRef:
+        await self.runner.has(self.id, attempt)
+        ref = AttemptRef(self.id, attempt)
+        await self.take(delivery(ref, 1, RUNNING))
+        return ref
+
+    async def job(self) -> service.Job:
+        return await self.world.load(self.id)
+
+    async def approve(self, plan: int = 1) -> service.Job:
+        return await approvals.approve(self.world.db, self.admin, self.id, plan)
+
+
+@pytest.fixture
+async def job(database: Database) -> Waiting:
+    return await Waiting.make(database)
+
+
+@pytest.mark.feature("J8", "S6")
+async def test_a_plan_that_waits_holds_neither_slot_nor_lock(job: Waiting) -> None:
+    waits = await job.job()
+    assert waits.status == "AWAITING_APPROVAL"
+    reason = await job.world.db.read(lambda tx: reasons.why(tx, waits, reasons.Watch(Registry(), decide.APPLY_LEASE)))
+    assert reason is not None
+    assert reason.code == "approval"
+    other = await job.world.job(job.module)
+    assert await job.runner.claim(other) is not None, "the runner's one slot and the module's lock are free"
+
+
+@pytest.mark.feature("J8")
+async def test_an_approved_job_goes_on_with_the_kept_plan_as_a_new_attempt(job: Waiting) -> None:
+    approved = await job.approve()
+    assert (approved.status, approved.attempt, approved.plan_attempt) == ("QUEUED", 2, 1)
+    granted = await job.runner.has(job.id, 2)
+    assert granted.spec.resume is not None
+    assert (granted.spec.resume.attempt, granted.spec.resume.path) == (1, "/workspaces/x")
+    ref = AttemptRef(job.id, 2)
+    await job.take(delivery(ref, 1, RUNNING))
+    assert await begin(job.world.db, ref, 0, 1) == Begun(0)
+    assert await begin(job.world.db, ref, 0, 1) == Begun(0), "a repeated begin is answered again"
+    await job.take(delivery(ref, 2, DONE))
+    assert (await job.job()).status == "SUCCEEDED"
+
+
+@pytest.mark.feature("J8")
+async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
+    with pytest.raises(NotFound):
+        await job.approve(plan=7)
+    await job.approve()
+    ref = await job.start(2)
+    refused = await begin(job.world.db, ref, 0)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "approval", "a plan of its own is another one"
+    await job.take(delivery(ref, 2, waiting()))
+    with pytest.raises(Conflict, match="no longer the one"):
+        await job.approve(plan=1)
+    assert (await job.approve(plan=2)).plan_attempt == 2
+
+
+@pytest.mark.feature("J8")
+async def test_a_plan_is_applied_once(job: Waiting) -> None:
+    await job.approve()
+    ref = await job.start(2)
+    assert await begin(job.world.db, ref, 0, 1) == Begun(0)
+    await service.settle(job.world.db, ref, lambda j, a, now: decide.gone(j, a, "killed", now))
+    assert (await job.job()).plan_attempt is None
+    third = await job.start(3)
+    refused = await begin(job.world.db, third, 0, 1)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "approval"
+
+
+@pytest.mark.feature("J8")
+async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
+    await job.approve()
+    await job.runner.has(job.id, 2)
+    await service.settle(job.world.db, AttemptRef(job.id, 2), lambda j, a, now: decide.hand_back(j, a, "no room", now))
+    granted = await job.runner.has(job.id, 3)
+    assert granted.spec.resume is not None
+
+
+@pytest.mark.feature("J8")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE modules SET inputs = '{\"a\": 1}' WHERE id = :id",
+        "UPDATE modules SET state_version = 1 WHERE id = :id",
+        'UPDATE modules SET environment = \'{"A": "1"}\' WHERE id = :id',
+    ],
+)
+async def test_what_has_changed_since_is_planned_again(job: Waiting, change: str) -> None:
+    await job.approve()
+    await job.world.db.write(lambda tx: tx.run(change, id=job.module))  # pyright: ignore[reportArgumentType]
+    assert (await job.runner.has(job.id, 2)).spec.resume is None
+
+
+@pytest.mark.feature("J8", "S3")
+async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) -> None:
+    await job.approve()
+    other = await job.world.runner()
+    assert await other.claim(job.id, 2) is None
+    assert await job.runner.claim(job.id, 2) is not None
+
+
+@pytest.mark.feature("J8", "R7")
+async def test_when_the_runner_that_made_the_plan_is_disabled_another_one_plans_again(job: Waiting) -> None:
+    await job.approve()
+    sql = "UPDATE runners SET is_disabled = true WHERE id = :id"
+    await job.world.db.write(lambda tx: tx.run(sql, id=job.runner.runner_id))
+    assert (await (await job.world.runner()).claim(job.id, 2)) is not None
+
+
+@pytest.mark.feature("J8")
+async def test_a_plan_that_the_state_has_overtaken_binds_the_job_to_no_runner(job: Waiting) -> None:
+    await job.approve()
+    await job.world.db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module))
+    granted = await (await job.world.runner()).has(job.id, 2)
+    assert granted.spec.resume is None
+
+
+@pytest.mark.feature("J8")
+async def test_of_two_who_decide_at_once_one_is_heard(job: Waiting) -> None:
+    answers = await asyncio.gather(
+        job.approve(),
+        approvals.decline(job.world.db, job.admin, job.id, 1, "no"),
+        job.approve(),
+        return_exceptions=True,
+    )
+    assert sum(not isinstance(answer, BaseException) for answer in answers) == 1
+    assert all(isinstance(answer, service.Job | Conflict) for answer in answers)
+
+
+@pytest.mark.feature("J8", "J2")
+async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
+    ended = await approvals.decline(job.world.db, job.admin, job.id, 1, "too many deletions")
+    assert (ended.status, ended.message) == ("DECLINED", "declined by olga: too many deletions")
+    with pytest.raises(Conflict):
+        await job.approve()
+
+
+@pytest.mark.feature("J8")
+async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting) -> None:
+    assert await approvals.expire(job.world.db) == []
+    await job.world.db.write(lambda tx: tx.run("UPDATE plans SET decide_by = :now", now=tx.now - 1))
+    with pytest.raises(Conflict, match="is over"):
+        await job.approve()
+    (ended,) = await approvals.expire(job.world.db)
+    assert (ended.status, ended.message) == ("DECLINED", "nobody approved its plan in time")
+
+
+@pytest.mark.feature("J8", "J9")
+async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
+    assert (await service.cancel(job.world.db, job.admin, job.id, "after_step")).status == "CANCELED"
+
+
+@pytest.mark.feature("J8")
+async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None:
+    world = await World.make(database)
+    module, runner = await world.module(), await world.runner()
+    made = Waiting(world, runner, module, await world.job(module, kind="APPLY"))
+    ref = await made.start(1)
+    await service.cancel(database, made.admin, made.id, "after_step")
+    await made.take(delivery(ref, 2, waiting()))
+    assert (await made.job()).status == "CANCELED"
+    assert await database.read(lambda tx: store.plan(tx, made.id, 1)) is None

@@ -1,0 +1,231 @@
+"""Attempts that are lost in the middle of a change: the lease, the fence, and the module in doubt."""
+
+from datetime import timedelta
+
+import pytest
+
+from terracrew.errors import Conflict
+from terracrew.protocol.events import KeptPlan, Result
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import approvals, decide, losses, reasons, service, store
+from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.state import service as states
+from tests.server.jobs.test_ingest import RUNNING, delivery, fact, state
+from tests.server.jobs.world import KEYS, Instance, World, begin
+
+LONG_AGO = timedelta(hours=1).total_seconds()
+WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x")))
+
+
+class Lost:
+    """A job whose first attempt has begun, and has not been heard for an hour."""
+
+    def __init__(self, world: World, runner: Instance, module: str, ref: AttemptRef, admin: Principal) -> None:
+        self.world, self.runner, self.module, self.ref, self.admin = world, runner, module, ref, admin
+        self.time = 0.0
+        self.registry = Registry(clock=lambda: self.time)
+        for _ in range(30):  # it has watched for longer than anybody may be silent
+            self.time += 4
+            self.registry.look()
+        self.reaper = Reaper(world.db, self.registry, decide.APPLY_LEASE)
+        self.take = ingest(world.db, KEYS)
+
+    @classmethod
+    async def make(cls, db: Database) -> "Lost":
+        world = await World.make(db)
+        module, runner = await world.module(), await world.runner()
+        job = await world.job(module, kind="APPLY")
+        admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+        lost = cls(world, runner, module, AttemptRef(job, 1), admin)
+        await lost.start(1)
+        assert await begin(db, lost.ref, 0) == Begun(0)
+        await lost.silence()
+        return lost
+
+    async def start(self, attempt: int) -> AttemptRef:
+        await self.runner.has(self.ref.job_id, attempt)
+        ref = AttemptRef(self.ref.job_id, attempt)
+        await self.take(delivery(ref, 1, RUNNING))
+        return ref
+
+    async def silence(self, seconds: float = LONG_AGO) -> None:
+        """Nothing was heard of it for so long; and what it counts as since then is as old."""
+        sql = """UPDATE attempts SET claimed_at = claimed_at - :seconds, heard_at = claimed_at - :seconds,
+            lost_at = lost_at - :seconds WHERE job_id = :id AND number = 1"""
+        await self.world.db.write(lambda tx: tx.run(sql, seconds=seconds, id=self.ref.job_id))
+
+    async def step(self) -> None:
+        self.time += 1
+        self.registry.look()
+        await self.reaper.step()
+
+    async def job(self) -> service.Job:
+        return await self.world.load(self.ref.job_id)
+
+    async def attempt(self, number: int = 1) -> service.Attempt:
+        return (await self.world.attempts(self.ref.job_id))[number - 1]
+
+    async def reason(self) -> str:
+        job = await self.job()
+        found = await self.world.db.read(lambda tx: reasons.why(tx, job, reasons.Watch(self.registry, decide.APPLY_LEASE)))
+        return found.code if found else ""
+
+    async def given_up(self) -> None:
+        await self.step()
+        await losses.give_up(self.world.db, self.registry, self.admin, self.ref.job_id, 1)
+
+
+@pytest.fixture
+async def lost(database: Database) -> Lost:
+    return await Lost.make(database)
+
+
+@pytest.mark.feature("O3", "S6")
+async def test_a_job_that_is_lost_in_the_middle_of_a_change_waits_locked_and_says_so(lost: Lost) -> None:
+    await lost.step()
+    job, attempt = await lost.job(), await lost.attempt()
+    assert (job.status, job.attempt, attempt.ended_at) == ("PROCESSING", 1, None)
+    assert attempt.lost_at is not None
+    assert await lost.reason() == "lost"
+    other = await lost.world.job(lost.module)
+    assert await lost.runner.claim(other) is None, "the lock is the lost attempt's"
+
+
+@pytest.mark.feature("O3")
+async def test_the_lease_is_over_when_the_attempt_is_heard_again(lost: Lost) -> None:
+    await lost.step()
+    await lost.silence()  # of the lease, twice as long as it takes
+    await lost.world.db.write(
+        lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
+    )
+    await lost.step()
+    attempt = await lost.attempt()
+    assert (attempt.lost_at, attempt.ended_at) == (None, None)
+    assert await lost.reason() == ""
+
+
+@pytest.mark.feature("O3")
+async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_in_doubt(lost: Lost) -> None:
+    await lost.step()
+    await lost.step()
+    assert (await lost.attempt()).ended_at is None, "the lease runs from the loss"
+    await lost.silence()
+    await lost.step()
+    job, attempt = await lost.job(), await lost.attempt()
+    assert (job.status, job.attempt, job.losses) == ("QUEUED", 2, 1)
+    assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", True, False)
+    assert await begin(lost.world.db, lost.ref, 0) == BeginRefused(
+        "superseded", "this attempt is no longer the current one"
+    )
+
+
+@pytest.mark.feature("O3")
+async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
+    with pytest.raises(Conflict, match="is heard"):
+        await losses.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+    await lost.step()
+    await lost.world.db.write(
+        lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
+    )
+    with pytest.raises(Conflict, match="is heard"):
+        await losses.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+
+
+@pytest.mark.feature("O3", "J8")
+async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(lost: Lost) -> None:
+    await lost.given_up()
+    other = await lost.world.job(lost.module, kind="APPLY")
+    await lost.runner.has(other)
+    await lost.take(delivery(AttemptRef(other, 1), 1, RUNNING))
+    refused = await begin(lost.world.db, AttemptRef(other, 1), 0, registry=lost.registry)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "approval"
+    assert "nobody knows" in refused.message
+
+
+@pytest.mark.feature("O3", "J8")
+async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begun(lost: Lost) -> None:
+    await lost.given_up()
+    second = await lost.start(2)
+    await lost.take(delivery(second, 2, WAITING))
+    assert (await lost.job()).status == "AWAITING_APPROVAL"
+    assert await lost.reason() == "in_doubt"
+    await approvals.approve(lost.world.db, lost.admin, lost.ref.job_id, 2)
+    third = await lost.start(3)
+    assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
+    assert not (await lost.attempt()).is_in_doubt
+    plan = await lost.world.db.read(lambda tx: store.plan(tx, lost.ref.job_id, 2))
+    assert plan is not None
+    assert plan.applied_by == 3
+
+
+@pytest.mark.feature("O3")
+async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_heard(lost: Lost) -> None:
+    await lost.given_up()
+    second = await lost.start(2)
+    await lost.take(delivery(second, 2, WAITING))
+    await approvals.approve(lost.world.db, lost.admin, lost.ref.job_id, 2)
+    third = await lost.start(3)
+    sql = "UPDATE attempts SET heard_at = :now WHERE job_id = :id AND number = 1"
+    await lost.world.db.write(lambda tx: tx.run(sql, now=tx.now, id=lost.ref.job_id))
+    refused = await begin(lost.world.db, third, 0, 2, lost.registry)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "wait"
+    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, "gone", now))
+    assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
+
+
+@pytest.mark.feature("O3")
+async def test_what_is_reported_gone_after_the_fence_ends_the_doubt(lost: Lost) -> None:
+    await lost.given_up()
+    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, "killed", now))
+    attempt = await lost.attempt()
+    assert (attempt.is_in_doubt, attempt.is_gone, attempt.outcome) == (False, True, "lost")
+    second = await lost.start(2)
+    assert await begin(lost.world.db, second, 0, registry=lost.registry) == Begun(0)
+
+
+@pytest.mark.feature("O3", "J2")
+async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_doubt(lost: Lost) -> None:
+    await lost.given_up()
+    record, received = state(1)
+    await lost.take(delivery(lost.ref, 2, record, received={2: received}))
+    await lost.take(delivery(lost.ref, 3, fact(Result("SUCCEEDED"))))
+    assert (await lost.job()).status == "QUEUED"
+    attempt = await lost.attempt()
+    assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", False, True)
+    adopted = await lost.world.db.read(lambda tx: states.current(tx, lost.module))
+    assert adopted is not None, "nobody else wrote since its begin, and nothing mutates: it is taken over by itself"
+    notes = await lost.world.db.read(lambda tx: store.notes(tx, lost.ref.job_id))
+    assert "SUCCEEDED" in notes[0].text
+
+
+@pytest.mark.feature("O3", "J9")
+async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeued_and_the_doubt_stays(
+    lost: Lost,
+) -> None:
+    await lost.step()
+    await service.cancel(lost.world.db, lost.admin, lost.ref.job_id, "kill")
+    assert (await lost.job()).status == "PROCESSING"
+    await lost.silence()
+    await lost.step()
+    assert (await lost.job()).status == "CANCELED"
+    assert (await lost.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O6")
+async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_the_lease(lost: Lost) -> None:
+    await lost.step()
+    await lost.silence()
+    lost.time += 3600  # nobody looked for an hour
+    await lost.step()
+    attempt = await lost.attempt()
+    assert attempt.ended_at is None, "after a gap everybody has a full period to be heard in"
+    assert attempt.lost_at is not None, "but nobody has heard it"
+    for _ in range(62):
+        await lost.step()
+    assert (await lost.attempt()).outcome == "lost"

@@ -1,0 +1,253 @@
+"""Why a job waits: each reason as code, words and link, on both databases."""
+
+from datetime import timedelta
+
+import pytest
+
+from terracrew import ids
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Database, Param
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import decide, known, reasons, service
+from terracrew.server.jobs.model import Reason
+from tests.server.jobs.world import Instance, World, begin
+
+pytestmark = pytest.mark.feature("S6")
+LEASE = timedelta(minutes=10)
+
+
+class Queue:
+    """A module with one queued job, and a runner that could take it."""
+
+    def __init__(self, world: World, module: str, runner: Instance, job: str) -> None:
+        self.world, self.module, self.runner, self.job = world, module, runner, job
+        self.time = 1000.0
+        self.registry = Registry(lambda: self.time)
+        self.time += 100  # it has listened for long enough
+
+    async def why(self, job: str = "") -> Reason:
+        found = await self.world.load(job or self.job)
+        watch = reasons.Watch(self.registry, LEASE)
+        reason = await self.world.db.read(lambda tx: reasons.why(tx, found, watch))
+        return reason or Reason("offered", "")
+
+    async def code(self, job: str = "") -> str:
+        return (await self.why(job)).code
+
+    async def set(self, sql: str, **params: Param) -> None:
+        text: str = sql
+        await self.world.db.write(lambda tx: tx.run(text, now=tx.now, **params))  # pyright: ignore[reportArgumentType]
+
+    async def lose(self, minutes: float = 1) -> None:
+        """The attempt that has the job has begun, and counts as lost for so long."""
+        await self.runner.has(self.job)
+        await self.set("UPDATE jobs SET status = 'PROCESSING', started_at = :now WHERE id = :id", id=self.job)
+        await begin(self.world.db, AttemptRef(self.job, 1), 0)
+        await self.set(
+            "UPDATE attempts SET lost_at = CAST(:now AS double precision) - CAST(:ago AS double precision), heard_at = CAST(:now AS double precision) - CAST(:ago AS double precision)",
+            ago=60 * minutes,
+        )
+
+
+@pytest.fixture
+async def queue(database: Database) -> Queue:
+    world = await World.make(database)
+    module, runner = await world.module("net/vpc"), await world.runner(slots=1)
+    made = Queue(world, module, runner, await world.job(module, kind="APPLY"))
+    await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')
+    await made.set("UPDATE runners SET worker_token_sha256 = 'x'")
+    return made
+
+
+async def test_nobody_is_assigned(queue: Queue) -> None:
+    await queue.set("DELETE FROM assignments")
+    reason = await queue.why()
+    assert (reason.code, reason.link) == ("no_assignment", "/dashboard/runners")
+
+
+async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) -> None:
+    await queue.set("UPDATE instances SET is_connected = false, heard_at = 1700000000")
+    reason = await queue.why()
+    assert reason.code == "none_online"
+    assert f"{queue.runner.runner_id} (offline since 2023-11-14 22:13 UTC)" in reason.text
+    assert reason.link == f"/dashboard/runners?q={queue.runner.runner_id}"
+    for column, word in (("is_draining", "draining"), ("is_disabled", "disabled")):
+        await queue.set("UPDATE instances SET is_connected = true, heard_at = :now")
+        await queue.set(f"UPDATE runners SET {column} = true")
+        assert f"({word})" in (await queue.why()).text
+    for _ in range(4):
+        await queue.world.runner()
+    await queue.set("UPDATE instances SET is_connected = false")
+    assert " and 2 more" in (await queue.why()).text
+
+
+@pytest.mark.feature("R6")
+async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
+    account = ids.new("sva")
+    await queue.set("UPDATE instances SET is_connected = false")
+    await queue.set("UPDATE runners SET worker_token_sha256 = NULL, service_account_id = :id", id=account)
+    assert await queue.code() == "no_credential"
+    await queue.set(
+        """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
+        VALUES (:id, :organization, :group_id, 'bot', 'test', :now)""",
+        id=account, organization=queue.world.organization, group_id=queue.world.root,
+    )  # fmt: skip
+    secret = """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at, expires_at)
+        VALUES (:id, :account, :id, 'test', :now, CAST(:now AS double precision) + CAST(:left AS double precision))"""
+    await queue.set(secret, id="expired", account=account, left=-5)
+    reason = await queue.why()
+    assert (reason.code, "no usable credential" in reason.text) == ("no_credential", True)
+    await queue.set(secret, id="good", account=account, left=500)
+    assert await queue.code() == "none_online"
+
+
+async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue) -> None:
+    running = await queue.world.job(await queue.world.module("busy"))
+    await queue.runner.has(running)
+    assert (await queue.why()).text == "all of its runners are full (1 slot), it is the next"
+    for number in range(3):
+        await queue.world.job(await queue.world.module(f"ahead-{number}"))
+    await queue.set("UPDATE jobs SET queued_at = queued_at - 60 WHERE id <> :id", id=queue.job)
+    await queue.world.job(await queue.world.module("later"))
+    reason = await queue.why()
+    assert (reason.code, reason.text.rpartition(", ")[2]) == ("all_full", "3 jobs ahead of it")
+    await queue.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=queue.job)
+    assert (await queue.why()).text.endswith("it is the next")
+
+
+async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> None:
+    await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'net/vpc'", id=queue.module)
+    other = await queue.world.runner(slots=1, assigned=False)
+    await queue.world.job(await queue.world.module("elsewhere"))
+    await queue.set("UPDATE jobs SET queued_at = queued_at - 60 WHERE id <> :id", id=queue.job)
+    await queue.set("UPDATE instances SET capacity = 0 WHERE id <> :id", id=other.id)
+    assert (await queue.why()).text.endswith("it is the next")
+
+
+async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
+    second = await queue.world.job(queue.module)
+    assert (await queue.why(second)).link == f"/dashboard/jobs/{queue.job}"
+    await queue.runner.has(queue.job)
+    busy = await queue.why(second)
+    assert (busy.code, busy.text) == ("module_busy", "the module is busy with job #1")
+    assert busy.since is not None
+
+
+@pytest.mark.feature("S4")
+async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -> None:
+    await queue.set("UPDATE modules SET runner_instance_name = 'other'")
+    assert (await queue.why()).text.startswith("it is pinned to the instance other, which is not connected")
+    await queue.set("UPDATE modules SET runner_instance_name = 'one', engine = 'pulumi'")
+    assert await queue.code() == "no_engine"
+
+
+@pytest.mark.feature("J8")
+async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
+    await queue.runner.has(queue.job)
+    await queue.set("UPDATE attempts SET ended_at = :now, outcome = 'waiting'")
+    await queue.set("UPDATE jobs SET status = 'QUEUED', attempt = 2, plan_attempt = 1, instance_id = NULL")
+    other = await queue.world.runner()
+    await queue.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\' WHERE id = :id', id=other.id)
+    assert await queue.code() == "offered"
+    await queue.set("UPDATE instances SET is_connected = false WHERE id = :id", id=queue.runner.id)
+    offline = await queue.why()
+    assert (offline.code, queue.runner.runner_id in offline.text) == ("plan_runner", True)
+    await queue.set("DELETE FROM assignments WHERE runner_id = :id", id=queue.runner.runner_id)
+    assert "is no longer assigned" in (await queue.why()).text
+    await queue.set("DELETE FROM instances WHERE id = :id", id=queue.runner.id)
+    await queue.set("DELETE FROM runners WHERE id = :id", id=queue.runner.runner_id)
+    removed = await queue.why()
+    assert (removed.code, "was removed: cancel this job" in removed.text) == ("plan_runner", True)
+
+
+async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: Queue) -> None:
+    await queue.runner.has(queue.job)
+    assert await queue.code() == "offered", "nothing is wrong yet"
+    await queue.set("UPDATE attempts SET claimed_at = :now - 30")
+    first = await queue.why()
+    await queue.set("UPDATE attempts SET claimed_at = :now - 40")
+    second = await queue.why()
+    assert first.code == second.code == "silent"
+    assert first.text == second.text
+    assert first.since is not None
+    assert second.since is not None
+    assert second.since < first.since
+    assert "queued again" in first.text
+
+
+@pytest.mark.feature("O6")
+async def test_after_a_server_start_whoever_has_the_job_has_a_minute(queue: Queue) -> None:
+    await queue.runner.has(queue.job)
+    await queue.set("UPDATE attempts SET claimed_at = :now - 300")
+    queue.registry = Registry(lambda: queue.time)
+    queue.time += 5
+    reason = await queue.why()
+    assert reason.code == "settling"
+    assert reason.until is not None
+    queue.time += 50
+    assert await queue.code() == "silent"
+
+
+@pytest.mark.feature("O6")
+async def test_after_a_server_start_runners_are_on_their_way_back(queue: Queue) -> None:
+    await queue.set("UPDATE instances SET is_connected = false, heard_at = :now - 20")
+    assert await queue.code() == "none_online"
+    queue.registry = Registry(lambda: queue.time)
+    queue.time += 5
+    assert await queue.code() == "settling"
+    queue.time += 100
+    assert await queue.code() == "none_online"
+
+
+@pytest.mark.feature("O3")
+async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue: Queue) -> None:
+    await queue.lose()
+    lost = await queue.why()
+    assert lost.code == "lost"
+    assert lost.since is not None
+    assert lost.until == lost.since + LEASE
+    assert lost.link == f"/dashboard/jobs/{queue.job}#lost"
+    behind = await queue.why(await queue.world.job(queue.module))
+    assert (behind.code, "still holds the lock" in behind.text) == ("module_busy", True)
+    await queue.set("UPDATE jobs SET cancel_mode = 'kill' WHERE id = :id", id=queue.job)
+    assert "is canceled" in (await queue.why()).text
+
+
+@pytest.mark.feature("O3")
+async def test_a_state_in_quarantine_stands_before_everything(queue: Queue) -> None:
+    await queue.set(
+        """INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, content,
+            created_at) VALUES ('sta_1', :module, 'quarantined', :job, 1, 1, 'engine', 2, 'x', 'x', 1, :x, :now)""",
+        module=queue.module, job=queue.job, x=b"x",
+    )  # fmt: skip
+    reason = await queue.why()
+    assert (reason.code, reason.link) == ("quarantine", f"/dashboard/jobs/{queue.job}#quarantine")
+
+
+@pytest.mark.feature("O3")
+async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_says_so(queue: Queue) -> None:
+    await queue.lose()
+    ref = AttemptRef(queue.job, 1)
+    long_ago = timedelta(0)
+    await service.settle(
+        queue.world.db, ref, lambda job, attempt, now: decide.lost(job, attempt, decide.Heard(now - LEASE, True), now, long_ago)
+    )  # fmt: skip
+    await queue.runner.has(queue.job, 2)
+    assert await queue.code() == "offered", "nobody hears the first one"
+    await queue.set("UPDATE attempts SET heard_at = :now WHERE number = 1")
+    reason = await queue.why()
+    assert (reason.code, "which was given up, is heard" in reason.text) == ("in_doubt", True)
+
+
+@pytest.mark.feature("O3")
+async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(queue: Queue) -> None:
+    await queue.lose()
+    first = await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))
+    assert (first.may_miss_state, first.states, first.last_line, first.step) == (True, 0, "", None)
+    step = """INSERT INTO steps (job_id, attempt, name, status, started_at) VALUES (:id, 1, 'apply', 'RUNNING', :now)
+        ON CONFLICT (job_id, attempt, name) DO NOTHING"""
+    await queue.set(step, id=queue.job)
+    running = await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))
+    assert (running.may_miss_state, running.step) == (True, "apply")
+    await queue.set("UPDATE steps SET status = 'SUCCEEDED'")
+    assert not (await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))).may_miss_state

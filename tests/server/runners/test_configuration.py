@@ -1,0 +1,76 @@
+"""The configuration of a runner's record: what may be set, what a change changes, and who hears of it."""
+
+from typing import Any
+
+import pytest
+
+from tests.server.app.world import World
+
+pytestmark = pytest.mark.feature("C2")
+OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
+
+
+async def configured(world: World, change: Any) -> Any:
+    answer = await world.admin.patch("/api/v1/runners/r", json={"configuration": change})
+    assert answer.status_code == 200, answer.text
+    assert (await world.admin.get("/api/v1/runners/r")).json() == answer.json()
+    return answer.json()["configuration"]
+
+
+async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: World) -> None:
+    assert (await world.admin.made("/api/v1/runners", {"name": "r"}))["configuration"] == OWN
+    assert await configured(world, {"heartbeat_seconds": 5}) == OWN | {"heartbeat_seconds": 5}
+    assert await configured(world, {}) == OWN | {"heartbeat_seconds": 5}
+    await configured(world, {"log_level": {"Default": "Warning", "terracrew.runner": "Debug"}})
+    await configured(world, {"log_level": {"Default": None, "websockets": "None"}, "batch_size_limit": 9})
+    levels = {"terracrew.runner": "Debug", "websockets": "None"}
+    assert await configured(world, {"period_seconds": 0.5, "heartbeat_seconds": None}) == OWN | {
+        "log_level": levels, "batch_size_limit": 9, "period_seconds": 0.5,
+    }  # fmt: skip
+    assert (await configured(world, {"log_level": None}))["log_level"] == {}
+    assert await configured(world, None) == OWN
+    # Another change of the record leaves it alone.
+    await configured(world, {"batch_size_limit": 9})
+    await world.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
+    assert (await world.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN | {"batch_size_limit": 9}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"heartbeat_seconds": 0.5}, ">= 1.0"),
+        ({"heartbeat_seconds": 31}, "<= 30.0"),
+        ({"heartbeat_seconds": "5"}, "Expected `float | null`"),
+        ({"log_level": {"Default": "Loud"}}, "Invalid enum value 'Loud'"),
+        ({"log_level": {"a b": "Debug"}}, "matching regex"),
+        ({"log_level": {f"c{n}": "Debug" for n in range(51)}}, "up to 50 categories"),
+        ({"batch_size_limit": 0}, ">= 1"),
+        ({"batch_size_limit": 10_001}, "<= 10000"),
+        ({"period_seconds": 0}, "> 0"),
+        ({"period_seconds": 3601}, "<= 3600"),
+        ({"capacity": 3}, "unknown field `capacity`"),
+    ],
+)
+async def test_what_cannot_be_set_is_refused_and_changes_nothing(world: World, change: Any, words: str) -> None:
+    await world.admin.made("/api/v1/runners", {"name": "r"})
+    refused = await world.admin.refused("PATCH", "/api/v1/runners/r", 400, json={"configuration": change})
+    assert words in refused
+    assert (await world.admin.get("/api/v1/runners/r")).json()["configuration"] == OWN
+
+
+@pytest.mark.feature("X3")
+async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(world: World) -> None:
+    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+    with world.server.db.listen("runners", "configuration") as woken:
+        await configured(world, {"heartbeat_seconds": 5})
+        assert await woken.get(5) >= {("runners", made["id"]), ("configuration", made["id"])}
+        await configured(world, {"heartbeat_seconds": 5})
+        await world.admin.patch("/api/v1/runners/r", json={"max_jobs": 3})
+        assert ("configuration", made["id"]) not in await woken.get(5)
+    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+    assert [each["details"]["configuration"] for each in entries if "configuration" in each["details"]] == [
+        OWN | {"heartbeat_seconds": 5}
+    ]
+    operator = await world.person("otto", "operator")
+    await operator.refused("PATCH", "/api/v1/runners/r", 403, json={"configuration": None})
+    assert (await operator.get("/api/v1/runners/r")).json()["configuration"] == OWN | {"heartbeat_seconds": 5}

@@ -1,0 +1,66 @@
+"""Configuring and removing runners in the dashboard."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.server.app.world import World
+from tests.server.runners.test_status import connect, having_a_job
+from tests.server.web.test_pages import Visitor, logged_in
+
+OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
+
+
+async def configured(world: World) -> object:
+    return (await world.admin.get("/api/v1/runners/r")).json()["configuration"]
+
+
+@pytest.mark.feature("C2", "V1")
+async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(world: World) -> None:
+    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+    visitor: Visitor = await logged_in(world)
+    page = f"/dashboard/runners/{made['id']}/configure"
+    assert page in await visitor.see("/dashboard/runners/")
+    await visitor.see(page)
+    levels = "terracrew.runner = debug\r\nDefault=Warning\r\n"
+    saved = await visitor.submit(
+        page, heartbeat_seconds="2.5", log_level=levels, batch_size_limit="9", period_seconds=""
+    )
+    assert saved.status_code == 303
+    wanted = OWN | {
+        "heartbeat_seconds": 2.5, "log_level": {"Default": "Warning", "terracrew.runner": "Debug"}, "batch_size_limit": 9,
+    }  # fmt: skip
+    assert await configured(world) == wanted
+    assert ">configured<" in await visitor.see("/dashboard/runners/")
+    shown = await visitor.see(page)
+    assert 'value="2.5"' in shown
+    assert "Default=Warning\nterracrew.runner=Debug</textarea>" in shown
+
+    refused = await visitor.submit(page, heartbeat_seconds="99", log_level="<b>=Debug")
+    assert refused.status_code == 200
+    assert "That cannot be set" in refused.text
+    assert 'value="99"' in refused.text, "what was typed is not lost"
+    assert "<b>" not in refused.text
+    assert await configured(world) == wanted
+
+    await visitor.submit(page, heartbeat_seconds="2.5", log_level="Default=Warning")
+    assert await configured(world) == OWN | {"heartbeat_seconds": 2.5, "log_level": {"Default": "Warning"}}
+    await visitor.submit(page)
+    assert await configured(world) == OWN
+
+
+@pytest.mark.feature("R7")
+async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job_page_keeps_its_name(
+    world: World,
+) -> None:
+    made = await world.admin.made("/api/v1/runners", {"name": "r"})
+    job = await having_a_job(world, made["id"], await connect(world, made["id"], "one", is_connected=False))
+    visitor = await logged_in(world)
+    listed = await visitor.see("/dashboard/runners/")
+    assert "It has 1 unfinished job: what still runs is delivered" in listed
+    assert re.search(r'name="force" value="true"', listed)
+    assert (await visitor.submit(f"/dashboard/runners/{made['id']}/remove", force="true")).status_code == 303
+    assert await world.scalar("SELECT count(*) FROM runners") == 0
+    shown = await visitor.see(f"/dashboard/jobs/{job}")
+    assert re.search(r">r</a>\s*·\s*one", shown) or "r · one" in shown

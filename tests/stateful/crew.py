@@ -1,0 +1,214 @@
+"""Hosts with their runners and executors, and the witness outside of the server of who changes what."""
+
+import msgspec
+
+from terracrew import ids
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.server.jobs.claims import state_context
+from terracrew.server.jobs.model import Attempt
+from terracrew.server.state import content
+from terracrew.server.state import service as states
+from tests.stateful.executor import Executor
+from tests.stateful.link import KILLED, Link
+from tests.stateful.site import KEYS, Site
+from tests.stateful.snapshot import Snapshot
+
+
+class Host:
+    """A machine with a runner on it. Executors outlive the runner's process, but not the machine."""
+
+    def __init__(self, crew: "Crew", name: str, runner: tuple[str, str]) -> None:
+        self.crew, self.name = crew, name
+        self.runner_id, self.token = runner
+        self.key = ids.new("key")
+        self.is_up, self.is_cut_off, self.is_draining, self.is_removed = True, False, False, False
+        self.link: Link | None = None
+        self.instance_id = ""
+        self.journal: dict[AttemptRef, Executor] = {}
+
+    @property
+    def is_connected(self) -> bool:
+        return self.link is not None and self.link.is_open
+
+    async def connect(self) -> str:
+        if self.is_cut_off:
+            return "is cut off"
+        await self.hang_up()
+        self.link = link = Link(self.crew.site.server, self.token, messages.decode_to_runner)
+        link.say(
+            messages.RunnerHello(
+                self.runner_id, self.name, self.key, "0", 1, 1, capacity=2, engines={"tofu": "1"},
+                attempts=sorted(self.journal), is_draining=self.is_draining,
+            )
+        )  # fmt: skip
+        welcome = await link.reply(lambda told: isinstance(told, messages.RunnerWelcome))
+        if welcome is None:
+            self.link = None
+            return f"not let in: {link.refusal}"
+        self.instance_id = welcome.instance_id
+        await link.quiet()  # until what it did not name is dealt with
+        return "connected"
+
+    async def claim(self, job_id: str, attempt: int, *, is_heard: bool = True) -> str:
+        assert self.link is not None
+        self.link.say(messages.Claim(job_id, attempt))
+        if not is_heard:
+            await self.hang_up()
+            return "claimed unheard"
+
+        def is_answer(told: object) -> bool:
+            if isinstance(told, Granted):
+                return (told.spec.job_id, told.spec.attempt) == (job_id, attempt)
+            return isinstance(told, messages.Missed) and (told.job_id, told.attempt) == (job_id, attempt)
+
+        answer = await self.link.reply(is_answer)
+        if isinstance(answer, Granted):
+            executor = Executor(self.crew, self, answer)
+            assert executor.ref not in self.crew.executors, "one attempt was granted twice"
+            self.crew.executors[executor.ref] = self.journal[executor.ref] = executor
+            return f"was granted {executor.name}"
+        return "missed"
+
+    async def heartbeat(self, names: list[AttemptRef] | None = None) -> None:
+        if self.link is not None and self.link.is_open:
+            self.link.say(messages.Heartbeat("0", self.is_draining, sorted(self.journal) if names is None else names))
+            await self.link.quiet()
+
+    async def report(self, ref: AttemptRef, *, saw_process: bool | None = None) -> str:
+        """Hand back what never had a process; say of all others that they are gone. Until it is settled it stays in the journal."""
+        if self.link is None or not self.link.is_open:
+            return "has nobody to tell"
+        executor = self.journal[ref]
+        saw_process = executor.process != "none" if saw_process is None else saw_process
+        if saw_process:
+            self.link.say(messages.Gone(ref.job_id, ref.attempt, True, "no process is left"))
+        else:
+            self.link.say(messages.HandBack(ref.job_id, ref.attempt, "could not be started"))
+        await self.link.quiet()
+        await self.crew.site.quiet()
+        for settled in self.link.read(messages.Settled):
+            self.journal.pop(AttemptRef(settled.job_id, settled.attempt), None)
+        return "reported gone" if saw_process else "handed back"
+
+    async def crash(self) -> None:
+        """Its runner's process alone."""
+        self.is_up = False
+        await self.hang_up()
+
+    async def be_cut_off(self, code: int) -> None:
+        """No word gets in or out; all that runs there goes on."""
+        self.is_cut_off = True
+        for executor in self.crew.executors.values():
+            if executor.host is self:
+                await executor.hang_up(code)
+        await self.hang_up(code)
+
+    async def lose_power(self, code: int = KILLED) -> None:
+        self.is_up = False
+        for executor in self.crew.executors.values():
+            if executor.host is self:
+                await executor.die(with_engine=True, code=code)
+        await self.hang_up(code)
+
+    def come_back(self, *, is_disk_empty: bool) -> None:
+        self.is_up = True
+        if is_disk_empty:
+            self.journal, self.key = {}, ids.new("key")
+
+    async def hang_up(self, code: int = KILLED) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            await link.hang_up(code)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What was known just before somebody asked for leave."""
+
+    snapshot: Snapshot
+    heard: frozenset[AttemptRef]
+    """Attempts that are connected, or named by a runner that is."""
+
+
+class Crew:
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.hosts: list[Host] = []
+        self.executors: dict[AttemptRef, Executor] = {}
+        self.applied: dict[tuple[str, int], AttemptRef] = {}
+        """Which plan was applied by whom."""
+
+    def seal(self, module_id: str, plain: bytes) -> bytes:
+        return KEYS.encrypt(plain, state_context(module_id))
+
+    async def current_state(self, module_id: str) -> tuple[int, bytes | None]:
+        """Version and content, as `GET …/state` answers."""
+        kept = await self.site.real.read(lambda tx: states.kept(tx, module_id))
+        if kept is None:
+            return 0, None
+        return kept.state.version or 0, (await content.read(self.site.objects, KEYS, module_id, kept.sealed)).content
+
+    async def hang_up(self) -> None:
+        for each in (*self.executors.values(), *self.hosts):
+            await each.hang_up()
+
+    # ---- rule 4, as seen from outside
+
+    def heard(self) -> frozenset[AttemptRef]:
+        found = {ref for ref, executor in self.executors.items() if executor.link is not None and executor.link.is_open}
+        for session in self.site.server.registry.runners.values():
+            if self.site.clock.now - session.heard_at < 50:
+                found |= session.named & {
+                    r for r, e in self.executors.items() if e.host.instance_id == session.instance_id
+                }
+        return frozenset(found)
+
+    async def standing(self, asker: Executor) -> Standing:
+        return Standing(await Snapshot.read(self.site.real), self.heard() - {asker.ref})
+
+    async def begun(self, executor: Executor, before: Standing, version: int) -> None:
+        """Leave was given: to the current attempt, for the current state, where nothing is undecided."""
+        was, now = before.snapshot, await Snapshot.read(self.site.real)
+        job, attempt = now.jobs[executor.ref.job_id], now.attempts[executor.ref]
+        assert job.is_active, f"leave was given to {executor.name}, whose job is {job.status}"
+        assert (job.attempt, attempt.ended_at) == (executor.ref.attempt, None), f"{executor.name} is superseded"
+        assert attempt.begun_state_version == version
+        known = was.attempts.get(executor.ref)
+        if known is not None and known.begun_at is not None:
+            return  # it had it already
+        assert was.modules[job.module_id] == version, "the state has moved since it was planned"
+        assert not was.quarantined(job.module_id), "a state in quarantine is undecided"
+        assert was.jobs[job.id].cancel_mode is None, "it was canceled"
+        doubts = was.doubts(job.module_id)
+        if doubts or job.needs_approval:
+            self._approved(executor, now, doubts)
+        for doubt in doubts:
+            ref = AttemptRef(doubt.job_id, doubt.number)
+            assert ref not in before.heard, f"{ref} was given up and is heard, and {executor.name} began all the same"
+
+    def _approved(self, executor: Executor, now: Snapshot, doubts: list[Attempt]) -> None:
+        plan = now.plans.get((executor.ref.job_id, now.jobs[executor.ref.job_id].plan_attempt or 0))
+        assert plan is not None, f"{executor.name} began without a plan that anybody saw"
+        assert (plan.decision, plan.applied_by) == ("approved", executor.ref.attempt)
+        assert plan.decided_at is not None
+        for doubt in doubts:
+            assert doubt.ended_at is not None
+            assert plan.decided_at > doubt.ended_at, "the approval is from before the fence"
+
+    async def witness(self, executor: Executor) -> None:
+        """An engine starts to change the world; nobody else may be doing that, unless a person took that upon themselves."""
+        first = self.applied.setdefault(executor.plan, executor.ref)
+        assert first == executor.ref, f"the plan of {executor.plan} is applied by {first} and by {executor.ref}"
+        others = [
+            other
+            for other in self.executors.values()
+            if other.is_mutating and other is not executor and other.spec.module_id == executor.spec.module_id
+        ]
+        if not others:
+            return
+        now = await Snapshot.read(self.site.real)
+        for other in others:
+            fenced = now.attempts[other.ref]
+            assert fenced.ended_at is not None, f"{executor.name} and {other.name} change one module at once"
+            assert not fenced.is_gone, f"{other.name} is said to be gone, and still changes things"
+            self._approved(executor, now, [fenced])

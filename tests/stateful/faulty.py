@@ -1,0 +1,124 @@
+"""A database that fails when it is told to: before a unit of work, in the middle of it, or after its commit."""
+
+import sqlite3
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import psycopg
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.group import Grouped
+from terracrew.server.db.seam import Database, Tx, Wakeups, Work
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Fault: TypeAlias = Literal["none", "before", "middle", "after"]
+"""`middle`: the connection is really cut, or the commit really refused; `after`: committed, and the caller told otherwise."""
+
+
+class Faulty:
+    def __init__(self, db: Database, cut: "Cut") -> None:
+        self._db, self._cut = db, cut
+        self.faults: deque[Fault] = deque()
+        """What becomes of the next writes."""
+        self.is_dead = False
+        """The process that used it was killed."""
+
+    @property
+    def kind(self) -> str:
+        return self._db.kind
+
+    async def read(self, work: Work[T]) -> T:
+        self._check()
+        return await self._db.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        self._check()
+        fault = self.faults.popleft() if self.faults else "none"
+        if fault == "before":
+            raise Unavailable("it fails before anything is done")
+        if fault == "middle":
+            return await self._broken(work)
+        result = await self._db.write(work)
+        if fault == "after" or self.is_dead:
+            raise Unavailable("it is stored, and nobody hears of that")
+        return result
+
+    async def _broken(self, work: Work[T]) -> T:
+        async def then_cut(tx: Tx) -> T:
+            result = await work(tx)
+            self._cut.cut()
+            return result
+
+        try:
+            return await self._db.write(then_cut)
+        finally:
+            self._cut.mend()
+
+    def grouped(
+        self, work: Callable[[Tx, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    ) -> Callable[[Item], Awaitable[Result]]:
+        return Grouped(self.write, work)
+
+    def listen(self, *topics: str) -> AbstractContextManager[Wakeups]:
+        return self._db.listen(*topics)
+
+    async def ready(self, timeout: float | None = None) -> bool:
+        return self.is_dead or await self._db.ready(timeout)
+
+    async def close(self) -> None:
+        """It belongs to whoever opened it."""
+
+    def _check(self) -> None:
+        if self.is_dead:
+            raise Unavailable("this server was killed")
+
+
+class Cut:
+    """How a database is broken in the middle of a transaction, for real."""
+
+    def cut(self) -> None:
+        raise NotImplementedError
+
+    def mend(self) -> None:
+        """Until then it stays broken."""
+
+    def close(self) -> None:
+        pass
+
+
+class RefusedCommit(Cut):
+    """SQLite takes everything but the commit."""
+
+    def __init__(self, db: Any) -> None:
+        self._writer: sqlite3.Connection = db._writer
+
+    def cut(self) -> None:
+        self._writer.set_authorizer(_no_commit)
+
+    def mend(self) -> None:
+        self._writer.set_authorizer(None)
+
+
+def _no_commit(action: int, argument: str | None, *_: object) -> int:
+    is_commit = action == sqlite3.SQLITE_TRANSACTION and argument == "COMMIT"
+    return sqlite3.SQLITE_DENY if is_commit else sqlite3.SQLITE_OK
+
+
+class LostConnections(Cut):
+    """PostgreSQL ends every connection to the database, whatever is under way on it."""
+
+    def __init__(self, url: str) -> None:
+        address, _, self._name = url.rpartition("/")
+        self._administrator = psycopg.connect(f"{address}/postgres", autocommit=True)
+
+    def cut(self) -> None:
+        self._administrator.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [self._name]
+        )
+
+    def close(self) -> None:
+        self._administrator.close()

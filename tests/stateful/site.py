@@ -1,0 +1,153 @@
+"""The server under test on its database, with a clock that the test moves; it can be killed and started again."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from terracrew import ids
+from terracrew.errors import TerracrewError
+from terracrew.protocol.spec import LocalSource
+from terracrew.server.context import Server
+from terracrew.server.db import Database, open_database
+from terracrew.server.groups.service import ensure_organization
+from terracrew.server.hub.grants import Archives
+from terracrew.server.hub.heartbeats import Heartbeats
+from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.context import Identity, open_identity
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs.claims import claims
+from terracrew.server.jobs.create import creator
+from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.jobs.scheduler import Scheduler
+from terracrew.server.logs.follow import Watchers
+from terracrew.server.modules import service as modules
+from terracrew.server.modules.model import NewModule
+from terracrew.server.objects import Objects, open_objects
+from terracrew.server.runners import service as runners
+from terracrew.server.runners.model import Registration
+from terracrew.server.settings import ServerSettings
+from terracrew.server.streams import Streams
+from terracrew.server.supervise import Tasks
+from tests.stateful.faulty import Cut, Faulty, LostConnections, RefusedCommit
+from tests.stateful.link import PATIENCE
+
+KEYS = Keyring([bytes(32)])
+ROOTS = (Path("/srv"),)
+TOPICS = ("cancel", "ended", "runners", "access", "asked")
+
+
+class Clock:
+    """Both the database's clock and the servers'. Every reading is a little later than the one before."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+class Site:
+    """What there is of Terracrew itself; hosts and people are elsewhere."""
+
+    clock: Clock
+    real: Database
+    cut: Cut
+    db: Faulty
+    server: Server
+    identity: Identity
+    objects: Objects
+    boss: Principal
+
+    @classmethod
+    async def make(cls, url: str) -> "Site":
+        site = cls()
+        site.clock = Clock()
+        site.real = await open_database(url, site.clock)
+        site.cut = RefusedCommit(site.real) if site.real.kind == "sqlite" else LostConnections(url)
+        site.objects = open_objects("memory:///")
+        organization = await site.real.write(lambda tx: ensure_organization(tx, "default"))
+        site.boss = Principal("user", ids.new("usr"), "boss", organization.id, is_system_admin=True)
+        site._stack = ExitStack()
+        await site._start()
+        return site
+
+    def __init__(self) -> None:
+        self._stack: ExitStack
+
+    async def _start(self) -> None:
+        db = self.db = Faulty(self.real, self.cut)
+        self.identity = await open_identity(db, KEYS, "http://127.0.0.1")
+        server_id, registry = ids.new("srv"), Registry(self.clock)
+        self.server = Server(
+            id=server_id, settings=ServerSettings(), organization_id=self.boss.organization_id or "", db=db,
+            objects=self.objects, keys=KEYS, identity=self.identity, registry=registry, scheduler=Scheduler(db, registry),
+            claims=claims(db, KEYS), ingest=ingest(db, KEYS), create_job=creator(db, ROOTS),
+            heartbeats=Heartbeats(db, registry, server_id), archives=Archives(self.objects), watchers=Watchers(registry),
+            streams=Streams(db), tasks=Tasks(),
+        )  # fmt: skip
+        self.reaper, self.presence = Reaper(db, registry), Presence(self.server)
+        self.messenger = Messenger(self.server)
+        self.wakeups = self._stack.enter_context(db.listen(*TOPICS))
+
+    async def restart(self, hang_up: Callable[[], Awaitable[None]], *, is_killed: bool) -> None:
+        """With a new memory on the old database; a killed one writes nothing more, whatever it was about to."""
+        self.db.is_dead = is_killed
+        self.server.closing.set()
+        await hang_up()
+        await self.quiet()
+        self._stack.close()
+        await self._start()
+
+    async def close(self) -> None:
+        self.db.is_dead = True
+        self._stack.close()
+        await self.quiet()
+        self.cut.close()
+        await self.real.close()
+
+    # ---- what its loops do
+
+    async def loops(self) -> None:
+        """One turn of each loop that looks at the clock. One that fails is started again by its supervisor."""
+        for step in (self.server.heartbeats.step, self.presence.step, self.reaper.step):
+            with contextlib.suppress(TerracrewError):
+                await step()
+
+    async def hear(self) -> None:
+        """Act on wake-ups: to tell executors of a cancellation or of their successor, and runners of their record."""
+        with contextlib.suppress(TerracrewError):
+            await self.messenger.step(await self.wakeups.get(0))
+
+    async def quiet(self) -> None:
+        """Until nothing is under way that nobody waits for."""
+        async with asyncio.timeout(PATIENCE):
+            while running := self.server.tasks._running:  # pyright: ignore[reportPrivateUsage]
+                await asyncio.wait(running)
+            await self.real.ready()
+
+    # ---- the tree
+
+    async def module(self, path: str, *, needs_approval: bool = False) -> str:
+        new = NewModule(path, LocalSource("/srv/x"), needs_approval=needs_approval)
+        return (await self.real.write(lambda tx: modules.create(tx, self.boss, new, ROOTS))).id
+
+    async def runner(self, name: str) -> tuple[str, str]:
+        """Its id, and the token of its processes."""
+        new = Registration(name, allow_multiple_instances=True)
+        made = await self.real.write(lambda tx: runners.register(tx, self.boss, new, ""))
+        token = await self.identity.tokens.exchange(f"default:{made.id}", made.worker_token, "127.0.0.1")
+        return made.id, token.access_token
+
+
+def copied(template: Path, folder: Path) -> str:
+    """A migrated SQLite file of one's own."""
+    shutil.copy(template, folder / "terracrew.db")
+    return f"sqlite:///{folder / 'terracrew.db'}"

@@ -1,0 +1,86 @@
+"""The machine finds what it is there to find: with one sentence of a decision left out, a rule breaks before its eyes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from msgspec.structs import replace
+
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.model import Job
+from tests.stateful.machine import Machine
+
+real = {
+    name: getattr(decide, name) for name in ("begin", "hand_back", "missing", "finish", "adoption", "is_silent", "gone")
+}
+
+
+def any_state(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, state_version=version), version, plan, now)
+
+
+def no_doubt(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, doubts=()), version, plan, now)
+
+
+def heard_or_not(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
+    doubts = tuple(replace(doubt, is_heard=False) for doubt in module.doubts)
+    return real["begin"](job, attempt, replace(module, doubts=doubts), version, plan, now)
+
+
+def in_quarantine(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, has_quarantine=False), version, plan, now)
+
+
+def never_begun(decision: str) -> Callable[..., Any]:
+    def sabotaged(job: Any, attempt: Any, reason: str, now: Any) -> Any:
+        return real[decision](
+            job, replace(attempt, begun_at=None, begun_state_version=None, started_at=None), reason, now
+        )
+
+    return sabotaged
+
+
+def late_result(job: Job, attempt: Any, result: Any, now: Any) -> Any:
+    found = real["finish"](job, attempt, result, now)
+    if found is not None and not decide.is_current(job, attempt) and job.is_active:
+        return replace(found, job=replace(job, message="said too late"))
+    return found
+
+
+def always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+SABOTAGES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "a plan from an old state is applied": ("begin", any_state),
+    "doubt binds nobody": ("begin", no_doubt),
+    "begin while the fenced attempt is heard": ("begin", heard_or_not),
+    "begin past a quarantine": ("begin", in_quarantine),
+    "hand-back after begin": ("hand_back", never_begun("hand_back")),
+    "what a runner misses is dead": ("missing", never_begun("missing")),
+    "every state is adopted": ("adoption", always),
+    "nobody is ever lost": ("is_silent", never),
+    "any approval will do": ("_is_approved", always),
+}
+
+
+@pytest.mark.feature("O3", "O4")
+@pytest.mark.parametrize("sentence", SABOTAGES)
+def test_without_this_sentence_a_rule_breaks(
+    sentence: str, on_sqlite: type[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decide, *SABOTAGES[sentence])
+    enough = settings(
+        max_examples=60, stateful_step_count=50, deadline=None, derandomize=True, database=None,
+        phases=[Phase.generate], report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
+    )  # fmt: skip
+    with pytest.raises(AssertionError) as found:
+        run_state_machine_as_test(on_sqlite, settings=enough)
+    print(sentence, "->", str(found.value).splitlines()[0], on_sqlite.done.total())
