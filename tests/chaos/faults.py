@@ -137,7 +137,9 @@ class Faults:
         self._site.runners[host].kill()
         if is_wiped:
             self._site.wipe(host)
-        return Struck(host, tuple(sorted(hit)), self._seconds(1, 40), self._start_again(host))
+        # Now and then so long that a person has given its attempts up, and others have gone on, when it comes back.
+        seconds = self._random.choice([self._seconds(1, 40), self._seconds(40, 180)])
+        return Struck(host, tuple(sorted(hit)), seconds, self._start_again(host))
 
     def _running_host(self) -> str | None:
         host = self._idle([name for name, runner in self._site.runners.items() if runner.is_wanted])
@@ -153,8 +155,13 @@ class Faults:
         return start
 
     def _idle(self, names: list[str]) -> str | None:
+        """One that suffers nothing yet; mostly one where something can be lost."""
         free = [name for name in names if name not in self._busy]
-        return self._random.choice(free) if free else None
+        working = {one.host for one in self._site.members() if one.attempt}
+        return self._pick([name for name in free if name in working] or free, free)
+
+    def _pick(self, better: list[str], others: list[str]) -> str | None:
+        return self._random.choice(better if self._random.random() < 0.7 else others) if others else None
 
     # ---- servers and the database
 
@@ -225,9 +232,9 @@ class Faults:
     # ---- the network and disks
 
     def _partition(self, mode: str, whose: Whose, direction: Direction) -> Struck | None:
-        host = self._random.choice(list(self._site.runners))
+        host = self._idle(list(self._site.runners))
         key = f"link of {host}"
-        if key in self._busy:
+        if host is None or key in self._busy:
             return None
         self._busy.add(key)
         link = self._site.links[host]

@@ -62,8 +62,8 @@ class Person:
             return self._act(
                 f"/jobs/{listed['id']}/{act}", {"plan": listed["plan_attempt"]}, f"{act} ({reason})", listed
             )
-        if reason == "lost" and self._is_quiet(listed) and self._random.random() < 0.3:
-            # Less often than the lease runs out, so that both ways are gone.
+        if reason == "lost" and self._random.random() < 0.5 and self._is_quiet(listed):
+            # Not always before the lease runs out, so that both ways are taken.
             return self._act(f"/jobs/{listed['id']}/attempts/{listed['attempt']}/gone", None, "it is gone", listed)
         return None
 

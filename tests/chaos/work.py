@@ -2,6 +2,7 @@
 
 import random
 import threading
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from tests.chaos.site import Site
 GROUPS = 5
 APPROVED = 0.2
 """The share of modules whose plans wait for a person."""
+_MOST_WAITING = 2
 _REAL = """
 resource "terraform_data" "first" {{ input = plantimestamp() }}
 resource "terraform_data" "slow" {{
@@ -92,14 +94,14 @@ class Work:
         api = self._site.api(timeout=10)
         while not self._ended.wait(0.3):
             try:
-                open_jobs = sum(1 for _ in api.list("/jobs", active=True, limit=200))
-                for _ in range(min(self._site.plan.busy - open_jobs, 4)):
-                    self._ask()
+                crowd = Counter(job["module_path"] for job in api.list("/jobs", active=True, limit=200))
+                free = [path for path in self.modules if crowd[path] < _MOST_WAITING]
+                for _ in range(min(self._site.plan.busy - crowd.total(), 4)):
+                    self._ask(self._random.choice(free))
             except TerracrewError as error:
                 self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
 
-    def _ask(self) -> None:
-        module = self._random.choice(list(self.modules))
+    def _ask(self, module: str) -> None:
         kind = self._random.choices(["APPLY", "PLAN", "DESTROY"], [8, 2, 1])[0]
         key = {"Idempotency-Key": ids.new("job")}
         api = self._site.api(timeout=10)

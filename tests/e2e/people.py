@@ -14,7 +14,7 @@ from terracrew.server.identity import service as identity
 from terracrew.server.identity.model import User
 from terracrew.server.identity.sessions import person
 
-VOLATILE = {"last_used_at", "heard_at", "seen_at"}
+VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 
 
 class People:

@@ -1,7 +1,7 @@
 """Every operation of the API by everybody who should not: refused, nothing told, nothing changed.
 
-The operations come from the served document, so that a new one is attacked as soon as it exists: who may do it has to be
-said here, and what it takes (a body, a path parameter) too.
+The operations come from the served document, and those that it does not show from the application's own routes, so that a new
+one is attacked as soon as it exists: who may do it has to be said here, and what it takes (a body, a path parameter) too.
 """
 
 import asyncio
@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
 import urllib3
 
+from terracrew.server.app import ROUTERS
+from terracrew.server.request import App, Call
 from tests.e2e import modules
 from tests.e2e.people import People, everything, opened
 from tests.e2e.simulated import claim, hub, runner_hello, runner_token
@@ -24,8 +27,30 @@ pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
 PUBLIC = {"POST /connect/token", "GET /.well-known/jwks.json", "GET /.well-known/openid-configuration"}
 """Anybody's; what they let through is tested where they are."""
 _OWN = {"GET /me", "GET /tokens", "POST /tokens", "POST /me/link"}
-_LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events"}
+_LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events",
+          "GET /dashboard", "GET /dashboard/runners", "GET /dashboard/jobs", "GET /dashboard/modules",
+          "GET /dashboard/runners/add"}  # fmt: skip
 """Of what one may see, which may be nothing."""
+
+_SEES = _OWN | _LISTS | {
+    "GET /groups/{group}", "GET /modules/{module}", "GET /modules/{module}/outputs", "GET /runners/{runner}",
+    "GET /runners/{runner}/assignments", "GET /jobs/{job}", "GET /jobs/{job}/log", "GET /jobs/{job}/log/stream",
+    "GET /jobs/{job}/attempts/{attempt}", "GET /dashboard/jobs/{job}", "GET /dashboard/modules/{module}",
+}  # fmt: skip
+_RUNS = _SEES | {
+    "POST /archives", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/{job}/rerun",
+    "POST /jobs/{job}/attempts/{attempt}/gone", "GET /modules/{module}/state", "GET /modules/{module}/states",
+    "GET /states/{version}", "POST /dashboard/jobs/{job}/cancel", "POST /dashboard/jobs/{job}/rerun",
+    "POST /dashboard/jobs/{job}/gone", "POST /dashboard/modules/{module}/run",
+}  # fmt: skip
+ROLES: dict[str, set[str]] = {
+    "operator": _RUNS,
+    "approver": _RUNS | {
+        "POST /jobs/{job}/approve", "POST /jobs/{job}/decline", "POST /dashboard/jobs/{job}/approve",
+        "POST /dashboard/jobs/{job}/decline",
+    },  # fmt: skip
+}
+"""What each may where it has its role; it is not done here, since that would change what there is."""
 
 MAY: dict[str, set[str]] = {
     "nobody": set(),
@@ -37,13 +62,9 @@ MAY: dict[str, set[str]] = {
     "foreign viewer": _OWN | _LISTS,
     "foreign owner": _OWN | _LISTS | {
         "POST /groups", "POST /archives", "POST /runners", "POST /runners/register", "GET /users", "POST /users",
-        "GET /service-accounts", "POST /service-accounts", "GET /audit",
+        "GET /service-accounts", "POST /service-accounts", "GET /audit", "POST /dashboard/runners/add",
     },
-    "viewer": _OWN | _LISTS | {
-        "GET /groups/{group}", "GET /modules/{module}", "GET /modules/{module}/outputs", "GET /runners/{runner}",
-        "GET /runners/{runner}/assignments", "GET /jobs/{job}", "GET /jobs/{job}/log", "GET /jobs/{job}/log/stream",
-        "GET /jobs/{job}/attempts/{attempt}",
-    },
+    "viewer": _SEES,
     "sibling's operator": _OWN | _LISTS | {"POST /archives"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
@@ -52,8 +73,11 @@ MAY: dict[str, set[str]] = {
 REFUSED_BY = {"POST /modules": {400, 401, 403, 404}}
 """In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none."""
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
-SEES_TEAM = {"viewer"}
+SEES_TEAM = {"viewer", "operator", "approver"}
+OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/", "/schema")
 
+FORM = {"name": "mine", "plan": "1", "attempt": "1", "type": "PLAN", "mode": "kill", "on": "true", "is_known": "true", "force": "true", "reason": ""}
+"""Enough for every form: the others' fields are passed over."""
 ARCHIVE = b"\x1f\x8b"
 BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
@@ -68,6 +92,11 @@ BODIES: dict[str, Any] = {
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},
     "POST /jobs/{job}/cancel": {},
+    "POST /jobs/{job}/rerun": {},
+    "POST /jobs/{job}/attempts/{attempt}/gone": {},
+    "PUT /runnerhub/attempts/{job}/{attempt}/states/{number}": b"x" * 40,
+    "PUT /runnerhub/attempts/{job}/{attempt}/plan": b"x" * 40,
+    "POST /runnerhub/attempts/{job}/{attempt}/cloud-token": {"audience": "sts.amazonaws.com", "phase": "plan"},
     "POST /jobs/{job}/approve": {"plan": 1},
     "POST /jobs/{job}/decline": {"plan": 1},
     "POST /tokens": {"name": "made-by-{who}"},
@@ -88,6 +117,11 @@ class Operation(NamedTuple):
         return f"{self.method} {self.path.removeprefix('/api/v1')}"
 
 
+    @property
+    def is_page(self) -> bool:
+        return self.path.startswith("/dashboard")
+
+
 class Stage(NamedTuple):
     system: System
     tokens: dict[str, str | None]
@@ -99,6 +133,9 @@ class Stage(NamedTuple):
         headers = {"Authorization": f"Bearer {token}"} if (token := self.tokens[who]) else {}
         url = self.system.url + operation.path.format_map(self.ours)
         body = BODIES.get(operation.name)
+        if operation.is_page and operation.method == "POST":
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            body = urlencode(FORM)
         if isinstance(body, dict):
             headers["Content-Type"] = "application/json"
             filled = msgspec.json.encode(body).decode().replace("{who}", who.replace(" ", "-").replace("'", ""))
@@ -126,6 +163,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         server.stop()
         tokens = asyncio.run(_people(system.data, ours))
         system.start_server(runner=False)
+        victim = system.register_runner("victim", group="team")
+        at_work = stack.enter_context(hub(system, runner_token(system, victim)))
+        assert at_work.ask(runner_hello(victim))["type"] == "welcome"
+        claim(at_work, ours["job"])
         credentials = system.register_runner("crew", group="sibling")
         jwt = runner_token(system, credentials)
         runner = stack.enter_context(hub(system, jwt))
@@ -137,13 +178,28 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         }  # fmt: skip
         paths = urllib3.request("GET", f"{system.url}/schema/openapi.json").json()["paths"]
         operations = [Operation(method.upper(), path) for path, methods in paths.items() for method in methods]
+        operations += _unlisted({each.name for each in operations})
         yield Stage(system, tokens, ours, [each for each in operations if each.name not in PUBLIC])
+
+
+def _unlisted(shown: set[str]) -> list[Operation]:
+    """What the application answers to and its document does not show."""
+    found: list[Operation] = []
+    for route in App(ROUTERS, request_class=Call, openapi_config=None).routes:
+        path = route.path_format.replace("{job_id}", "{job}")
+        for method in sorted(getattr(route, "methods", ())):
+            operation = Operation(method, path)
+            if method != "OPTIONS" and path != "/" and not path.startswith(OF_NO_TENANT) and operation.name not in shown:
+                found.append(operation)
+    assert len(found) >= 6, "the transfers of an attempt are not in the document"
+    return found
 
 
 def _team(system: System) -> dict[str, str]:
     """One of everything."""
     api = system.api
     system.module("team/web", modules.quick())
+    system.module("team/db", modules.quick())
     system.module("sibling/app", modules.quick())
     module = api.get("/modules/team%2Fweb")
     account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
@@ -153,7 +209,8 @@ def _team(system: System) -> dict[str, str]:
         "account_id": account, "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "user_id": api.post("/users", {"name": "victim"})["user"]["id"],
         "role_id": api.post("/roles", {"principal": "victim", "role": "viewer", "path": "team"})["id"],
-        "token_id": api.post("/tokens", {"name": "spare"})["id"],
+        "token_id": api.post("/tokens", {"name": "spare"})["id"], "attempt": "1", "number": "1",
+        "doubtful": api.get("/modules/team%2Fdb")["id"],
     }  # fmt: skip
 
 
@@ -165,6 +222,8 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
     for name, organization_id, role, path in (
         ("stranger", here, None, ""),
         ("viewer", here, "viewer", "team"),
+        ("operator", here, "operator", "team"),
+        ("approver", here, "approver", "team"),
         ("sibling's operator", here, "operator", "sibling"),
         ("foreign viewer", elsewhere, "viewer", ""),
         ("foreign owner", elsewhere, "owner", ""),
@@ -178,7 +237,7 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
         if name == "disabled user":
             await people.disable(user)
     ours["attempt"] = await people.attempt(ours["job"])
-    ours["version"] = await people.quarantined_state(ours["module"], ours["job"])
+    ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
     await db.close()
     return tokens
 
@@ -186,27 +245,49 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
 @pytest.mark.parametrize("who", MAY)
 def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
     wrong: list[str] = []
+    before = everything(stage.system.data)
     for operation in stage.operations:
-        before = everything(stage.system.data)
         status, body = stage.ask(who, operation)
         if operation.name in MAY[who]:
             if status >= 400 and not (body and operation.name == "POST /archives" and status == 400):
                 wrong.append(f"{operation.name} → {status}: it is theirs ({body[:200]!r})")
+            before = everything(stage.system.data)
         else:
-            if status not in ({401} if who in UNKNOWN else REFUSED_BY.get(operation.name, {401, 403, 404})):
-                wrong.append(f"{operation.name} → {status}, which should be refused ({body[:200]!r})")
-            after = everything(stage.system.data)
-            if changed := [table for table in before if before[table] != after[table]]:
-                wrong.append(f"{operation.name} → {status}, yet it has changed {changed}")
+            wrong += refused(stage, who, operation, status, body, before)
         if who not in SEES_TEAM:
-            told = {name for name, it in stage.ours.items() if it.encode() in body and it not in operation.path}
+            told = {name for name, it in stage.ours.items() if len(it) > 1 and it.encode() in body and it not in operation.path}
             asked = {name for name in stage.ours if f"{{{name}}}" in operation.path + str(BODIES.get(operation.name))}
             if told - asked or b"team" in body:
                 wrong.append(f"{operation.name} → {status} tells of {told - asked or 'team'}: {body[:300]!r}")
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("who", ROLES)
+def test_a_role_ends_where_the_next_one_begins(stage: Stage, who: str) -> None:
+    """Who runs jobs does not approve them; who approves them decides about no state, no runner and no access."""
+    wrong: list[str] = []
+    before = everything(stage.system.data)
+    for operation in stage.operations:
+        if operation.name not in ROLES[who]:
+            wrong += refused(stage, who, operation, *stage.ask(who, operation), before)
+    assert not wrong, "\n".join(wrong)
+
+
+def refused(
+    stage: Stage, who: str, operation: Operation, status: int, body: bytes, before: dict[str, Any]
+) -> list[str]:
+    wrong: list[str] = []
+    usual = {303, 401, 403, 404} if operation.is_page else {401} if who in UNKNOWN else {401, 403, 404}
+    if status not in REFUSED_BY.get(operation.name, usual):
+        wrong.append(f"{operation.name} → {status}, which should be refused ({body[:200]!r})")
+    after = everything(stage.system.data)
+    if changed := [table for table in before if before[table] != after[table]]:
+        wrong.append(f"{operation.name} → {status}, yet it has changed {changed}")
+        before |= after
+    return wrong
+
+
 def test_every_operation_is_somebodys(stage: Stage) -> None:
     """A name in the tables that the API does not have is a typing mistake that would hide a hole."""
     names = {each.name for each in stage.operations}
-    assert {name for allowed in MAY.values() for name in allowed} | set(BODIES) <= names
+    assert {name for allowed in (MAY | ROLES).values() for name in allowed} | set(BODIES) <= names

@@ -36,14 +36,15 @@ def superseded_changes_nothing(before: World, move: Move) -> bool:
 def nothing_lost(before: World, move: Move) -> bool:
     """Rule 3: a state that was emitted is stored: it is current, superseded by one that builds on it, or in quarantine.
 
-    The mark of its attempt passes it only then, so that SUCCEEDED implies the state.
+    That of the attempt with leave becomes current. The mark passes it only then, so that SUCCEEDED implies the state.
     """
     it, then = _of(before, move), _of(move.after, move)
     if it is None or then is None or it.mark >= it.states:
         return True
     if move.after.news + move.after.quarantine != before.quarantine + then.mark - it.mark:
         return False
-    return not (move.after.news and it.is_passed)
+    is_owners = not it.outcome and it.begun != NO
+    return not (move.after.news and it.is_passed) and (bool(move.after.news) or not is_owners)
 
 
 def leave_to_mutate(before: World, move: Move) -> bool:
@@ -80,8 +81,8 @@ def lease_from_the_loss(before: World, move: Move) -> bool:
 
 
 def no_leave_beside_a_quarantine(before: World, move: Move) -> bool:
-    """Rule 4: nothing begins while the module has an undecided state in quarantine."""
-    return not (before.quarantine and _has_begun(before, move))
+    """Rule 4: nothing plans and nothing begins while the module has an undecided state in quarantine."""
+    return not before.quarantine or (move.name == "begin" and not _has_begun(before, move))
 
 
 def module_waits_for_a_person(before: World, move: Move) -> bool:
@@ -135,7 +136,7 @@ _AFTER: dict[Rule, frozenset[str]] = {
     nothing_lost: frozenset({"deliver"}),
     leave_to_mutate: frozenset({"answer"}),
     lease_from_the_loss: frozenset({"lost", "lease"}),
-    no_leave_beside_a_quarantine: frozenset({"begin"}),
+    no_leave_beside_a_quarantine: frozenset({"begin", "claim", "lose the grant"}),
     module_waits_for_a_person: frozenset({"begin"}),
     no_overlap: frozenset({"answer"}),
     least_privilege: _BY_WORD | {"claim", "lose the grant"},

@@ -41,6 +41,8 @@ class Executor:
         self.has_mutated = self.is_planned = self.is_over = self.is_superseded = False
         self.cancel: str | None = None
         self._turns = 0
+        self.is_slow = (granted.spec.number + granted.spec.attempt) % 2 == 0
+        """Its engine takes long: others may come and go meanwhile."""
         self.leave: float | None = None
         """When the question was sent that leave was given for."""
         self.outbox: list[bytes] = []

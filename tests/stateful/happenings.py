@@ -175,7 +175,28 @@ def host_is_cut_off(world: World, random: Random) -> Awaitable[object] | None:
     return host and host.be_cut_off(random.choice([KILLED, SILENT]))
 
 
-@weight(2)
+@weight(9)
+def attempt_is_lost_in_the_middle(world: World, random: Random) -> Awaitable[object] | None:
+    """An engine changes things when its host is cut off; it is given up, and may come back at any moment of what follows."""
+    executor: Executor | None = _any(random, [each for each in _alive(world) if each.may_mutate and not each.is_over])
+
+    async def work(executor: Executor) -> list[str]:
+        told = [f"{executor.name}:"]
+        for _ in range(12):
+            if executor.is_mutating or executor.is_over:
+                break
+            told.append(await executor.go_on())
+        await world.check()
+        await executor.host.be_cut_off(random.choice([KILLED, SILENT]))
+        await world.wait(72, is_watched=True)
+        told.append(await world.give_up(executor.ref))
+        executor.host.is_cut_off = random.random() < 0.7
+        return told
+
+    return executor and work(executor)
+
+
+@weight(4)
 def network_is_back(world: World, random: Random) -> Awaitable[object] | None:
     host: Host | None = _any(random, [host for host in world.crew.hosts if host.is_cut_off])
 

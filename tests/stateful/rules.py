@@ -190,12 +190,26 @@ def the_lock_follows_the_attempt(was: Snapshot, now: Snapshot) -> None:
             assert now.is_current(ref), f"{ref} has not ended, and its job is {now.jobs[ref.job_id].status}"
         assert not (attempt.is_in_doubt and (attempt.ended_at is None or attempt.begun_at is None))
         before = was.attempts.get(ref)
-        is_fenced = attempt.ended_at is not None and attempt.begun_at is not None and attempt.outcome == "lost"
-        if is_fenced and before is not None and before.ended_at is None:
-            assert attempt.is_in_doubt or attempt.is_gone, f"{ref} was fenced, and its module is not in doubt"
+        if before is not None and before.begun_at is not None:
+            assert attempt.begun_at == before.begun_at, f"{ref} had begun"
+            if before.ended_at is None and attempt.ended_at is not None:
+                _ended_after_begin(ref, attempt)
     for job in now.jobs.values():
         if job.is_active:
             assert now.is_current(AttemptRef(job.id, job.attempt)), f"job {job.number} is held by nobody"
+
+
+def _ended_after_begin(ref: AttemptRef, attempt: Attempt) -> None:
+    """By its own word, by that of a runner that saw its processes, or by a fence that leaves the module in doubt."""
+    if attempt.outcome == "lost":
+        assert attempt.is_in_doubt or attempt.is_gone, f"{ref} was fenced, and its module is not in doubt"
+    else:
+        assert attempt.outcome in ("succeeded", "failed", "canceled", "gone"), f"{ref} had begun: {attempt.outcome}"
+
+
+def gone_is_gone(crew: Crew, now: Snapshot) -> None:
+    for ref, executor in crew.executors.items():
+        assert not (executor.is_mutating and now.attempts[ref].is_gone), f"{ref} is said to be gone, and changes things"
 
 
 # ---- rule 3

@@ -65,6 +65,7 @@ class World:
         await self.site.quiet()
         now = await Snapshot.read(self.site.real, reasons.watch(self.site.server) if with_reasons else None)
         rules.check(self.now, now, by_people=self.adopting)
+        rules.gone_is_gone(self.crew, now)
         await rules.nothing_is_lost(self.site.real, self.crew, self.now, now)
         self.now, self.adopting = now, set()
 
@@ -110,7 +111,12 @@ class World:
             if ready and job.module_id not in held and not self.now.quarantined(job.module_id):
                 host = ready[(index + self._turn) % len(ready)]
                 found.append((job.id, lambda host=host, job=job: host.claim(job.id, job.attempt)))
-        found += [(executor.ref, executor.go_on) for executor in self.busy]
+        is_slow_turn = self._turn % 8 == 0
+        found += [
+            (executor.ref, executor.go_on)
+            for executor in self.busy
+            if is_slow_turn or not (executor.is_slow and executor.is_mutating)
+        ]
         for job in self.of(JobStatus.AWAITING_APPROVAL):
             found.append((job.id, lambda job=job: self.decide(job, job.plan_attempt or 0, is_good=True)))
         if len(self.open_jobs) < FEWEST_OPEN:

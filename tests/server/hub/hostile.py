@@ -17,6 +17,7 @@ from terracrew.protocol.events import StepStatus
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity import sessions, store
 from terracrew.server.identity.tokens import AUDIENCE, KIND
 from tests.e2e.simulated import batch
 from tests.server.app.world import Person
@@ -169,9 +170,10 @@ async def _strangers(stage: Stage) -> None:
         "an administrator's token": str(app.admin.headers["Authorization"]).removeprefix("Bearer "),
         "an engine's token": stage.working.credentials.api, "the token of an engine that has ended": stage.superseded.credentials.api,
     }  # fmt: skip
-    login = await app.stranger().get("/login")
+    user = await hub.server.db.read(lambda tx: store.user(tx, "admin"))
+    session = await hub.server.db.write(lambda tx: sessions.start(tx, user))
     stage.headers = {who: {"Authorization": f"Bearer {token}"} for who, token in bearer.items()} | {
-        "nobody": {}, "a session's cookie": {"Cookie": f"terracrew={login.headers.get('set-cookie', 'x')[:40]}"},
+        "nobody": {}, "a session's cookie": {"Cookie": f"{sessions.COOKIE}={session.token}"},
         "another scheme": {"Authorization": f"Basic {stage.working.credentials.hub}"},
     }  # fmt: skip
 
@@ -204,9 +206,9 @@ async def _machines(stage: Stage) -> None:
     token = await hub.server.identity.tokens.exchange(secret["client_id"], secret["client_secret"], "127.0.0.1")
     stage.headers["a foreign service account"] = {"Authorization": f"Bearer {token.access_token}"}
 
-    other = await hub.crew.run()
-    stage.executors = {"another job's executor": await _granted(stage, hub.crew.world, other.ref, other.module_id)}
-    stage.executors["a foreign executor"] = await _foreign(stage, foreign)
+    stage.executors = {
+        "another job's executor": await _granted(stage, hub.crew.world), "a foreign executor": await _foreign(stage, foreign),
+    }  # fmt: skip
 
 
 async def _registered(stage: Stage, by: Person, name: str, group: str) -> tuple[str, messages.RunnerHello]:
@@ -216,3 +218,21 @@ async def _registered(stage: Stage, by: Person, name: str, group: str) -> tuple[
     token = await stage.hub.server.identity.tokens.exchange(f"{organization}:{runner_id}", secret, "127.0.0.1")
     stage.not_ours.add(runner_id)
     return token.access_token, stage.hub.hello(runner_id=runner_id, instance_key="o" * 32)
+
+
+async def _granted(stage: Stage, jobs: Jobs) -> Granted:
+    """A job of theirs that their own runner has claimed."""
+    module_id = await jobs.module(ids.new("mod"))
+    instance, job_id = await jobs.runner(), await jobs.job(module_id)
+    stage.not_ours |= {module_id, job_id, instance.id, instance.runner_id}
+    return await instance.has(job_id)
+
+
+async def _foreign(stage: Stage, foreign: Person) -> Granted:
+    jobs = Jobs(stage.hub.server.db)
+    jobs.organization = foreign.principal.organization_id or ""
+    jobs.root = await stage.hub.crew.app.scalar(
+        "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=jobs.organization
+    )
+    jobs.claim = stage.hub.server.claims
+    return await _granted(stage, jobs)

@@ -6,6 +6,7 @@ from typing import LiteralString
 import pytest
 
 from terracrew.server.db.seam import Database
+from terracrew.server.jobs import claims
 from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("S3")
@@ -89,3 +90,19 @@ async def test_a_grant_carries_the_specification_and_credentials_of_its_own(data
     assert (granted.spec.module_id, granted.spec.module_path, granted.spec.attempt) == (module, "platform/vpc", 1)
     assert granted.credentials.hub != granted.credentials.api
     assert granted.credentials.hub not in repr(granted)
+
+
+@pytest.mark.feature("O6")
+async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(database: Database) -> None:
+    """The database went away between the commit and its answer: the job belonged to an attempt that nobody had heard of."""
+    world = await World.make(database)
+    job, runner = await world.job(await world.module()), await world.runner()
+    claimant = claims.Claimant(job, 1, runner.runner_id, runner.id, 1)
+    unheard = claims.Offered(claimant, claims.make_credentials())
+    assert await world.claim(unheard) is not None
+    await claims.take_back(database, claims.Offered(claimant, claims.make_credentials()))
+    assert (await world.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
+    await claims.take_back(database, unheard)
+    await claims.take_back(database, unheard)
+    again = await world.load(job)
+    assert (again.status, again.attempt, again.losses) == ("QUEUED", 2, 0)

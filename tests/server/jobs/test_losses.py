@@ -229,3 +229,31 @@ async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_th
     for _ in range(62):
         await lost.step()
     assert (await lost.attempt()).outcome == "lost"
+
+
+@pytest.mark.feature("O3")
+async def test_an_attempt_that_came_and_went_while_nobody_looked_is_lost_anew(lost: Lost) -> None:
+    """It was fenced at once: the lease still ran from its first loss."""
+    await lost.step()
+    await lost.silence()
+    sql = "UPDATE attempts SET heard_at = :at WHERE job_id = :id"
+    await lost.world.db.write(lambda tx: tx.run(sql, at=tx.now - 300, id=lost.ref.job_id))
+    before = await lost.attempt()
+    await lost.step()
+    after = await lost.attempt()
+    assert before.lost_at is not None
+    assert after.lost_at is not None
+    assert after.ended_at is None
+    assert after.lost_at > before.lost_at
+
+
+@pytest.mark.feature("O3")
+async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) -> None:
+    """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
+    await lost.step()
+    await lost.silence()
+    stale = losses.heard(lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3))
+    assert await begin(lost.world.db, lost.ref, 0, registry=lost.registry) == Begun(0)
+    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
+    attempt = await lost.attempt()
+    assert attempt.ended_at is None, "its lease is over only when it has run out once more"

@@ -5,8 +5,11 @@ import json
 
 import pytest
 
+from terracrew.protocol.events import DEEPEST, Output, OutputsRead
+from terracrew.server.hub import uploads
+from terracrew.server.jobs.ingest import MOST_NOTES
 from terracrew.server.state.model import INLINE
-from tests.server.logs.crew import DONE, RUNNING, Crew, log
+from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 from tests.server.state.test_states import applied, content
 
 LARGE = content(1, 3 << 20)
@@ -127,3 +130,62 @@ async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_sa
     await attempt.write(content(7, INLINE), serial=7)
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == large
     assert await crew.app.scalar("SELECT count(*) FROM states") == 1
+
+
+# ---- what an attempt may leave here
+
+
+@pytest.mark.feature("X4")
+async def test_an_attempt_keeps_one_plan_however_many_it_uploads(crew: Crew) -> None:
+    """Each upload was an object for ever: one executor could fill the disk of all."""
+    attempt = await crew.run(kind="APPLY")
+    for body in (b"first", b"second", b"third", b"third"):
+        assert (await attempt.executor.put(f"{attempt.path}/plan", content=body)).status_code == 204
+    kept = await crew.server.objects.names(f"plans/{attempt.ref.job_id}")
+    assert kept == [f"plans/{attempt.ref.job_id}/1/{hashlib.sha256(b'third').hexdigest()}"]
+
+
+@pytest.mark.feature("X4")
+async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_each_number(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    for number in range(1, uploads.MOST_AHEAD + 1):
+        for size in (10, 20):
+            put = await attempt.executor.put(f"{attempt.path}/states/{number}", content=attempt.seal(content(1, size)))
+            assert put.status_code == 204
+    far = f"{attempt.path}/states/{1 << 50}"
+    assert "wait for their events" in await attempt.executor.refused("PUT", far, 429, content=attempt.seal(content(1)))
+    assert len(await crew.server.objects.names(f"states/{attempt.ref.job_id}/1")) == uploads.MOST_AHEAD
+    await attempt.deliver(RUNNING, log("x\n"))  # the mark moves on
+    assert (await attempt.executor.put(far, content=attempt.seal(content(1)))).status_code == 204
+
+
+@pytest.mark.feature("X4")
+async def test_an_attempt_uploads_one_thing_at_a_time(crew: Crew) -> None:
+    attempt, other = await crew.run(kind="APPLY"), await crew.run(kind="APPLY")
+    with uploads.alone(attempt.ref):
+        for path in ("plan", "states/1"):
+            await attempt.executor.refused("PUT", f"{attempt.path}/{path}", 429, content=b"x")
+        assert (await other.executor.put(f"{other.path}/plan", content=b"x")).status_code == 204
+    assert (await attempt.executor.put(f"{attempt.path}/plan", content=b"x")).status_code == 204
+
+
+@pytest.mark.feature("X4")
+async def test_late_results_leave_a_few_notes_and_no_more(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, DONE)
+    for _ in range(3):
+        await attempt.deliver(*[DONE] * 20)
+    assert await crew.app.scalar("SELECT count(*) FROM notes") == MOST_NOTES
+
+
+@pytest.mark.feature("X4")
+async def test_outputs_that_could_not_be_read_back_are_not_kept_and_the_job_ends(crew: Crew) -> None:
+    attempt = await crew.run()
+    deep: list[object] = []
+    for _ in range(DEEPEST + 1):
+        deep = [deep]
+    await attempt.deliver(RUNNING, fact(OutputsRead({"a": Output(deep)}, "ab")), DONE)
+    view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
+    assert view["status"] == "SUCCEEDED"
+    assert "nested more than" in view["notes"][0]["text"]
+    assert await crew.app.scalar("SELECT count(*) FROM outputs") == 0

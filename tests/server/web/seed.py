@@ -258,7 +258,7 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
     _, asking = await approval("platform/edge/cdn")
     firewall = await made.module("platform/edge/firewall", "What may reach us")
     lost = await made.job(firewall, JobType.APPLY, "PROCESSING", age=500, runner_id=runner, instance_id=instance)
-    heard = {
+    heard: dict[str, Any] = {
         "begun_at": made.now - 480,
         "begun_state_version": 3,
         "started_at": made.now - 490,

@@ -48,10 +48,11 @@ class Messenger:
         """Act on what has happened. A topic without a key: anything of it may have."""
         if any(not key for _, key in woken):
             await self.sweep()
+        # First, so that a removed runner hears that it is, and not that it was revoked.
+        changed = {key for topic, key in woken if topic in ("runners", "access")}
+        await places.refresh(self._server, [each for key in changed for each in self._registry.of(key)])
         for topic, key in woken:
             if topic == "access":
-                # First, so that a removed runner hears that it is, and not that it was revoked.
-                await places.refresh(self._server, runner_id=key)
                 await self._revoked(key)
             elif key and topic == "configuration":
                 await cadence.bring(self._server, key)
@@ -61,8 +62,6 @@ class Messenger:
                 session.ask()
             elif key and topic == "ended":
                 self._ended(key)
-            elif key and topic == "runners":
-                await places.refresh(self._server, runner_id=key)
 
     async def sweep(self) -> None:
         """Look at everything that is connected: what its record, its token and its job say now."""
@@ -70,7 +69,7 @@ class Messenger:
         for session in self._registry.runners.values():
             if (session.principal.expires_at or now) < now - LEEWAY:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
-        await places.refresh(self._server)
+        await places.refresh(self._server, list(self._registry.runners.values()))
         await cadence.bring(self._server)
         refs = list(self._registry.executors)
         for row in await self._server.db.read(lambda tx: _jobs_of(tx, refs)) if refs else ():

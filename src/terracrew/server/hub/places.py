@@ -1,6 +1,8 @@
 """The place of a runner's process: its record, the row of its instance with a new epoch for every connection, and its leaving."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, LiteralString
 
 import msgspec
@@ -102,36 +104,26 @@ async def leave(server: "Server", session: RunnerSession) -> None:
     await server.db.write(work)
 
 
+FEW = 100
+"""Of thousands of connections so many are looked at in one go; whoever has something to do meanwhile does it in between."""
 _STANDING: LiteralString = """
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity,
     runners.id, runners.organization_id, runners.service_account_id, runners.path, runners.is_disabled, runners.is_draining,
     runners.allow_multiple_instances, runners.max_jobs, runners.configuration
-FROM instances JOIN runners ON runners.id = instances.runner_id"""
+FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
 
 
-async def refresh(server: "Server", *, runner_id: str | None = None, session: RunnerSession | None = None) -> None:
-    """Bring what the records say now to open connections: slots, drain and disable; what a record no longer has, ends.
-
-    To one, to those of a runner, or to all.
-    """
-    registry = server.registry
-    if session is not None:
-        asked = [session]
-        rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE instances.id = :id", id=session.instance_id))
-    elif runner_id is not None:
-        if not (asked := list(registry.of_runner.get(runner_id, {}).values())):
-            return
-        rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE runners.id = :id", id=runner_id))
-    else:
-        asked = list(registry.runners.values())
-        rows = await server.db.read(lambda tx: tx.all(_STANDING + " WHERE instances.is_connected"))
-    found = {row["instance_id"]: row for row in rows}
-    for each in asked:
-        row = found.get(each.instance_id)
-        if row is None and session is None and runner_id is None:
-            await refresh(server, session=each)  # it does not count as connected, or is not there any more: which?
-        else:
-            _bring(server, each, row)
+async def refresh(server: "Server", sessions: Iterable[RunnerSession]) -> None:
+    """Bring what their records say now to open connections: slots, drain and disable; what a record no longer has, ends."""
+    asked = iter(sessions)
+    while few := list(islice(asked, FEW)):
+        names = [(session.instance_id,) for session in few]
+        rows = await server.db.read(lambda tx, names=names: tx.each(_STANDING, {"id": "text"}, names))
+        found = {row["instance_id"]: row for row in rows}
+        for session in few:
+            if server.registry.has(session):
+                _bring(server, session, found.get(session.instance_id))
+        await asyncio.sleep(0)
 
 
 def _bring(server: "Server", session: RunnerSession, row: Row | None) -> None:

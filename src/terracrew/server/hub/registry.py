@@ -167,6 +167,10 @@ class Registry:
             self._close(session, _own(session, session.named))
         return True
 
+    def of(self, runner_id: str) -> list[RunnerSession]:
+        """The instances of a runner."""
+        return list(self.of_runner.get(runner_id, {}).values())
+
     def has(self, session: RunnerSession) -> bool:
         return self.runners.get(session.instance_id) is session
 

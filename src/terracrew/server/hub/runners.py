@@ -113,7 +113,7 @@ async def _welcome(server: "Server", session: RunnerSession, current: set[Attemp
         )
     )  # fmt: skip
     await _miss(server, current - session.named)
-    await places.refresh(server, session=session)
+    await places.refresh(server, [session])
     if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
         raise Unauthenticated("the credential of this connection was revoked")
 
@@ -190,12 +190,13 @@ async def _renew(server: "Server", session: RunnerSession, message: messages.Ren
 async def _claim(server: "Server", session: RunnerSession, message: messages.Claim) -> None:
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
+    offered = claims.Offered(claimant, claims.make_credentials())
     server.scheduler.claiming(ref.job_id)
     try:
-        won = await server.claims(claims.Offered(claimant, claims.make_credentials()))
+        won = await server.claims(offered)
     except TerracrewError as error:
-        # Should it have been committed all the same, nobody hears of the attempt, and so it is requeued.
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=error.message)
+        server.tasks.start(outlast(server.db, lambda: claims.take_back(server.db, offered)))
         won = None
     finally:
         session.claiming -= 1

@@ -19,7 +19,6 @@ from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
 
-
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 
 

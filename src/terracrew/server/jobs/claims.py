@@ -12,7 +12,7 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.identity import credentials
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs import decide
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Plan
 
 
@@ -114,6 +114,22 @@ def claims(db: Database, keys: Keyring) -> Claims:
         return [won.get(id(item)) for item in items]
 
     return db.grouped(work)
+
+
+async def take_back(db: Database, offered: Offered) -> None:
+    """A claim whose answer was lost may have been committed. Nobody was told of it, so nothing of it can run."""
+    claimant = offered.claimant
+
+    async def work(tx: Tx) -> None:
+        own = await tx.one(
+            "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
+            job_id=claimant.job_id, attempt=claimant.attempt, hub=credentials.digest(offered.credentials.hub),
+        )  # fmt: skip
+        found = await store.hold(tx, claimant.job_id, claimant.attempt) if own else None
+        if found and (back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))):
+            await store.move(tx, *found, back)
+
+    await db.write(work)
 
 
 def _turns(items: Sequence[Offered]) -> Iterator[list[Offered]]:

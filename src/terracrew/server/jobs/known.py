@@ -52,7 +52,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 async def known(tx: Tx, job_id: str, attempt: int) -> Known:
     row = await tx.one(
         """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
-            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at, attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
+            attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
             attempts.is_in_doubt, attempts.lines,
             coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
                 (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,

@@ -6,9 +6,11 @@ nothing else. It acts on wake-ups; a slow sweep reads everything again, for the 
 
 import asyncio
 import random
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import LiteralString
 
 from terracrew.protocol import messages
 from terracrew.server.db.mapping import rows_to
@@ -38,7 +40,7 @@ FEW = 100
 _ONLINE = """
 SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
-    AND NOT runners.is_disabled"""
+    AND NOT runners.is_disabled AND instances.id > :last ORDER BY instances.id LIMIT :count"""
 
 
 class Offer:
@@ -56,13 +58,16 @@ class Scheduler:
         self._db = db
         self._registry = registry
         self._waiting: dict[str, Waiting] = {}
-        self._of_module: dict[str, dict[str, Waiting]] = defaultdict(dict)
+        self._of_module: dict[str, list[Waiting]] = defaultdict(list)
+        """In the order in which they run."""
         self._busy: set[str] = set()
         """Modules with an active job, or with a state that a person has to decide about first."""
         self._lines: dict[Route, FairQueue] = {}
         self._lines_of: dict[str, set[Route]] = defaultdict(set)
         """The lines that a runner may be able to serve."""
-        self._tiers: dict[tuple[str, str | None], routes.Tiers] = {}
+        self._above: dict[tuple[str, str], routes.Tiers] = {}
+        """By organization and group."""
+        self._routes: dict[tuple[str | None, ...], Route] = {}
         self._offers: dict[str, Offer] = {}
         self._online_elsewhere: set[str] = set()
         """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
@@ -101,27 +106,26 @@ class Scheduler:
 
         self._just_claimed = {}
 
-        async def read(tx: Tx) -> tuple[set[str], dict[str, set[str]], list[Row]]:
+        async def read(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
             active = await tx.all(
                 "SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')"
             )
-            online = await tx.all(_ONLINE)
             held: dict[str, set[str]] = defaultdict(set)
             for row in active:
                 held[row["instance_id"]].add(row["id"])
             waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
-            return {row["module_id"] for row in (*active, *waiting)}, held, online
+            return {row["module_id"] for row in (*active, *waiting)}, held
 
-        self._busy, held, online = await self._db.read(read)
-        here = self._registry.runners
-        self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in here}
-        for session in here.values():
+        self._busy, held = await self._db.read(read)
+        for session in self._registry.runners.values():
             session.held = held.get(session.instance_id, set())
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
             session.held.add(job_id)
+        online = await self._pages(_ONLINE)
+        self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
         known = {job.id: job.attempt for job in self._waiting.values()}
-        queued = await self._queue()
+        queued = {row["id"]: row["attempt"] for row in await self._pages(_QUEUE)}
         changed = known.items() ^ queued.items()
         await self._look_at(sorted({job_id for job_id, _ in changed} - self._just_claimed.keys()))
         for module_id in self._of_module.keys() - self._busy:
@@ -130,16 +134,15 @@ class Scheduler:
 
     # ---- jobs
 
-    async def _queue(self) -> dict[str, int]:
-        """Every queued job's attempt; page by page, so that a long queue holds nobody up."""
-        found: dict[str, int] = {}
-        last = ""
+    async def _pages(self, sql: LiteralString) -> list[Row]:
+        """Everything, page by page: a long queue or a large fleet holds nobody up."""
+        found: list[Row] = []
         while True:
-            page = await self._db.read(lambda tx, last=last: tx.all(_QUEUE, last=last, count=PAGE))
-            found |= {row["id"]: row["attempt"] for row in page}
+            last = found[-1]["id"] if found else ""
+            page = await self._db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE))
+            found += page
             if len(page) < PAGE:
                 return found
-            last = page[-1]["id"]
             await asyncio.sleep(0)
 
     async def _look_at(self, job_ids: Sequence[str]) -> None:
@@ -159,25 +162,31 @@ class Scheduler:
                 continue
             self._drop(job.id)
             self._waiting[job.id] = job
-            self._of_module[job.module_id][job.id] = job
-            key = (job.module_id, job.runner_id)
-            if key not in self._tiers:
-                self._tiers[key] = await self._db.read(
-                    lambda tx, job=job: routes.tiers(
-                        tx, job.organization_id, job.module_id, job.module_path, job.runner_id
-                    )
-                )
+            insort(self._of_module[job.module_id], job, key=_turn)
+            if _way(job) not in self._routes:
+                self._routes[_way(job)] = await self._find_route(job)
             if job.module_id not in self._busy and self._head(job.module_id) is job:
                 self._line_up(job)
 
+    async def _find_route(self, job: Waiting) -> Route:
+        """What all modules of a group have is read once and kept once: there may be thousands of runners, and of modules."""
+        group = job.organization_id, job.group_path
+        if group not in self._above:
+            above = await self._db.read(lambda tx: routes.of_group(tx, *group))
+            self._above[group] = next((known for known in self._above.values() if known == above), above)
+        own = await self._db.read(lambda tx: routes.of_module(tx, job.organization_id, job.module_id, job.module_path))
+        return Route(routes.joined(own, self._above[group], job.runner_id), job.engine, job.runner_instance_name)
+
     def _head(self, module_id: str) -> Waiting | None:
         jobs = self._of_module.get(module_id)
-        return min(jobs.values(), key=lambda job: (-job.priority, job.queued_at, job.id)) if jobs else None
+        return jobs[0] if jobs else None
 
     def _line_up(self, job: Waiting) -> None:
         if job.id in self._offers:
             return
-        route = self._route(job)
+        route = self._routes.get(_way(job))
+        if route is None:
+            return  # it is being found, and then the job is lined up
         line = self._lines.get(route)
         if line is None:
             line = self._lines[route] = FairQueue()
@@ -188,17 +197,15 @@ class Scheduler:
             line.push(job)
         self._serve_line(route)
 
-    def _route(self, job: Waiting) -> Route:
-        return Route(self._tiers.get((job.module_id, job.runner_id), ()), job.engine, job.runner_instance_name)
-
     def _drop(self, job_id: str) -> None:
         job = self._waiting.pop(job_id, None)
         if job is None:
             return
-        self._of_module[job.module_id].pop(job_id, None)
-        if not self._of_module[job.module_id]:
+        jobs = self._of_module[job.module_id]
+        del jobs[bisect_left(jobs, _turn(job), key=_turn)]
+        if not jobs:
             del self._of_module[job.module_id]
-        if line := self._lines.get(self._route(job)):
+        if (route := self._routes.get(_way(job))) and (line := self._lines.get(route)):
             line.discard(job_id)
         freed = self._withdraw(job_id)
         if job.module_id not in self._busy and (head := self._head(job.module_id)):
@@ -209,7 +216,7 @@ class Scheduler:
         """Modules, runners or assignments have changed: read everything again and line everybody up anew."""
         for job_id in list(self._offers):
             self._withdraw(job_id)
-        for known in (self._tiers, self._waiting, self._of_module, self._lines, self._lines_of):
+        for known in (self._above, self._routes, self._waiting, self._of_module, self._lines, self._lines_of):
             known.clear()
         await self.sweep()
 
@@ -339,6 +346,16 @@ class Scheduler:
         for session in offer.sessions:
             session.offered.discard(job_id)
         return offer.sessions
+
+
+def _turn(job: Waiting) -> tuple[int, float, str]:
+    """Of the jobs of a module, the least runs first."""
+    return -job.priority, job.queued_at, job.id
+
+
+def _way(job: Waiting) -> tuple[str | None, ...]:
+    """Jobs for which this is the same have the same route."""
+    return job.module_id, job.runner_id, job.engine, job.runner_instance_name
 
 
 async def _read_queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:

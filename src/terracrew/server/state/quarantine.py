@@ -54,5 +54,6 @@ async def _decide(tx: Tx, who: Principal, action: str, before: State, after: Sta
     details = {"module": after.module_id, "serial": after.serial, "version": after.version}
     await audit.record(tx, who, action, "state", after.id, details)
     tx.wake("states", after.module_id)
+    tx.wake("jobs", after.job_id)
     tx.wake("freed", f"{after.job_id} {after.module_id} -")  # what waits on the module may be able to run now
     return after

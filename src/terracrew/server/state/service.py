@@ -70,6 +70,7 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
         sha256=fact.sha256, size=fact.size, content=received.content, object=received.object, now=tx.now,
     )  # fmt: skip
     tx.wake("states", job.module_id)
+    tx.wake("jobs", job.id)
 
 
 async def supersede(tx: Tx, module_id: str) -> int:

@@ -1,0 +1,197 @@
+"""Every message of the hub by everybody who should not send it: refused or without effect, and the crew is undisturbed.
+
+The messages come from the unions, so that a new one is tried as soon as it exists: what an attacker would say with it has to be
+told here.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from terracrew.protocol import events, frames, messages
+from terracrew.protocol.events import (
+    EngineUsed,
+    KeptPlan,
+    Output,
+    OutputsRead,
+    PlanSummary,
+    Result,
+    StateFact,
+    StepStatus,
+)
+from terracrew.protocol.spec import Step
+from terracrew.server.hub import runners
+from tests.e2e.simulated import batch
+from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
+from tests.server.hub.wire import Client, Hub, ref_of
+
+pytestmark = pytest.mark.feature("X2", "X4", "S1", "C4")
+Attack = Callable[[Stage], list[Any]]
+LEAVE_IT = "none of your business"
+
+FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
+    messages.RunnerHello: lambda it: [
+        it.hub.hello(), it.hub.hello(attempts=it.refs), it.hub.hello(instance="two", instance_key="x" * 32),
+    ],
+    messages.Heartbeat: lambda it: [messages.Heartbeat("0.1.0", is_draining, it.refs) for is_draining in (True, False)],
+    messages.Claim: lambda it: [
+        messages.Claim(it.queued, 1), messages.Claim(it.queued, 2), *(messages.Claim(*_of(ref)) for ref in it.refs),
+    ],
+    messages.HandBack: lambda it: [messages.HandBack(*_of(ref), LEAVE_IT) for ref in it.refs],
+    messages.Gone: lambda it: [
+        messages.Gone(*_of(ref), saw, LEAVE_IT) for ref in it.refs for saw in (True, False)
+    ],
+    messages.Renew: lambda it: [messages.Renew(it.working.credentials.hub), messages.Renew(it.working.credentials.api)],
+}  # fmt: skip
+FROM_EXECUTOR: dict[type[msgspec.Struct], Attack] = {
+    messages.ExecutorHello: lambda it: [messages.ExecutorHello(*_of(ref), "0.1.0", 1, 1) for ref in it.refs],
+    messages.Begin: lambda _: [messages.Begin(0), messages.Begin(0, 1), messages.Begin(1, 2)],
+}
+FACTS: dict[type[msgspec.Struct], Any] = {
+    StepStatus: StepStatus(Step.APPLY, "RUNNING"), events.SourceResolved: events.SourceResolved("ab", LEAVE_IT),
+    PlanSummary: PlanSummary(add=5), OutputsRead: OutputsRead({"a": Output(1)}, "ab"), EngineUsed: EngineUsed("tofu", "9"),
+    Result: Result("SUCCEEDED", LEAVE_IT),
+}  # fmt: skip
+
+
+def _of(ref: messages.AttemptRef) -> tuple[str, int]:
+    return ref.job_id, ref.attempt
+
+
+def attacks(stage: Stage, first: int = 3) -> list[Any]:
+    """Everything that can be said, by whichever kind of client; events from this number on."""
+    said = [each for union in (FROM_RUNNER, FROM_EXECUTOR) for attack in union.values() for each in attack(stage)]
+    state = events.pack_state(StateFact("ab", 2, 9, "a", is_inline=True), b"x" * 40, Step.APPLY, 1.0)
+    return [*said, batch(first, *FACTS.values()), batch(first, "a line\n"), frames.pack(first, 1, state)]
+
+
+def test_every_message_and_every_fact_is_tried() -> None:
+    """What is missing here would be tried by an attacker only."""
+    assert set(get_args(messages.FromRunner)) == set(FROM_RUNNER)
+    assert set(get_args(messages.FromExecutor)) == set(FROM_EXECUTOR)
+    assert set(get_args(events.Fact)) == set(FACTS)
+
+
+async def differences(stage: Stage, before: dict[str, Any]) -> list[str]:
+    await stage.at_rest()
+    after = await stage.everything()
+    return [name for name in before if before[name] != after[name]]
+
+
+async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
+    """The first thing that they say is the last, whatever it is."""
+    wrong: list[str] = []
+    async with staged(hub) as stage:
+        before = await stage.everything()
+        for who, headers in stage.headers.items():
+            for message in attacks(stage):
+                with no_errors():
+                    async with connected(hub, headers) as client:
+                        with suppress(ConnectionClosed):
+                            await say(client, message)
+                        told = await rest(client)
+                if [each["type"] for each in told] != ["refused"] or told[0]["code"] == "internal":
+                    wrong.append(f"{who} said {message!r:.100} and was told {told}")
+            if changed := await differences(stage, before):
+                wrong.append(f"{who} has changed {changed}")
+            if disturbed := await stage.is_undisturbed():
+                wrong.append(f"after {who}: {disturbed}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.05)
+    wrong: list[str] = []
+    async with staged(hub) as stage:
+        before = await stage.everything()
+        for who, (token, hello) in stage.runners.items():
+            for message in attacks(stage):
+                with no_errors():
+                    told = await _inside(hub, token, hello, message)
+                if bad := [each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"]:
+                    wrong.append(f"{who} said {message!r:.100} and was told {bad}")
+            if changed := await differences(stage, before):
+                wrong.append(f"{who} has changed {changed}")
+            if disturbed := await stage.is_undisturbed():
+                wrong.append(f"after {who}: {disturbed}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def _inside(hub: Hub, token: str, hello: msgspec.Struct, message: Any) -> list[dict[str, Any]]:
+    """What somebody is told who is welcome as what it is, and then says this."""
+    async with connected(hub, {"Authorization": f"Bearer {token}"}) as client:
+        assert (await client.ask(hello))["type"] == "welcome"
+        with suppress(ConnectionClosed):
+            await say(client, message)
+            await client.send(PING)
+        return await _up_to_the_ping(client)
+
+
+async def _up_to_the_ping(client: Client) -> list[dict[str, Any]]:
+    told = await rest(client, until="missed")
+    while told and told[-1]["type"] == "missed" and told[-1]["job_id"] != PING.job_id:
+        told += await rest(client, until="missed")
+    return told
+
+
+async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None:
+    wrong: list[str] = []
+    async with staged(hub) as stage:
+        before = await stage.everything()
+        for who, granted in (stage.executors | {"a superseded executor": stage.superseded}).items():
+            own = messages.ExecutorHello(*_of(ref_of(granted)), "0.1.0", 1, 1)
+            for message in attacks(stage, first=1 if granted is not stage.superseded else 3):
+                with no_errors():
+                    told = await _inside(hub, granted.credentials.hub, own, message)
+                if bad := [each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"]:
+                    wrong.append(f"{who} said {message!r:.100} and was told {bad}")
+                if isinstance(message, messages.ExecutorHello):
+                    async with hub.connected(granted.credentials.hub) as client:
+                        answer = await client.ask(message)
+                    if answer["type"] != "refused" or answer["code"] not in ("not_found", "forbidden"):
+                        wrong.append(f"{who} said {message} and was told {answer}")
+            if changed := await differences(stage, before):
+                wrong.append(f"{who} has changed {changed}")
+            if disturbed := await stage.is_undisturbed():
+                wrong.append(f"after {who}: {disturbed}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hub) -> None:
+    async with staged(hub) as stage:
+        before = await stage.everything()
+        old = ref_of(stage.superseded)
+        async with hub.connected(stage.superseded.credentials.hub) as client:
+            welcome = await client.ask(messages.ExecutorHello(*_of(old), "0.1.0", 1, 1))
+            assert welcome["is_superseded"]
+            for plan in (None, 1, 2):
+                assert (await client.ask(messages.Begin(0, plan)))["code"] == "superseded"
+            kept = Result("WAITING", kept=KeptPlan(0, "ab", 2, "/x"))
+            await client.connection.send(batch(3, *FACTS.values()))
+            assert (await client.get("ack"))["mark"] == 2 + len(FACTS)
+            await client.connection.send(batch(3 + len(FACTS), kept))  # of a plan that is not stored
+            assert (await rest(client))[-1]["type"] == "refused"
+        assert await differences(stage, before) == []
+        assert await stage.is_undisturbed() == ""
+
+
+@pytest.mark.feature("O1")
+async def test_a_runner_that_names_anothers_attempt_does_not_silence_that_one(hub: Hub) -> None:
+    """Once its naming took the place of the owner's in the batch, and other servers never heard of the attempt."""
+    async with staged(hub) as stage:
+        ref = ref_of(stage.waiting)
+        heard = "SELECT heard_at FROM attempts WHERE job_id = :id"
+        beat = messages.Heartbeat("0.1.0", is_draining=False, attempts=[ref])
+        token, hello = stage.runners["another runner"]
+        async with hub.connected(token) as other:
+            await other.ask(hello)
+            for client in (stage.victim, other):
+                await client.send(beat)
+                await client.ask(PING)
+            before = await hub.crew.app.scalar(heard, id=ref.job_id)
+            await hub.server.heartbeats.step()
+            assert await hub.crew.app.scalar(heard, id=ref.job_id) != before

@@ -1,0 +1,31 @@
+"""Why a job waits changes by time alone, too: whoever follows it is told."""
+
+import time
+
+import msgspec
+import pytest
+
+from terracrew.server.logs import follow
+from tests.server.logs.crew import RUNNING, Crew, watching
+
+
+@pytest.mark.feature("S6", "L4")
+async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "QUIET", 0.1)
+    job = await crew.run()
+    await job.deliver(RUNNING)
+    async with (
+        crew.listening() as url,
+        watching(url, crew.app.admin, f"/api/v1/jobs/{job.ref.job_id}/log/stream") as viewer,
+    ):
+        assert msgspec.json.decode((await viewer.next("job")).data)["reason"] is None
+        await viewer.next("ping")
+        crew.server.registry.now = lambda: time.monotonic() + 500
+        sql = "UPDATE attempts SET heard_at = claimed_at - 300"
+        await crew.server.db.write(lambda tx: tx.run(sql))  # nobody is woken by this
+        while (told := msgspec.json.decode((await viewer.next("job")).data)["reason"]) is None:
+            pass
+        assert told["code"] == "silent"
+        await viewer.next("ping")
