@@ -203,7 +203,11 @@ class Runner(Client):
         raise Unreachable("the connection was closed")
 
     async def _renew(self) -> None:
-        form = {"grant_type": "client_credentials", "client_id": self._access.client_id, "client_secret": self._access.token}
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": self._access.client_id,
+            "client_secret": self._access.token,
+        }
         kind = "application/x-www-form-urlencoded"
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
@@ -216,7 +220,10 @@ class Runner(Client):
             raise Unreachable(f"{type(error).__name__}: {error}") from error
         # The first time, at any time: a fleet that has been there for long renews all the time, not all at once.
         share = random.random() if not self._token else 1.0
-        self._token, self.renew_at = answer["access_token"], time.monotonic() + share * _RENEW_AFTER * answer["expires_in"]
+        self._token, self.renew_at = (
+            answer["access_token"],
+            time.monotonic() + share * _RENEW_AFTER * answer["expires_in"],
+        )
 
     def _beat(self) -> None:
         self._send(messages.Heartbeat("0.1.0", is_draining=False, attempts=sorted(self._held)))

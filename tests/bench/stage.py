@@ -117,7 +117,9 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(there: Filled) -> Generator[Fleet]:
-    process = subprocess.Popen([sys.executable, "-m", "tests.bench.fleet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.fleet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:

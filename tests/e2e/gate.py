@@ -1,5 +1,6 @@
 """A gate that a plan waits at: it asks for a state by HTTP and gets it when the test says so."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Generator
@@ -24,10 +25,11 @@ class Gate:
                 gate.reached.set()
                 gate._open.wait(60)
                 body = json.dumps(STATE).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(ConnectionError):  # whoever asked may have been killed meanwhile
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 return

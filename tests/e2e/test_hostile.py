@@ -1,7 +1,8 @@
 """A hostile runner, a hostile executor and a hostile engine against a real server: refused, and nothing changed."""
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -71,6 +72,26 @@ def refused(client: Client) -> str:
     with pytest.raises(ConnectionClosed):
         client.socket.recv(10)
     return code
+
+
+@contextlib.contextmanager
+def living(runner: Client) -> Generator[None]:
+    """Meanwhile it does as a runner does: whatever it is configured to, it answers to with a heartbeat."""
+    is_over = threading.Event()
+
+    def live() -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(TimeoutError):
+                if runner.get(0.1)["type"] == "configure":
+                    runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def wait_for_end(client: Client) -> None:
@@ -201,10 +222,15 @@ def test_a_second_process_of_one_record_is_refused_and_the_first_is_undisturbed(
     crew: tuple[Client, dict[str, str]], system: System
 ) -> None:
     runner, credentials = crew
-    for second in (runner_hello(credentials, instance="two"), runner_hello(credentials, instance_key="another" * 5)):
+    key = "another" * 5
+    for second in (
+        runner_hello(credentials, instance="two", instance_key=key),
+        runner_hello(credentials, instance_key=key),
+    ):
         with hub(system, runner_token(system, credentials)) as client:
             client.send(second)
-            assert refused(client) == "conflict"
+            with living(runner):
+                assert refused(client) == "conflict"
     job = system.run("theirs")
     assert claim(runner, job).spec.job_id == job
     runner.send(messages.HandBack(job, 1, "the test ended"))
@@ -221,4 +247,4 @@ def test_a_runner_of_another_protocol_is_told_both_versions(
         answer = client.wait_for("refused")
         assert answer["code"] == "incompatible"
         assert "7 to 9" in answer["message"]
-        assert "1 to 1" in answer["message"]
+        assert "this server 1" in answer["message"]

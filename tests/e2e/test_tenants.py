@@ -43,13 +43,10 @@ _RUNS = _SEES | {
     "GET /states/{version}", "POST /dashboard/jobs/{job}/cancel", "POST /dashboard/jobs/{job}/rerun",
     "POST /dashboard/jobs/{job}/gone", "POST /dashboard/modules/{module}/run",
 }  # fmt: skip
-ROLES: dict[str, set[str]] = {
-    "operator": _RUNS,
-    "approver": _RUNS | {
-        "POST /jobs/{job}/approve", "POST /jobs/{job}/decline", "POST /dashboard/jobs/{job}/approve",
-        "POST /dashboard/jobs/{job}/decline",
-    },  # fmt: skip
-}
+_DECIDES = {
+    "POST /jobs/{job}/approve", "POST /jobs/{job}/decline", "POST /dashboard/jobs/{job}/approve", "POST /dashboard/jobs/{job}/decline",
+}  # fmt: skip
+ROLES: dict[str, set[str]] = {"operator": _RUNS, "approver": _RUNS | _DECIDES}
 """What each may where it has its role; it is not done here, since that would change what there is."""
 
 MAY: dict[str, set[str]] = {
@@ -76,7 +73,17 @@ UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage
 SEES_TEAM = {"viewer", "operator", "approver"}
 OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/", "/schema")
 
-FORM = {"name": "mine", "plan": "1", "attempt": "1", "type": "PLAN", "mode": "kill", "on": "true", "is_known": "true", "force": "true", "reason": ""}
+FORM = {
+    "name": "mine",
+    "plan": "1",
+    "attempt": "1",
+    "type": "PLAN",
+    "mode": "kill",
+    "on": "true",
+    "confirm": "1",
+    "force": "true",
+    "reason": "",
+}
 """Enough for every form: the others' fields are passed over."""
 ARCHIVE = b"\x1f\x8b"
 BODIES: dict[str, Any] = {
@@ -115,7 +122,6 @@ class Operation(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.method} {self.path.removeprefix('/api/v1')}"
-
 
     @property
     def is_page(self) -> bool:
@@ -189,7 +195,12 @@ def _unlisted(shown: set[str]) -> list[Operation]:
         path = route.path_format.replace("{job_id}", "{job}")
         for method in sorted(getattr(route, "methods", ())):
             operation = Operation(method, path)
-            if method != "OPTIONS" and path != "/" and not path.startswith(OF_NO_TENANT) and operation.name not in shown:
+            if (
+                method != "OPTIONS"
+                and path != "/"
+                and not path.startswith(OF_NO_TENANT)
+                and operation.name not in shown
+            ):
                 found.append(operation)
     assert len(found) >= 6, "the transfers of an attempt are not in the document"
     return found
@@ -255,7 +266,11 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
         else:
             wrong += refused(stage, who, operation, status, body, before)
         if who not in SEES_TEAM:
-            told = {name for name, it in stage.ours.items() if len(it) > 1 and it.encode() in body and it not in operation.path}
+            told = {
+                name
+                for name, it in stage.ours.items()
+                if len(it) > 1 and it.encode() in body and it not in operation.path
+            }
             asked = {name for name in stage.ours if f"{{{name}}}" in operation.path + str(BODIES.get(operation.name))}
             if told - asked or b"team" in body:
                 wrong.append(f"{operation.name} → {status} tells of {told - asked or 'team'}: {body[:300]!r}")

@@ -21,7 +21,7 @@ from tests.stateful.site import copied
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time is the machine's own; and nobody reads the log."""
     monkeypatch.setattr(presence, "_PAUSES", (0.0,) * 5)
-    monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(strangers, "PATIENCE", 0.0)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield

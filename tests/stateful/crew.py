@@ -10,6 +10,7 @@ from terracrew.server.jobs.model import Attempt
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from tests.stateful.executor import Executor
+from tests.stateful.faulty import patient
 from tests.stateful.link import KILLED, Link
 from tests.stateful.site import KEYS, Site
 from tests.stateful.snapshot import Snapshot
@@ -143,7 +144,7 @@ class Crew:
 
     async def current_state(self, module_id: str) -> tuple[int, bytes | None]:
         """Version and content, as `GET …/state` answers."""
-        kept = await self.site.real.read(lambda tx: states.kept(tx, module_id))
+        kept = await patient(lambda: self.site.real.read(lambda tx: states.kept(tx, module_id)))
         if kept is None:
             return 0, None
         return kept.state.version or 0, (await content.read(self.site.objects, KEYS, module_id, kept.sealed)).content

@@ -73,6 +73,11 @@ class Executor:
         self.version, self.serial, self.lineage = version, found.serial, found.lineage
 
     @property
+    def takes_its_time(self) -> bool:
+        """While it changes the world, once it has said that it lives."""
+        return self.is_slow and self.is_mutating and (self.host.is_cut_off or self.link is not None)
+
+    @property
     def has_to_wait(self) -> bool:
         """For the network, for whoever would clear it away, or for nothing any more."""
         if self.is_mutating or self.process == "none":

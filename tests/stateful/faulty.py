@@ -1,5 +1,6 @@
 """A database that fails when it is told to: before a unit of work, in the middle of it, or after its commit."""
 
+import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,11 +13,22 @@ from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.seam import Database, Tx, Wakeups, Work
 
+PATIENCE = 30.0
 T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Fault: TypeAlias = Literal["none", "before", "middle", "after"]
 """`middle`: the connection is really cut, or the commit really refused; `after`: committed, and the caller told otherwise."""
+
+
+async def patient(work: Callable[[], Awaitable[T]]) -> T:
+    """For what the test itself wants to know, whatever it has just done to the database."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await work()
+            except Unavailable:
+                await asyncio.sleep(0.01)
 
 
 class Faulty:

@@ -190,8 +190,27 @@ def attempt_is_lost_in_the_middle(world: World, random: Random) -> Awaitable[obj
         await executor.host.be_cut_off(random.choice([KILLED, SILENT]))
         await world.wait(72, is_watched=True)
         told.append(await world.give_up(executor.ref))
-        executor.host.is_cut_off = random.random() < 0.7
+        executor.host.is_cut_off = random.random() < 0.5
         return told
+
+    return executor and work(executor)
+
+
+@weight(5)
+def fenced_attempt_comes_back(world: World, random: Random) -> Awaitable[object] | None:
+    """With states that nobody waits for any more."""
+    ended = [ref for ref, attempt in world.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at]
+    fenced = [each for ref in ended if (each := world.crew.executors.get(ref)) and not each.is_delivered]
+    executor: Executor | None = _any(random, [each for each in fenced if each.process == "alive"])
+
+    async def work(executor: Executor) -> list[str]:
+        executor.host.is_cut_off = False
+        if executor.is_mutating and random.random() < 0.5:
+            executor.write()
+        await executor.connect()
+        if executor.link is None or not executor.link.is_open:
+            return ["came back in vain"]
+        return [f"{executor.name} came back:", await executor.deliver("next", 20)]
 
     return executor and work(executor)
 
@@ -212,6 +231,19 @@ def host_comes_back(world: World, random: Random) -> Awaitable[object] | None:
 
     async def work(host: Host) -> str:
         host.come_back(is_disk_empty=random.random() < 0.3)
+        return await host.connect()
+
+    return host and work(host)
+
+
+@weight(3)
+def runner_starts_anew(world: World, random: Random) -> Awaitable[object] | None:
+    """Its process was killed and is there again at once, perhaps without knowing of what it had started."""
+    host: Host | None = _any(random, [host for host in world.crew.hosts if host.journal and not host.is_cut_off])
+
+    async def work(host: Host) -> str:
+        await host.crash()
+        host.come_back(is_disk_empty=random.random() < 0.5)
         return await host.connect()
 
     return host and work(host)
@@ -242,7 +274,8 @@ def attempt_is_handed_back(world: World, random: Random) -> Awaitable[object] | 
     if host is None:
         return None
     unstarted = [ref for ref, executor in host.journal.items() if executor.process == "none"]
-    return host.report(random.choice(unstarted or sorted(host.journal)), saw_process=False)
+    is_true = bool(unstarted) and random.random() < 0.6
+    return host.report(random.choice(unstarted if is_true else sorted(host.journal)), saw_process=False)
 
 
 @weight(1)

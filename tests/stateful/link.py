@@ -9,8 +9,8 @@ import msgspec
 from terracrew.protocol import messages
 from terracrew.server.context import Server
 from terracrew.server.hub import endpoint
+from tests.stateful.faulty import PATIENCE
 
-PATIENCE = 30.0
 SILENT, STOPPING, KILLED = 1011, 1012, 1006
 
 

@@ -14,6 +14,7 @@ from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
 from tests.stateful.crew import Crew
 from tests.stateful.executor import facts
+from tests.stateful.faulty import patient
 from tests.stateful.snapshot import Snapshot
 
 FINAL = ("outcome", "ended_at", "reason", "begun_at", "begun_state_version", "started_at", "lost_at")
@@ -233,11 +234,7 @@ async def nothing_is_lost(db: Database, crew: Crew, was: Snapshot, now: Snapshot
 
 
 async def _log_is_whole(db: Database, ref: AttemptRef, emitted: list[tuple[int, events.Record]]) -> None:
-    rows = await db.read(
-        lambda tx: tx.all(
-            "SELECT data FROM log_chunks WHERE job_id = :id AND attempt = :n ORDER BY first",
-            id=ref.job_id, n=ref.attempt,
-        )
-    )  # fmt: skip
+    stored_in = "SELECT data FROM log_chunks WHERE job_id = :id AND attempt = :n ORDER BY first"
+    rows = await patient(lambda: db.read(lambda tx: tx.all(stored_in, id=ref.job_id, n=ref.attempt)))
     stored = [(number, record) for row in rows for number, record in chunks.records(bytes(row["data"]))]
     assert stored == emitted, f"the log of {ref} is not what was emitted"

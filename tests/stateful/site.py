@@ -35,8 +35,7 @@ from terracrew.server.runners.model import Registration
 from terracrew.server.settings import ServerSettings
 from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
-from tests.stateful.faulty import Cut, Faulty, LostConnections, RefusedCommit
-from tests.stateful.link import PATIENCE
+from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
@@ -84,7 +83,7 @@ class Site:
 
     async def _start(self) -> None:
         db = self.db = Faulty(self.real, self.cut)
-        self.identity = await open_identity(db, KEYS, "http://127.0.0.1")
+        self.identity = await patient(lambda: open_identity(db, KEYS, "http://127.0.0.1"))
         server_id, registry = ids.new("srv"), Registry(self.clock)
         self.server = Server(
             id=server_id, settings=ServerSettings(), organization_id=self.boss.organization_id or "", db=db,
@@ -142,8 +141,9 @@ class Site:
     async def runner(self, name: str) -> tuple[str, str]:
         """Its id, and the token of its processes."""
         new = Registration(name, allow_multiple_instances=True)
-        made = await self.real.write(lambda tx: runners.register(tx, self.boss, new, ""))
-        token = await self.identity.tokens.exchange(f"default:{made.id}", made.worker_token, "127.0.0.1")
+        made = await patient(lambda: self.real.write(lambda tx: runners.register(tx, self.boss, new, "")))
+        client = f"default:{made.id}"
+        token = await patient(lambda: self.identity.tokens.exchange(client, made.worker_token, "127.0.0.1"))
         return made.id, token.access_token
 
 

@@ -8,6 +8,7 @@ from terracrew.server.jobs.model import Attempt, Job, Plan, Reason
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.state import store as states
 from terracrew.server.state.model import State
+from tests.stateful.faulty import patient
 
 
 class Snapshot:
@@ -26,7 +27,7 @@ class Snapshot:
     @classmethod
     async def read(cls, db: Database, watch: Watch | None = None) -> "Snapshot":
         """With the reasons of what waits, for who watches."""
-        return await db.read(lambda tx: cls._read(tx, watch))
+        return await patient(lambda: db.read(lambda tx: cls._read(tx, watch)))
 
     @classmethod
     async def _read(cls, tx: Tx, watch: Watch | None) -> "Snapshot":

@@ -20,6 +20,7 @@ from terracrew.server.state import quarantine
 from tests.stateful import rules
 from tests.stateful.crew import Crew, Host
 from tests.stateful.executor import Executor
+from tests.stateful.faulty import patient
 from tests.stateful.site import ROOTS, Site
 from tests.stateful.snapshot import Snapshot
 
@@ -113,9 +114,7 @@ class World:
                 found.append((job.id, lambda host=host, job=job: host.claim(job.id, job.attempt)))
         is_slow_turn = self._turn % 8 == 0
         found += [
-            (executor.ref, executor.go_on)
-            for executor in self.busy
-            if is_slow_turn or not (executor.is_slow and executor.is_mutating)
+            (executor.ref, executor.go_on) for executor in self.busy if is_slow_turn or not executor.takes_its_time
         ]
         for job in self.of(JobStatus.AWAITING_APPROVAL):
             found.append((job.id, lambda job=job: self.decide(job, job.plan_attempt or 0, is_good=True)))
@@ -185,7 +184,8 @@ class World:
         told = await self.ask(
             lambda: self.site.db.write(lambda tx: runners.delete(tx, self.site.boss, host.runner_id, force=True))
         )
-        row = await self.site.real.read(lambda tx: tx.one("SELECT id FROM runners WHERE id = :id", id=host.runner_id))
+        known = "SELECT id FROM runners WHERE id = :id"
+        row = await patient(lambda: self.site.real.read(lambda tx: tx.one(known, id=host.runner_id)))
         if row is None:
             await self.site.hear()
             for each in self.crew.hosts:

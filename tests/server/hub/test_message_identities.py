@@ -112,8 +112,15 @@ async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pyte
             for message in attacks(stage):
                 with no_errors():
                     told = await _inside(hub, token, hello, message)
-                if bad := [each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"]:
+                if bad := [
+                    each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"
+                ]:
                     wrong.append(f"{who} said {message!r:.100} and was told {bad}")
+                if isinstance(message, messages.RunnerHello):
+                    async with hub.connected(token) as client:
+                        answer = await client.ask(message)
+                    if answer["type"] != "refused" or answer["code"] != "not_found":
+                        wrong.append(f"{who} said {message} and was told {answer}")
             if changed := await differences(stage, before):
                 wrong.append(f"{who} has changed {changed}")
             if disturbed := await stage.is_undisturbed():
@@ -147,7 +154,9 @@ async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None
             for message in attacks(stage, first=1 if granted is not stage.superseded else 3):
                 with no_errors():
                     told = await _inside(hub, granted.credentials.hub, own, message)
-                if bad := [each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"]:
+                if bad := [
+                    each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"
+                ]:
                     wrong.append(f"{who} said {message!r:.100} and was told {bad}")
                 if isinstance(message, messages.ExecutorHello):
                     async with hub.connected(granted.credentials.hub) as client:

@@ -67,6 +67,24 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         assert await status(hub) == "ONLINE"
 
 
+@pytest.mark.feature("O3")
+async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection was closed after a minute of silence, and its attempt got another minute from then on: 115 s in all."""
+    registry = hub.server.registry
+    async with hub.runner() as client:
+        (session,) = registry.runners.values()
+        session.held, session.named = {REF.job_id}, {REF}
+        monkeypatch.setattr(registry, "now", lambda: time.monotonic() + 61)
+        registry.look()
+        monkeypatch.setattr(registry, "_watching_since", 0.0)
+        await hub.server.db.write(_silent)
+        await Presence(hub.server).step()
+        await Messenger(hub.server).step({("runners", hub.runner_id)})
+        assert await refusal(client) == ("unavailable", False)
+        await eventually(lambda: _is_forgotten(hub))
+        assert registry.silence(REF, session.instance_id, LONG) == (LONG, False)
+
+
 async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is_late(hub: Hub) -> None:
     async with hub.runner():
         hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
@@ -105,6 +123,10 @@ async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub)
     await hub.server.db.write(_silent)
     await Presence(hub.server).step()
     assert not await is_connected(hub)
+
+
+async def _is_forgotten(hub: Hub) -> bool:
+    return not hub.server.registry.runners
 
 
 async def _not(found: Any) -> bool:

@@ -71,7 +71,9 @@ class Lost:
 
     async def reason(self) -> str:
         job = await self.job()
-        found = await self.world.db.read(lambda tx: reasons.why(tx, job, reasons.Watch(self.registry, decide.APPLY_LEASE)))
+        found = await self.world.db.read(
+            lambda tx: reasons.why(tx, job, reasons.Watch(self.registry, decide.APPLY_LEASE))
+        )
         return found.code if found else ""
 
     async def given_up(self) -> None:
@@ -257,3 +259,12 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
     attempt = await lost.attempt()
     assert attempt.ended_at is None, "its lease is over only when it has run out once more"
+
+
+@pytest.mark.feature("O3", "O6")
+async def test_a_person_may_give_up_what_was_lost_before_the_server_started_again(lost: Lost) -> None:
+    """For a minute after each start the answer was that the attempt is heard, which nobody had."""
+    await lost.step()
+    restarted = Registry()
+    await losses.give_up(lost.world.db, restarted, lost.admin, lost.ref.job_id, 1)
+    assert (await lost.attempt()).is_in_doubt

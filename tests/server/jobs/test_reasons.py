@@ -44,7 +44,8 @@ class Queue:
         await self.set("UPDATE jobs SET status = 'PROCESSING', started_at = :now WHERE id = :id", id=self.job)
         await begin(self.world.db, AttemptRef(self.job, 1), 0)
         await self.set(
-            "UPDATE attempts SET lost_at = CAST(:now AS double precision) - CAST(:ago AS double precision), heard_at = CAST(:now AS double precision) - CAST(:ago AS double precision)",
+            """UPDATE attempts SET lost_at = CAST(:now AS double precision) - CAST(:ago AS double precision),
+                heard_at = CAST(:now AS double precision) - CAST(:ago AS double precision)""",
             ago=60 * minutes,
         )
 

@@ -132,7 +132,7 @@ def _bring(server: "Server", session: RunnerSession, row: Row | None) -> None:
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
     elif not row["is_connected"]:
-        session.socket.drop(Unavailable("this instance was not heard for too long, and counts as gone; come again"))
+        session.socket.give_up(Unavailable("this instance was not heard for too long, and counts as gone; come again"))
     elif not authorize.may_serve_runner(session.principal, owner := row_to(Record, row)):
         session.socket.drop(Unauthenticated("this credential does not serve this runner any more"))
     else:

@@ -52,7 +52,7 @@ class HubSocket:
 
     @property
     def is_silent(self) -> bool:
-        """It was given up because its client answered no ping, and nobody saw that client go."""
+        """It was given up because its client was not heard for too long, and nobody saw that client go."""
         return self._code == SILENT
 
     @property
@@ -134,6 +134,11 @@ class HubSocket:
         if self.is_open and not self._is_closing and self.dropped is None and self._serving is not None:
             self.dropped = why
             self._serving.cancel()
+
+    def give_up(self, why: TerracrewError) -> None:
+        """Drop it, as nobody has heard its client for too long."""
+        self._code = SILENT
+        self.drop(why)
 
     def _leave_door(self) -> None:
         if self._is_in_door and self._door is not None:

@@ -126,7 +126,9 @@ async def take_back(db: Database, offered: Offered) -> None:
             job_id=claimant.job_id, attempt=claimant.attempt, hub=credentials.digest(offered.credentials.hub),
         )  # fmt: skip
         found = await store.hold(tx, claimant.job_id, claimant.attempt) if own else None
-        if found and (back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))):
+        if found and (
+            back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))
+        ):
             await store.move(tx, *found, back)
 
     await db.write(work)

@@ -286,7 +286,8 @@ def give_up(job: Job, attempt: Attempt, heard: Heard, by: str, now: datetime) ->
         raise Conflict(f"attempt {attempt.number} of job {job.number} is over, or nobody's", status=job.status)
     if attempt.begun_at is None:
         raise Conflict(f"attempt {attempt.number} has changed nothing yet: it is queued again by itself if it is lost")
-    if attempt.lost_at is None or not is_silent(attempt, heard, now):
+    is_heard = not is_silent(attempt, heard, now) and not heard.is_grace
+    if attempt.lost_at is None or is_heard:
         raise Conflict(f"attempt {attempt.number} of job {job.number} is heard: cancel the job instead")
     return _fence(job, attempt, f"lost in the middle of a change; {by} said that it is gone", now)
 

@@ -18,7 +18,6 @@ from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 
-
 MOST_NOTES = 10
 """Of one attempt: what is said too late is for people, who need not read it a thousand times."""
 

@@ -20,16 +20,12 @@ class Route(msgspec.Struct, frozen=True, cache_hash=True):
 async def tiers(tx: Tx, organization_id: str, module_id: str, module_path: str, runner_id: str | None) -> Tiers:
     """The places that cover the module, nearest first, each with the runners assigned there (only the named one, if one is)."""
     above = await of_group(tx, organization_id, module_path.rpartition("/")[0])
-    return joined(await of_module(tx, organization_id, module_id, module_path), above, runner_id)
+    return joined(await of_module(tx, module_id), above, runner_id)
 
 
-async def of_module(tx: Tx, organization_id: str, module_id: str, module_path: str) -> tuple[str, ...]:
+async def of_module(tx: Tx, module_id: str) -> tuple[str, ...]:
     """The runners that are assigned to the module itself."""
-    rows = await tx.all(
-        """SELECT runner_id FROM assignments
-        WHERE organization_id = :organization_id AND path = :path AND place_id = :id AND kind = 'module' ORDER BY runner_id""",
-        organization_id=organization_id, path=module_path, id=module_id,
-    )  # fmt: skip
+    rows = await tx.all("SELECT runner_id FROM assignments WHERE place_id = :id ORDER BY runner_id", id=module_id)
     return tuple(row["runner_id"] for row in rows)
 
 

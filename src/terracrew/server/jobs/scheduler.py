@@ -174,7 +174,7 @@ class Scheduler:
         if group not in self._above:
             above = await self._db.read(lambda tx: routes.of_group(tx, *group))
             self._above[group] = next((known for known in self._above.values() if known == above), above)
-        own = await self._db.read(lambda tx: routes.of_module(tx, job.organization_id, job.module_id, job.module_path))
+        own = await self._db.read(lambda tx: routes.of_module(tx, job.module_id))
         return Route(routes.joined(own, self._above[group], job.runner_id), job.engine, job.runner_instance_name)
 
     def _head(self, module_id: str) -> Waiting | None:
