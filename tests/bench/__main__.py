@@ -1,12 +1,30 @@
 """`python -m tests.bench [NAME…]`: run the benchmarks, print their figures beside their goals, write build/bench.json."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import demo, disk, dispatch, jobs, log_latency, log_rate, memory, plan_rate, plans, start
+from tests.bench import (
+    db_outage,
+    dead_idle,
+    demo,
+    disk,
+    dispatch,
+    failover,
+    idle,
+    jobs,
+    log_latency,
+    log_rate,
+    memory,
+    plan_rate,
+    plans,
+    reconnect,
+    silent,
+    start,
+)
 from tests.bench.figures import table
 from tests.bench.stage import Env
 
@@ -20,6 +38,12 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "plan_rate": plan_rate.run,
     "log_rate": log_rate.run,
     "log_latency": log_latency.run,
+    "idle": idle.run,
+    "reconnect": reconnect.run,
+    "dead_idle": dead_idle.run,
+    "failover": failover.run,
+    "silent": silent.run,
+    "db_outage": db_outage.run,
     "demo": demo.run,
 }
 FILE = Path("build/bench.json")
@@ -40,7 +64,7 @@ def main(names: list[str]) -> int:
             except Exception as error:  # the others are still worth knowing
                 failed.append(name)
                 env.say(f"FAILED: {type(error).__name__}: {error}")
-            env.say(f"({time.perf_counter() - began:.0f} s)")
+            env.say(f"({time.perf_counter() - began:.0f} s; the machine's load is {os.getloadavg()[0]:.1f})")
     print(table(found))
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps(found, indent=2) + "\n")

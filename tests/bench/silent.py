@@ -1,4 +1,4 @@
-"""`silent_offline_s`: a machine hangs with the plan that it runs: from then until it counts as offline, and until the job is queued again."""
+"""`silent_offline_s`: a machine hangs with the plan that it runs: after how long it counts as offline, and is its job queued again."""
 
 import time
 from datetime import datetime
@@ -23,14 +23,24 @@ def run(env: Env) -> dict[str, float]:
         doomed.stop()
         stopped_at = time.time()
         eventually(lambda: "doomed" not in online(system), within=LONGEST_SECONDS, what="its being offline")
-        offline = time.time() - stopped_at
+        offline_at = time.time()
         eventually(lambda: system.job(job)["attempt"] == 2, within=LONGEST_SECONDS, what="a second attempt")
-        ended = system.job(job)["attempts"][0]["ended_at"]
+        (instance,) = system.api.get("/runners/doomed")["instances"]
+        attempt = system.job(job)["attempts"][0]
         gate.open()
         system.wait(job)
+    requeued_at = _at(attempt["ended_at"])
     found = {
-        "silent_offline_s.offline": offline,
-        "silent_offline_s.requeued": datetime.fromisoformat(ended).timestamp() - stopped_at,
+        "silent_offline_s.offline": offline_at - _at(instance["heard_at"]),
+        "silent_offline_s.requeued": requeued_at - _at(attempt["heard_at"]),
     }
-    env.say(", ".join(f"{name}: {value:.1f}" for name, value in found.items()))
+    env.say(
+        f"silent_offline_s: offline {found['silent_offline_s.offline']:.1f} after its last heartbeat, requeued "
+        f"{found['silent_offline_s.requeued']:.1f} after the last word of either; {offline_at - stopped_at:.1f} and "
+        f"{requeued_at - stopped_at:.1f} after they were stopped"
+    )
     return found
+
+
+def _at(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

@@ -212,4 +212,8 @@ class Crew:
             fenced = now.attempts[other.ref]
             assert fenced.ended_at is not None, f"{executor.name} and {other.name} change one module at once"
             assert not fenced.is_gone, f"{other.name} is said to be gone, and still changes things"
-            self._approved(executor, now, [fenced])
+            module_id, fenced_at = executor.spec.module_id, fenced.ended_at
+            looked = [p for p in now.plans.values() if p.applied_by and now.jobs[p.job_id].module_id == module_id]
+            assert any(plan.decided_at and plan.decided_at > fenced_at for plan in looked), (
+                f"nobody has looked since {other.name} was fenced, which changes things, and so does {executor.name}"
+            )

@@ -200,8 +200,8 @@ def attempt_is_lost_in_the_middle(world: World, random: Random) -> Awaitable[obj
 def fenced_attempt_comes_back(world: World, random: Random) -> Awaitable[object] | None:
     """With states that nobody waits for any more."""
     ended = [ref for ref, attempt in world.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at]
-    fenced = [each for ref in ended if (each := world.crew.executors.get(ref)) and not each.is_delivered]
-    executor: Executor | None = _any(random, [each for each in fenced if each.process == "alive"])
+    fenced = [each for ref in ended if (each := world.crew.executors.get(ref)) and each.process == "alive"]
+    executor: Executor | None = _any(random, [each for each in fenced if each.is_mutating or not each.is_delivered])
 
     async def work(executor: Executor) -> list[str]:
         executor.host.is_cut_off = False
@@ -269,13 +269,28 @@ def heartbeat(world: World, random: Random) -> Awaitable[object] | None:
 
 @weight(3)
 def attempt_is_handed_back(world: World, random: Random) -> Awaitable[object] | None:
-    """True of one that was never started; also said by a runner that forgot the process which it had started."""
-    host: Host | None = _any(random, [host for host in _hosts(world) if host.journal])
-    if host is None:
-        return None
-    unstarted = [ref for ref, executor in host.journal.items() if executor.process == "none"]
-    is_true = bool(unstarted) and random.random() < 0.6
-    return host.report(random.choice(unstarted if is_true else sorted(host.journal)), saw_process=False)
+    """It was granted and could not be started."""
+    host, job = _any(random, _hosts(world)), _any(random, world.of(JobStatus.QUEUED))
+
+    async def work(host: Host) -> list[str]:
+        told = [await host.claim(job.id, job.attempt)]
+        unstarted = [ref for ref, executor in host.journal.items() if executor.process == "none"]
+        return told + [await host.report(ref) for ref in unstarted]
+
+    return host and job and work(host)
+
+
+@weight(3)
+def attempt_is_handed_back_wrongly(world: World, random: Random) -> Awaitable[object] | None:
+    """By a runner that does not know of the process which it has started; nobody else hears of that one just now."""
+    found = [each for each in _alive(world) if each.host.is_connected and each.ref in each.host.journal]
+    executor: Executor | None = _any(random, [each for each in found if each.is_mutating] or found)
+
+    async def work(executor: Executor) -> str:
+        await executor.hang_up()
+        return await executor.host.report(executor.ref, saw_process=False)
+
+    return executor and work(executor)
 
 
 @weight(1)

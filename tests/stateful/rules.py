@@ -170,7 +170,7 @@ def plans_are_used_once(was: Snapshot, now: Snapshot) -> None:
     for plan in now.plans.values():
         if plan.applied_by is not None:
             attempt = now.attempts[AttemptRef(plan.job_id, plan.applied_by)]
-            assert attempt.begun_at is not None
+            assert attempt.begun_at is not None, f"{plan.job_id}.{plan.applied_by} had begun with a kept plan"
 
 
 def nobody_is_stuck(now: Snapshot) -> None:

@@ -61,7 +61,7 @@ SABOTAGES: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 SYMPTOMS = {
     "a plan from an old state is applied": "the state has moved",
-    "doubt binds nobody": "without a plan that anybody saw|decided_at|before the fence|approved",
+    "doubt binds nobody": "without a plan that anybody saw|before the fence|nobody has looked",
     "begin while the fenced attempt is heard": "is heard, and",
     "begin past a quarantine": "in quarantine is undecided",
     "hand-back after begin": "had begun",

@@ -24,6 +24,7 @@ WIDEN_AFTER = 0.05
 """Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
 OFFER_EXPIRES = 2.0
 SWEEP_EVERY = 5.0
+# An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
 _QUEUED = """
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
@@ -33,7 +34,7 @@ JOIN groups ON groups.id = modules.group_id
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND plans.state_version = modules.state_version
 LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt AND EXISTS (
     SELECT 1 FROM runners WHERE runners.id = made.runner_id AND NOT runners.is_disabled)
-WHERE jobs.status = 'QUEUED'"""
+WHERE jobs.status || '' = 'QUEUED'"""
 _QUEUE = "SELECT id, attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
 PAGE = 1_000
 FEW = 100
