@@ -47,7 +47,7 @@ bench: .venv/.dev
 
 chaos: .venv/.dev
 	$(PYTHON) -m tests.chaos $(ARGS)
-	TERRACREW_STATEFUL_EXAMPLES=100 $(PYTHON) -m pytest -q -s tests/stateful/test_machine.py
+	TERRACREW_STATEFUL_EXAMPLES=100 $(PYTHON) -m pytest -q -s tests/stateful
 
 # What runs needs little, what tests needs more; the second leaves nothing to do for the first.
 .venv/.run: $(SETUP)

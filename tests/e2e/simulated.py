@@ -1,5 +1,6 @@
 """Clients that speak the real protocol by hand, so that they can also speak it wrongly."""
 
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -44,6 +45,24 @@ def hub(system: System, token: str) -> Generator[Client]:
         max_size=messages.MAX_GRANT_FRAME, compression=None,
     ) as socket:  # fmt: skip
         yield Client(socket)
+
+
+@contextmanager
+def beating(runner: Client, *attempts: AttemptRef) -> Generator[None]:
+    """Heartbeats that name these attempts, for as long as a test needs the runner to be there."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(5):
+            runner.send(messages.Heartbeat("0.1.0", False, list(attempts)))
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def runner_token(system: System, credentials: dict[str, str]) -> str:

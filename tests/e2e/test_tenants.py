@@ -15,11 +15,12 @@ import msgspec
 import pytest
 import urllib3
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.app import ROUTERS
 from terracrew.server.request import App, Call
 from tests.e2e import modules
 from tests.e2e.people import People, everything, opened
-from tests.e2e.simulated import claim, hub, runner_hello, runner_token
+from tests.e2e.simulated import beating, claim, hub, runner_hello, runner_token
 from tests.e2e.system import System, running
 
 pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
@@ -172,12 +173,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         victim = system.register_runner("victim", group="team")
         at_work = stack.enter_context(hub(system, runner_token(system, victim)))
         assert at_work.ask(runner_hello(victim))["type"] == "welcome"
-        claim(at_work, ours["job"])
+        taken = claim(at_work, ours["job"]).spec
+        stack.enter_context(beating(at_work, AttemptRef(taken.job_id, taken.attempt)))
         credentials = system.register_runner("crew", group="sibling")
         jwt = runner_token(system, credentials)
         runner = stack.enter_context(hub(system, jwt))
         assert runner.ask(runner_hello(credentials))["type"] == "welcome"
-        granted = claim(runner, system.run("sibling/app")).credentials
+        own = claim(runner, system.run("sibling/app"))
+        stack.enter_context(beating(runner, AttemptRef(own.spec.job_id, own.spec.attempt)))
+        granted = own.credentials
         tokens |= {
             "nobody": None, "garbage": "tcu_" + "x" * 43, "revoked token": revoked["token"], "runner": jwt,
             "engine": granted.api, "executor": granted.hub,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from terracrew.server.jobs import decide
 from tests.stateful.machine import Machine
+from tests.stateful.test_machine import EXAMPLES
 
 real = {name: getattr(decide, name) for name in ("begin", "hand_back", "missing")}
 
@@ -72,14 +73,18 @@ SYMPTOMS = {
 }
 
 
+SOON = ("a plan from an old state is applied", "doubt binds nobody", "nobody is ever lost", "any approval will do")
+"""Found within seconds. The others take a minute, and more luck: they belong to the longer run."""
+
+
 @pytest.mark.feature("O3", "O4")
-@pytest.mark.parametrize("sentence", SABOTAGES)
+@pytest.mark.parametrize("sentence", SABOTAGES if EXAMPLES else SOON)
 def test_without_this_sentence_a_rule_breaks(
     sentence: str, on_sqlite: type[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decide, *SABOTAGES[sentence])
     enough = settings(
-        max_examples=60, stateful_step_count=50, deadline=None, derandomize=True, database=None,
+        max_examples=EXAMPLES or 60, stateful_step_count=50, deadline=None, derandomize=True, database=None,
         phases=[Phase.generate], report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
     )  # fmt: skip
     with pytest.raises(AssertionError, match=SYMPTOMS[sentence]):

@@ -85,6 +85,7 @@ async def test_more_callers_than_connections_take_turns(postgres: Database) -> N
             if served[number] == 10:
                 spread.append(max(served) - min(served))
 
+    await asyncio.gather(*(postgres.write(total) for _ in range(40)))  # every connection is open then
     await asyncio.wait_for(asyncio.gather(*(caller(number) for number in range(40))), 30)
     assert max(spread) <= 4
 
