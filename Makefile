@@ -9,7 +9,8 @@
 
 PYTHON := .venv/bin/python
 SETUP := pyproject.toml uv.lock scripts/bootstrap
-WORKERS ?= logical
+# One more than there are cores: many tests wait for real time to pass.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE

@@ -263,17 +263,22 @@ async def test_a_hello_that_cannot_be_read_is_refused_in_short_words(hub: Hub, f
     ],
     ids=["exit code", "count", "version", "nul", "deep", "surrogate"],
 )  # fmt: skip
-async def test_a_fact_that_no_database_could_hold_is_refused(hub: Hub, payload: str) -> None:
-    """They were errors of the server's own, and everybody's deliveries of that moment were tried one by one."""
+async def test_a_fact_that_no_database_could_hold_is_passed_over_with_a_note(hub: Hub, payload: str) -> None:
+    """They were errors of the server's own. Then they were refused, came again for ever, and the job never ended."""
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job())
         record = events.pack(Kind.FACT, 2, Step.PLAN, 1.0, payload.encode())
         with no_errors():
             async with hub.executor(granted) as executor:
                 await executor.connection.send(frames.pack(1, 1, record))
-                assert (await rest(executor))[-1]["code"] == "unavailable"
-        mark = await hub.crew.app.scalar("SELECT mark FROM attempts WHERE job_id = :id", id=granted.spec.job_id)
-        assert mark == 0
+                assert (await executor.get("ack"))["mark"] == 1
+                ended = events.pack_fact(events.Result("FAILED", "so it ended"), Step.PLAN, 1.0)
+                await executor.connection.send(frames.pack(2, 1, ended))
+                assert (await executor.get("ack"))["mark"] == 2
+        note = await hub.crew.app.scalar("SELECT text FROM notes WHERE job_id = :id", id=granted.spec.job_id)
+        assert "event 1 cannot be read" in note
+        status = await hub.crew.app.scalar("SELECT status FROM jobs WHERE id = :id", id=granted.spec.job_id)
+        assert status == "FAILED"
 
 
 @pytest.mark.parametrize(

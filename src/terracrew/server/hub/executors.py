@@ -1,6 +1,7 @@
 """A connected executor: it delivers its attempt's events and asks for leave to mutate."""
 
 import asyncio
+import contextlib
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +14,6 @@ from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
     MOST_RECORDS,
-    Fact,
     Kind,
     Record,
     Result,
@@ -190,7 +190,7 @@ class _Connection:
                 if found is not None:
                     received[number] = found
             elif record.kind == Kind.FACT:
-                await self._check_kept(fact_of(record))
+                await self._check_kept(record)
         numbered = list(enumerate(records, first))
         size = sum(len(body) for _, body in taken)
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
@@ -202,8 +202,11 @@ class _Connection:
                 continue  # the job moved while this was being written: look at it again
         return await self._server.ingest(delivery)
 
-    async def _check_kept(self, fact: Fact) -> None:
+    async def _check_kept(self, record: Record) -> None:
         """A job waits only with a plan that is stored."""
+        fact = None
+        with contextlib.suppress(ValueError):  # what cannot be read is passed over
+            fact = fact_of(record)
         if isinstance(fact, Result) and fact.kept is not None:
             ref = self.session.ref
             if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, fact.kept.sha256)):

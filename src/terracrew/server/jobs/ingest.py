@@ -97,7 +97,12 @@ class _Change:
             )
 
     def _take(self, number: int, record: Record) -> None:
-        fact = events.fact_of(record)
+        try:
+            fact = events.fact_of(record)
+        except ValueError as error:
+            # Refused, it would come again for ever, and with it everything behind it: the result, too.
+            self._note(number, f"event {number} cannot be read, and was passed over: {str(error)[:200]}")
+            return
         is_current = decide.is_current(self.job, self.attempt)
         if started := decide.start(self.job, self.attempt, self.now):
             self.job, self.attempt = started.job, started.attempt
