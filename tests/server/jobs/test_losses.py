@@ -268,3 +268,14 @@ async def test_a_person_may_give_up_what_was_lost_before_the_server_started_agai
     restarted = Registry()
     await losses.give_up(lost.world.db, restarted, lost.admin, lost.ref.job_id, 1)
     assert (await lost.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("J15", "O3")
+async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost: Lost) -> None:
+    """Whoever adopted the older one afterwards would undo the newer."""
+    await lost.given_up()
+    for number, (serial, lineage) in enumerate([(1, "a"), (2, "b"), (3, "a")], 2):
+        record, received = state(serial, lineage)
+        await lost.take(delivery(lost.ref, number, record, received={number: received}))
+    rows = await lost.world.db.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
+    assert [row["status"] for row in rows] == ["current", "quarantined", "quarantined"]
