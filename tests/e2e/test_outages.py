@@ -18,6 +18,7 @@ from terracrew.errors import Unavailable
 from tests.e2e import modules
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.system import eventually
+from tests.needs import need
 from tests.postgres_server import OwnServer, missing
 
 pytestmark = [pytest.mark.postgres, pytest.mark.engine]
@@ -28,8 +29,7 @@ RESUMED_SECONDS = 5.0
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[OwnServer]:
-    if reason := missing():
-        pytest.skip(reason)
+    need(missing())
     with OwnServer.making() as server:
         yield server
 

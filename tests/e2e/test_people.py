@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.e2e import modules
 from tests.e2e.system import System, eventually, running
+from tests.needs import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.timeout(300)]
 SHOTS = Path("build/screenshots")
@@ -32,12 +32,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 @pytest.fixture(scope="module")
 def page(system: System) -> Iterator[Page]:
     """A browser that is logged in; anything in its console fails the test."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium here")
     complaints: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         made = browser.new_page(viewport={"width": 1280, "height": 860}, base_url=system.url)
         made.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
         made.on("pageerror", lambda error: complaints.append(str(error)))

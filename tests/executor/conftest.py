@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.engines import discovery, install
+from tests.executor.approval import second as second
+from tests.executor.approval import source as source
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Stage
 from tests.small_disk import mounted

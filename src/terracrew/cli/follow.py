@@ -1,7 +1,6 @@
 """Follows a job: its log as the engine printed it, its end as an exit code."""
 
 import io
-import re
 import signal
 import sys
 import time
@@ -15,6 +14,7 @@ import msgspec
 
 from terracrew.cli import show
 from terracrew.errors import TerracrewError
+from terracrew.escapes import ESCAPES, ESCAPES_IN_BYTES
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -29,8 +29,6 @@ _TO_TYPE = {
     "approval": _DECIDE, "in_doubt": _DECIDE, "lost": "terracrew job gone {number}",
     "quarantine": "terracrew state list {module} --quarantined, then terracrew state adopt or discard",
 }  # fmt: skip
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_BYTE_ESCAPES = re.compile(_ESCAPES.pattern.encode())
 
 
 class TimedOut(TerracrewError):
@@ -62,7 +60,7 @@ def write_log(colour: bool | None) -> Callable[[str], None]:
     out = sys.stdout
 
     def write(text: str) -> None:
-        out.write(text if keep else _ESCAPES.sub("", text))
+        out.write(text if keep else ESCAPES.sub("", text))
         out.flush()
 
     return write
@@ -88,11 +86,11 @@ class _Plain(io.BytesIO):
 
     def write(self, piece: Any) -> int:
         whole, feed, self._rest = (self._rest + piece).rpartition(b"\n")
-        self._out.write(_BYTE_ESCAPES.sub(b"", whole + feed))
+        self._out.write(ESCAPES_IN_BYTES.sub(b"", whole + feed))
         return len(piece)
 
     def finish(self) -> None:
-        self._out.write(_BYTE_ESCAPES.sub(b"", self._rest))
+        self._out.write(ESCAPES_IN_BYTES.sub(b"", self._rest))
         self._out.flush()
 
 

@@ -15,6 +15,7 @@ from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.db.presence import Presence, outlast
 from terracrew.server.supervise import supervise
+from tests.needs import need
 from tests.postgres_server import OwnServer, missing
 from tests.small_disk import fill, mounted
 
@@ -24,8 +25,7 @@ AT_ONCE = 1.0
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[OwnServer]:
     """One that may be stopped, since nobody else uses it."""
-    if reason := missing():
-        pytest.skip(reason)
+    need(missing())
     with OwnServer.making() as server:
         yield server
 

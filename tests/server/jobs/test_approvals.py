@@ -207,3 +207,20 @@ async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None
     await made.take(delivery(ref, 2, waiting()))
     assert (await made.job()).status == "CANCELED"
     assert await database.read(lambda tx: store.plan(tx, made.id, 1)) is None
+
+
+@pytest.mark.feature("J8", "X4")
+async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(job: Waiting) -> None:
+    """An executor may name what it likes: the older approval was believed."""
+    await service.cancel(job.world.db, job.admin, job.id, "after_step")
+    free = Waiting(job.world, job.runner, job.module, await job.world.job(job.module, kind="APPLY"))
+    first = await free.start(1)
+    await free.take(delivery(first, 2, waiting()))
+    await free.approve()
+    second = await free.start(2)
+    await free.take(delivery(second, 2, waiting()))
+    await free.approve(plan=2)
+    third = await free.start(3)
+    for plan in (1, 2):
+        asked = await begin(job.world.db, third, 0, plan)
+        assert isinstance(asked, BeginRefused) == (plan == 1), "only the plan that the job goes on with"

@@ -1,14 +1,12 @@
 """Fixtures of the pages: a seeded server over HTTP on both databases, and one in a real browser."""
 
-import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
+from tests.needs import chromium
 from tests.server.app.fixtures import world as world
 from tests.server.web.stage import PASSWORD, Stage
 
@@ -18,11 +16,8 @@ expect.set_options(timeout=30_000)  # a bound, not a wait: what is expected is s
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no Chromium here")
     async with async_playwright() as playwright:
-        yield await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
 
 
 @pytest_asyncio.fixture(loop_scope="module")

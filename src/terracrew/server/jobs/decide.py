@@ -129,7 +129,8 @@ def begin(
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
-    if (job.needs_approval or module.doubts) and not _is_approved(job, plan, state_version, module.doubts):
+    is_asked = plan is not None or job.needs_approval or bool(module.doubts)
+    if is_asked and not _is_approved(job, plan, state_version, module.doubts):
         return "approval"
     if any(doubt.is_heard for doubt in module.doubts):
         return "wait"
@@ -168,7 +169,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | No
         return None
     ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True)
     if job.cancel_mode is not None:
-        return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), ended)
+        return Next(_canceled(job, now), ended)
     plan = Plan(
         job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
         path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
@@ -326,7 +327,7 @@ def adoption(
 
 def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Next:
     if job.cancel_mode is not None:
-        return Next(job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended"), attempt)
+        return Next(_canceled(job, now), attempt)
     is_loss = attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
     losses = job.losses + is_loss
     if losses >= MAX_LOSSES:
@@ -334,3 +335,7 @@ def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | N
         return Next(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
     kept = {} if plan_attempt is None else {"plan_attempt": plan_attempt, "plan": job.plan}
     return Next(job.to(JobStatus.QUEUED, now, losses=losses, **kept), attempt)
+
+
+def _canceled(job: Job, now: datetime) -> Job:
+    return job.to(JobStatus.CANCELED, now, message="canceled; its attempt had ended")

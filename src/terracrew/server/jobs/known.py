@@ -1,11 +1,11 @@
 """What is known of an attempt, for whoever has to say whether it is gone or whether its module may be changed again."""
 
-import re
 from datetime import datetime
 
 import msgspec
 
 from terracrew.errors import NotFound
+from terracrew.escapes import ESCAPES
 from terracrew.protocol.spec import MUTATING, Step
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
@@ -14,7 +14,6 @@ from terracrew.server.jobs.model import Outcome, StepRow
 from terracrew.server.logs import chunks
 
 LONGEST_LINE = 400
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,5 +92,5 @@ async def _last_line(tx: Tx, job_id: str, attempt: int) -> str:
     )  # fmt: skip
     if row is None:
         return ""
-    text = _ESCAPES.sub("", chunks.text(bytes(row["data"])).decode(errors="replace"))
+    text = ESCAPES.sub("", chunks.text(bytes(row["data"])).decode(errors="replace"))
     return next((line.strip()[:LONGEST_LINE] for line in reversed(text.splitlines()) if line.strip()), "")

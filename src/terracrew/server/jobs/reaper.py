@@ -1,7 +1,7 @@
 """The reaper: finds attempts of which neither the runner nor the executor is heard any more, and plans that nobody decided about."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -10,7 +10,7 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import approvals, decide, losses, service, store
-from terracrew.server.jobs.model import Attempt
+from terracrew.server.jobs.model import Attempt, Job
 
 EVERY = 1.0
 log = structlog.get_logger("terracrew.reaper")
@@ -40,7 +40,7 @@ class Reaper:
             log.info("a plan was not decided about in time", job=job.id)
 
     async def _look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
-        def decision(job: service.Job, attempt: Attempt, now: service.datetime) -> decide.Next | None:
+        def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Next | None:
             return decide.lost(job, attempt, heard, now, self._lease)
 
         ref = AttemptRef(attempt.job_id, attempt.number)
@@ -50,7 +50,7 @@ class Reaper:
             log.warning(f"attempt {what}", job=ref.job_id, attempt=ref.attempt)
 
 
-async def _unheard(tx: Tx) -> tuple[list[Attempt], service.datetime]:
+async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Current attempts that no server has noted as heard of late, and those that count as lost."""
     rows = await tx.all(
         "SELECT " + store.ATTEMPT + """

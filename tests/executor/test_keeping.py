@@ -1,0 +1,124 @@
+"""A plan that a person has to look at is kept by the attempt that made it, which then ends."""
+
+import hashlib
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from terracrew.executor import bundle, seal, statebackend
+from terracrew.protocol.events import Result, Stream
+from terracrew.protocol.messages import BeginRefused, CancelAttempt, Superseded
+from tests.executor.approval import files, planned, spec_of
+from tests.executor.hub_server import HUB, KEY, Hub
+from tests.executor.stage import Stage
+from tests.executor.test_jobs import statuses
+from tests.small_disk import fill
+
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
+
+
+async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_ends(
+    hub: Hub, stage: Stage, source: bytes
+) -> None:
+    executor = await planned(hub, stage, source)
+    assert hub.result == Result("WAITING", "A person has to look at this plan", kept=hub.result.kept)
+    assert hub.facts[-1] == hub.result
+    assert hub.result.kept
+    assert hub.result.kept.path == str(stage.workspaces / "job_1.1")
+    assert (hub.result.kept.size, hub.result.kept.sha256) == (len(hub.plan), hashlib.sha256(hub.plan).hexdigest())
+    assert hub.states == []
+    assert hub.plan_attempts == [None]
+    assert statuses(hub)[-1] == "plan SUCCEEDED", "what comes after it is still to come, and not skipped"
+    assert (executor.directory / "done").exists()
+    # What was readable is gone from this machine.
+    assert not list(stage.workspaces.iterdir())
+    assert not (executor.directory / "plan").exists()
+    assert not os.path.lexists(executor.directory / "workspace")
+
+
+async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
+    hub: Hub, stage: Stage, source: bytes, tmp_path: Path
+) -> None:
+    await planned(hub, stage, source)
+    place = tmp_path / "look"
+    place.mkdir()
+    about = bundle.unpack(seal.opened(io.BytesIO(hub.plan), KEY, "job_1:1:plan"), tmp_path / "plan", place)
+    assert about.engine == "tofu"
+    secret = statebackend.secret_of(HUB).encode()
+    with zipfile.ZipFile(tmp_path / "plan") as plan:
+        contents = [plan.read(name) for name in plan.namelist()] + [path.read_bytes() for path in files(place)]
+    for content in contents:
+        for baked in (secret, statebackend.basic(secret.decode()).encode(), HUB.encode(), b"http://127.0.0.1"):
+            assert baked not in content
+    assert (place / "infra" / ".terraform" / "modules" / "modules.json").exists()
+    assert (place / "infra" / "~terracrew.auto.tfvars.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(hub: Hub, stage: Stage, source: bytes) -> None:
+    refusals = [503, 503]
+    hub.refuse_plan = lambda: refusals.pop() if refusals else None
+    executor = await planned(hub, stage, source)
+    assert hub.plan_puts == 3
+    assert hub.plan
+    assert (executor.directory / "done").exists()
+
+
+@pytest.mark.feature("O1")
+async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
+    hub: Hub, stage_on_small_disk: Stage, source: bytes
+) -> None:
+    stage = stage_on_small_disk
+    filler = stage.folder / "filler"
+
+    def refuse(_: int) -> BeginRefused:
+        fill(filler)
+        return BeginRefused("approval", "look")
+
+    hub.answer_begin = refuse
+    executor = await stage.run(spec_of(stage, source))
+    await hub.until(lambda: b"disk of this runner is full. The plan is kept" in hub.log(Stream.SYSTEM))
+    assert not hub.plan_puts
+    filler.unlink()
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "WAITING", hub.result
+    assert hub.log(Stream.SYSTEM).count(b"The plan is kept when there is room") == 1
+    assert hub.plan
+
+
+async def test_a_cancel_while_the_plan_is_kept_ends_the_job_as_canceled(hub: Hub, stage: Stage, source: bytes) -> None:
+    hub.needs_approval = True
+    hub.refuse_plan = lambda: 503
+    executor = await stage.run(spec_of(stage, source))
+    await hub.until(lambda: hub.plan_puts)
+    await hub.tell(CancelAttempt("job_1", 1, "after_step"))
+    assert await executor.exit_code() == 0, executor.said
+    assert (hub.result.status, hub.result.message, hub.result.kept) == ("CANCELED", "canceled before apply", None)
+    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
+
+
+@pytest.mark.feature("O3")
+async def test_an_attempt_that_is_superseded_while_it_keeps_its_plan_stops(
+    hub: Hub, stage: Stage, source: bytes
+) -> None:
+    hub.needs_approval = True
+    hub.refuse_plan = lambda: 503
+    executor = await stage.run(spec_of(stage, source))
+    await hub.until(lambda: hub.plan_puts)
+    await hub.tell(Superseded("attempt 2 is the current one"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert "attempt 2 is the current one" in hub.result.message
+
+
+async def test_a_plan_that_the_server_will_not_take_fails_the_job_with_its_words(
+    hub: Hub, stage: Stage, source: bytes
+) -> None:
+    hub.needs_approval = True
+    hub.refuse_plan = lambda: 413
+    executor = await stage.run(spec_of(stage, source))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert hub.result.message.startswith("apply was not started: its plan cannot be kept: ")
