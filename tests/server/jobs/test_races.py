@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from terracrew.errors import Superseded
-from terracrew.protocol.events import Result, StateFact, StepStatus
+from terracrew.protocol.events import KeptPlan, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database, Tx
@@ -149,3 +149,31 @@ async def _until_blocked(database: Database) -> None:
     end = time.monotonic() + 20
     while not await database.read(lambda tx: tx.one("SELECT 1 AS yes FROM pg_locks WHERE NOT granted LIMIT 1")):
         assert time.monotonic() < end
+
+
+@on_postgres
+@pytest.mark.feature("J8", "J9")
+async def test_a_cancel_beside_a_plan_that_begins_to_wait_is_not_swallowed(database: Database) -> None:
+    """The job became AWAITING_APPROVAL with `cancel_mode` set, and nothing ever ended it."""
+    world = await World.make(database)
+    ref = await _running(world)
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    async def cancel(tx: Tx) -> None:
+        job = await store.hold_job(tx, ref.job_id)
+        held.set()
+        await go_on.wait()
+        await store.save(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
+
+    canceling = asyncio.create_task(database.write(cancel))
+    await held.wait()
+    waiting = fact(Result("WAITING", "look", kept=KeptPlan(0, "ab", 1, "/w")))
+    storing = asyncio.create_task(ingest(database, KEYS)(delivery(ref, 2, waiting)))
+    await asyncio.sleep(0.5)  # until the delivery waits for the row that the cancel holds
+    go_on.set()
+    await canceling
+    try:
+        await storing
+    except Superseded:  # the executor's connection repeats the delivery
+        await ingest(database, KEYS)(delivery(ref, 2, waiting))
+    assert (await world.load(ref.job_id)).status == "CANCELED"

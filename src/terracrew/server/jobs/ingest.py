@@ -60,6 +60,7 @@ UPDATE jobs SET status = batch.status, message = batch.message, started_at = bat
     source_digest = batch.source_digest, source_description = batch.source_description,
     engine_version = batch.engine_version, plan = batch.plan, plan_attempt = batch.plan_attempt
 FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.attempt
+    AND coalesce(jobs.cancel_mode, '') = batch.was_cancel
 RETURNING jobs.id"""
 
 
@@ -234,10 +235,15 @@ async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
     columns: Columns = {
         "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
         "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text",
-        "plan_attempt": "bigint", "was": "text", "attempt": "bigint",
+        "plan_attempt": "bigint", "was": "text", "attempt": "bigint", "was_cancel": "text",
     }  # fmt: skip
     rows = [
-        (*to_params(change.job, *fields).values(), change.was_job.status.value, change.was_job.attempt)
+        (
+            *to_params(change.job, *fields).values(),
+            change.was_job.status.value,
+            change.was_job.attempt,
+            change.was_job.cancel_mode or "",
+        )
         for change in changes
     ]
     if rows and len(await tx.each(_JOBS, columns, rows)) != len(rows):
