@@ -206,7 +206,9 @@ async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None
     await service.cancel(database, made.admin, made.id, "after_step")
     await made.take(delivery(ref, 2, waiting()))
     assert (await made.job()).status == "CANCELED"
-    assert await database.read(lambda tx: store.plan(tx, made.id, 1)) is None
+    kept = await database.read(lambda tx: store.plan(tx, made.id, 1))
+    assert kept is not None, "without its row, nothing would remove the object that was stored for the plan"
+    assert kept.decision is None
 
 
 @pytest.mark.feature("J8", "X4")

@@ -62,7 +62,7 @@ async def expire(db: Database) -> list[Job]:
     async def overdue(tx: Tx) -> list[tuple[str, int]]:
         rows = await tx.all(
             """SELECT plans.job_id, plans.attempt FROM plans JOIN jobs ON jobs.id = plans.job_id
-            WHERE plans.decision IS NULL AND plans.decide_by <= :now AND jobs.status = 'AWAITING_APPROVAL'
+            WHERE plans.is_kept AND plans.decision IS NULL AND plans.decide_by <= :now AND jobs.status = 'AWAITING_APPROVAL'
                 AND jobs.plan_attempt = plans.attempt LIMIT 100""",
             now=tx.now,
         )

@@ -168,13 +168,13 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | No
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
     ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True)
-    if job.cancel_mode is not None:
-        return Next(_canceled(job, now), ended)
     plan = Plan(
         job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
         path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
         decide_by=now + timedelta(seconds=job.approval_seconds),
     )  # fmt: skip
+    if job.cancel_mode is not None:  # what was stored for it is known by its row, and removed with it
+        return Next(_canceled(job, now), ended, plan)
     return Next(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
 
 
