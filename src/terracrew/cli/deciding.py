@@ -78,7 +78,9 @@ def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_
     """Show what is known and what it risks, ask, and say it."""
     number = attempt or job["attempt"]
     known = api.get(f"/jobs/{job['id']}/attempts/{number}")
-    if known["ended_at"] is None and known["lost_at"] is None:
+    if known["ended_at"] is not None:
+        raise Conflict(f"attempt {number} of job {job['number']} is over already: {known['outcome']}")
+    if known["lost_at"] is None:
         raise Conflict(
             f"attempt {number} of job {job['number']} is not lost: it is heard, or has not been silent for long enough",
             hint=f"`terracrew job cancel {job['number']}` asks it to end",

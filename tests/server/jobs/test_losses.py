@@ -10,7 +10,7 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.db.seam import Database
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, decide, losses, reasons, service, store
+from terracrew.server.jobs import approvals, decide, hearing, losses, reasons, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.state import service as states
@@ -254,7 +254,7 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
     await lost.step()
     await lost.silence()
-    stale = losses.heard(lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3))
+    stale = hearing.heard(lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3))
     assert await begin(lost.world.db, lost.ref, 0, registry=lost.registry) == Begun(0)
     await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
     attempt = await lost.attempt()

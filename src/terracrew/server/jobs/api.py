@@ -139,11 +139,9 @@ async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) ->
 
 @post("/jobs/{job:str}/rerun")
 async def rerun_job(request: Call, job: FromPath[str]) -> Job:
-    """Queue a new job like this one."""
+    """Queue a new job like this one, from the module's source as it is now."""
     like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = create.Wanted(
-        request.user, like.module_id, create.NewJob(like.type, like.priority, needs_approval=like.needs_approval)
-    )
+    wanted = create.Wanted(request.user, like.module_id, create.again(like))
     return (await request.server.create_job(wanted)).job
 
 

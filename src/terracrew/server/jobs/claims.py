@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import LiteralString
 
 import msgspec
 
@@ -12,7 +13,7 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.identity import credentials
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide, routes, store
 from terracrew.server.jobs.model import Plan
 
 
@@ -39,20 +40,14 @@ class Won(msgspec.Struct, frozen=True):
 
 
 # An expression of the status: by the status alone PostgreSQL, when it takes the queue for short, reads all of it for each claim.
-CLAIM = """
+CLAIM: LiteralString = f"""
 UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
   AND NOT EXISTS (
     SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
   AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
-  AND NOT EXISTS (
-    SELECT 1 FROM plans
-    JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
-    JOIN runners AS maker ON maker.id = made.runner_id
-    JOIN modules AS own ON own.id = jobs.module_id
-    WHERE plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND plans.state_version = own.state_version
-      AND NOT maker.is_disabled AND maker.id <> batch.runner_id)
+  AND NOT EXISTS (SELECT 1 FROM {routes.MAKER} WHERE {routes.OF_JOB} AND maker.id <> batch.runner_id)
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
@@ -66,8 +61,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
       AND (runners.organization_id IS NULL OR EXISTS (
         SELECT 1 FROM assignments
         WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
-          AND (assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
-            OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/')))))
+          AND {routes.COVERS})))
 RETURNING id"""
 
 OWN = """

@@ -33,6 +33,11 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Let a person look at its plan, also where the module does not ask for that."""
 
 
+def again(like: Job) -> NewJob:
+    """A new job like this one."""
+    return NewJob(like.type, like.priority, needs_approval=like.needs_approval)
+
+
 class Wanted(msgspec.Struct, frozen=True):
     """A job to be made, by whom, once for each key."""
 
@@ -128,7 +133,9 @@ async def _repeated(tx: Tx, wanted: Wanted, module: Module, source: Source) -> J
         return None
     job, asked = row_to(Job, row), wanted.asked
     is_other_source = asked.source is not None and job.source != source
-    if (job.module_id, job.type, job.priority) != (module.id, asked.type, asked.priority) or is_other_source:
+    is_unasked = asked.needs_approval and not job.needs_approval
+    is_other = (job.module_id, job.type, job.priority) != (module.id, asked.type, asked.priority)
+    if is_other or is_other_source or is_unasked:
         raise Conflict("this idempotency key was used for another job", job_id=job.id)
     return job
 

@@ -5,7 +5,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import decide, losses, store
+from terracrew.server.jobs import decide, hearing, store
 from terracrew.server.state import service as states
 
 _REFUSALS = {
@@ -32,7 +32,7 @@ async def begin(
         if found is None:
             raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
         job, attempt = found
-        doubts = await losses.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
+        doubts = await hearing.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         module = await states.standing(tx, job.module_id, doubts)
         plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)

@@ -50,17 +50,11 @@ async def why(tx: Tx, job: Job, registry: Registry) -> Reason:
 
 
 async def _maker(tx: Tx, job: Job) -> Row | None:
-    """The runner that made the plan which the job goes on with: no other may have it."""
+    """The runner that made the plan which the job goes on with, where no other may have it."""
     if job.plan_attempt is None:
         return None
-    return await tx.one(
-        """SELECT attempts.runner_id, runners.id IS NULL AS is_removed,
-            coalesce(runners.path, removed.name, attempts.runner_id) AS path
-        FROM attempts LEFT JOIN runners ON runners.id = attempts.runner_id
-        LEFT JOIN removed ON removed.id = attempts.runner_id
-        WHERE attempts.job_id = :id AND attempts.number = :number""",
-        id=job.id, number=job.plan_attempt,
-    )  # fmt: skip
+    sql = f"SELECT maker.id AS runner_id, maker.path FROM jobs JOIN ({routes.MAKER}) ON {routes.OF_JOB} WHERE jobs.id = :id"
+    return await tx.one(sql, id=job.id)
 
 
 def _nobody(maker: Row | None) -> Reason:
@@ -68,9 +62,8 @@ def _nobody(maker: Row | None) -> Reason:
         return Reason(
             "no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS
         )
-    what = "was removed" if maker["is_removed"] else "is no longer assigned to this module"
-    mend = "cancel this job and run it again" if maker["is_removed"] else "assign it again, or cancel this job"
-    return Reason("plan_runner", f"the runner {maker['path']}, which made its plan, {what}: {mend}", RUNNERS)
+    what = f"the runner {maker['path']}, which made its plan, is no longer assigned to this module"
+    return Reason("plan_runner", f"{what}: assign it again, or cancel this job", RUNNERS)
 
 
 async def _crew(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
@@ -155,8 +148,8 @@ async def _first_of_module(tx: Tx, job: Job) -> Row | None:
 async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
     """How many queued jobs that this runner could take now come before it, by priority and age."""
     row = await tx.one(
-        """SELECT count(*) AS ahead FROM (
-            SELECT jobs.id FROM jobs AS own JOIN jobs ON """ + _BEFORE + """
+        f"""SELECT count(*) AS ahead FROM (
+            SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}
             JOIN modules ON modules.id = jobs.module_id
             WHERE own.id = :id AND NOT EXISTS (
                 SELECT 1 FROM jobs AS busy
@@ -164,8 +157,7 @@ async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
               AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
                 OR EXISTS (SELECT 1 FROM assignments
                     WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
-                      AND (assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
-                        OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/'))))
+                      AND {routes.COVERS}))
             LIMIT :most) AS counted""",
         id=job.id, runner_id=runner_id, most=COUNTED + 1,
     )  # fmt: skip

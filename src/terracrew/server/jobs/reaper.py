@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import approvals, decide, losses, service, store
+from terracrew.server.jobs import approvals, decide, hearing, service, store
 from terracrew.server.jobs.model import Attempt, Job
 
 EVERY = 1.0
@@ -33,7 +33,7 @@ class Reaper:
         unheard, now = await self._db.read(_unheard)
         self._registry.look()
         for attempt in unheard:
-            heard = losses.heard(self._registry, attempt, now)
+            heard = hearing.heard(self._registry, attempt, now)
             if decide.is_silent(attempt, heard, now) or attempt.lost_at is not None:
                 await self._look_at(attempt, heard)
         for job in await approvals.expire(self._db):

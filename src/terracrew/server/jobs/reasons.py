@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.context import Server
+from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import decide, placement
-from terracrew.server.jobs.model import Job, JobStatus, Reason
+from terracrew.server.jobs import decide, hearing, placement, store
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 
 UNHEARD = 20.0
 """A heartbeat comes every ten seconds: after two that did not, it is said."""
@@ -112,7 +114,8 @@ async def _held_up(tx: Tx, job: Job, watch: Watch) -> Reason | None:
         left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
         text = "the server has just started, or could not listen for a while: whoever has this job has a minute to be heard"
         return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(tx.now + max(0.0, left)))
-    if row["begun_at"] is None and (fenced := await _heard_again(tx, job, watch.registry)):
+    may_begin = row["begun_at"] is None and MUTATING & set(STEPS_OF.get(job.type, ()))
+    if may_begin and (fenced := await _heard_again(tx, job, watch.registry)):
         return fenced
     if job.status is JobStatus.CLAIMED and tx.now - row["claimed_at"] > STARTS_WITHIN:
         return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
@@ -134,17 +137,19 @@ def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
 async def _heard_again(tx: Tx, job: Job, registry: Registry) -> Reason | None:
     """It was given up, nobody knows that it is gone, and now it is heard: nothing may begin beside it."""
     rows = await tx.all(
-        """SELECT jobs.id, jobs.number, attempts.number AS attempt, attempts.instance_id,
-            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        "SELECT jobs.number AS job_number, " + store.ATTEMPT + """ FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND attempts.is_in_doubt""",
         module_id=job.module_id,
-    )
+    )  # fmt: skip
     for row in rows:
-        ref = AttemptRef(row["id"], row["attempt"])
-        if registry.silence(ref, row["instance_id"], tx.now - row["heard_at"])[0] < UNHEARD:
-            text = f"attempt {row['attempt']} of job #{row['number']}, which was given up, is heard: nothing begins before it is gone"
-            return Reason("in_doubt", text, _page(row["id"]))
+        attempt = row_to(Attempt, row)
+        if hearing.is_heard(registry, attempt, store.moment(tx)):
+            which = f"attempt {attempt.number} of job #{row['job_number']}"
+            return Reason(
+                "in_doubt",
+                f"{which}, which was given up, is heard: nothing begins before it is gone",
+                _page(attempt.job_id),
+            )
     return None
 
 

@@ -1,12 +1,23 @@
 """Which runners a module may use, in tiers: the module's own assignments, then its group's, and so on up, then shared ones."""
 
-from typing import TypeAlias
+from typing import LiteralString, TypeAlias
 
 import msgspec
 
 from terracrew.server.db.seam import Tx
 
 Tiers: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+COVERS: LiteralString = """(assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
+    OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/'))"""
+"""Whether an assignment covers a module."""
+MAKER: LiteralString = """plans
+    JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
+    JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled
+    JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)"""
+"""The runner that made the plan which a job goes on with: no other may have it while that plan can be used there."""
+OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
 
 
 class Route(msgspec.Struct, frozen=True, cache_hash=True):

@@ -25,15 +25,13 @@ WIDEN_AFTER = 0.05
 OFFER_EXPIRES = 2.0
 SWEEP_EVERY = 5.0
 # An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
-_QUEUED = """
+_QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
     modules.runner_instance_name, made.instance_id AS made_by
 FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
-LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND plans.state_version = modules.state_version
-LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt AND EXISTS (
-    SELECT 1 FROM runners WHERE runners.id = made.runner_id AND NOT runners.is_disabled)
+LEFT JOIN ({routes.MAKER}) ON {routes.OF_JOB}
 WHERE jobs.status || '' = 'QUEUED'"""
 _QUEUE = "SELECT id, attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
 PAGE = 1_000
@@ -97,7 +95,9 @@ class Scheduler:
             await self._reroute()
         for key in freed:
             self._free(*key.split(" "))
-        await self._look_at(queued)
+        # The state of a freed module may have moved, and then a plan binds its job to nobody any more.
+        heads = [self._head(key.split(" ")[1]) for key in freed]
+        await self._look_at(queued + [head.id for head in heads if head is not None and head.made_by])
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
                 self.serve(session)
@@ -159,7 +159,7 @@ class Scheduler:
     async def _admit(self, queued: Iterable[Waiting]) -> None:
         for job in queued:
             known = self._waiting.get(job.id)
-            if known is not None and known.attempt == job.attempt:
+            if known == job:
                 continue
             self._drop(job.id)
             self._waiting[job.id] = job

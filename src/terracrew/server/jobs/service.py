@@ -36,10 +36,6 @@ async def owned(tx: Tx, ref: AttemptRef) -> Owned:
     return Owned(*found)
 
 
-async def get(tx: Tx, job_id: str) -> Job:
-    return await store.get(tx, job_id)
-
-
 async def place_of(tx: Tx, job: Job) -> authorize.Place:
     row = await tx.one("SELECT path FROM modules WHERE id = :id", id=job.module_id)
     assert row is not None
@@ -139,8 +135,10 @@ async def doubts(tx: Tx, module_id: str) -> list[Doubtful]:
     rows = await tx.all(
         """SELECT jobs.id AS job_id, jobs.number, attempts.number AS attempt, attempts.begun_at, attempts.reason,
             attempts.ended_at AS fenced_at, attempts.heard_at,
-            (SELECT path FROM runners WHERE runners.id = attempts.runner_id) AS runner_path,
-            (SELECT name FROM instances WHERE instances.id = attempts.instance_id) AS instance_name
+            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
         module_id=module_id,

@@ -64,7 +64,8 @@ async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] 
             attempts.lines AS a_lines, attempts.started_at AS a_started_at, attempts.begun_at AS a_begun_at,
             attempts.begun_state_version AS a_begun_state_version, attempts.ended_at AS a_ended_at,
             attempts.outcome AS a_outcome, attempts.reason AS a_reason, attempts.is_gone AS a_is_gone,
-            attempts.heard_at AS a_heard_at, attempts.lost_at AS a_lost_at, attempts.is_in_doubt AS a_is_in_doubt
+            attempts.heard_at AS a_heard_at, attempts.lost_at AS a_lost_at, attempts.is_in_doubt AS a_is_in_doubt,
+            attempts.inputs_sha256 AS a_inputs_sha256
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :number""",
         job_id=job_id, number=number,

@@ -1,0 +1,30 @@
+"""Whether an attempt is heard: here, by what is connected, and on the other servers, by what they noted in the database."""
+
+from datetime import datetime, timedelta
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import decide, store
+from terracrew.server.jobs.model import Attempt
+
+
+def heard(registry: Registry, attempt: Attempt, now: datetime) -> decide.Heard:
+    """After a gap, all count as heard for a while."""
+    age = (now - (attempt.heard_at or attempt.claimed_at)).total_seconds()
+    watched_for = registry.watched_for
+    silence, is_closed = registry.silence(AttemptRef(attempt.job_id, attempt.number), attempt.instance_id, age)
+    return decide.Heard(now - timedelta(seconds=silence), is_closed, is_grace=watched_for <= silence < age)
+
+
+def is_heard(registry: Registry, attempt: Attempt, now: datetime) -> bool:
+    return not decide.is_silent(attempt, heard(registry, attempt, now), now)
+
+
+async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doubt]:
+    """Why the module is in doubt, if it is."""
+    now = store.moment(tx)
+    return [
+        decide.Doubt(attempt.ended_at or now, is_heard(registry, attempt, now))
+        for attempt in await store.doubtful(tx, module_id)
+    ]
