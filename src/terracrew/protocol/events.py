@@ -63,6 +63,8 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     step: Step
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
     exit_code: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)] | None = None
+    is_cut_short: bool = False
+    """Whether the engine was started and did not end in order: what it made since its last state may be in no state."""
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
@@ -136,6 +138,8 @@ class StateFact(msgspec.Struct, frozen=True):
     lineage: Line
     is_inline: bool
     origin: Literal["engine", "errored"] = "engine"
+    resources: Count | None = None
+    """How many resource instances it holds, where the executor could read that."""
 
 
 _fact = msgspec.json.Decoder(Fact)

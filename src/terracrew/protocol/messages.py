@@ -76,13 +76,17 @@ class HandBack(_FromClient, frozen=True, tag="hand_back"):
 
 
 class Gone(_FromClient, frozen=True, tag="journal"):
-    """Every process of the attempt is gone and all that it had spooled is delivered."""
+    """Every process of the attempt has exited. Whether all that it recorded has arrived is for the server to judge."""
 
     job_id: JobId
     attempt: Number
     saw_process: bool
     """Whether this runner ever saw the executor's process: without it, this is a hand-back."""
     reason: str
+    last: Number | None = None
+    """The number of the outbox's last event; None where the runner could not read it."""
+    is_delivered: bool = False
+    """Whether the runner believes that everything was delivered. The server compares `last` with its high-water mark."""
 
 
 class Renew(_FromClient, frozen=True, tag="renew"):
