@@ -104,7 +104,21 @@ def test_colours_are_kept_only_where_somebody_wants_them(
     site.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(200, text.encode(), "text/plain")
     site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(log(1, 1, text), event("end", {}))
     assert terracrew("job", "logs", *options, "job_1") == "Plan: 1 to add, link\nlast"
-    assert terracrew("job", "logs", *options, "--color", "job_1") == text
+    assert terracrew("job", "logs", *options, "--color", "job_1") == "\x1b[1m\x1b[32mPlan:\x1b[0m 1 to add, link\nlast"
+
+
+@pytest.mark.parametrize("options", [(), ("-f",)])
+def test_only_colours_of_a_log_reach_the_terminal(terracrew: Terracrew, site: Site, options: tuple[str, ...]) -> None:
+    """Clear screen, cursor movement and window titles reached the operator's terminal raw when colours were on."""
+    pieces = ["a\x1b[2J\x1b[H\x1b]0;ti", "tle\x07\x1b[", "31mred\x1b]52;c;aGk=\x1b", "\\ \x9b2Jb\r\n"]
+    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED", message="\x1b[2Jdone"))
+    site.routes["GET /api/v1/jobs/job_1/log"] = lambda asked: asked.answer(200, "".join(pieces).encode(), "text/plain")
+    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+        *[log(1, number, piece) for number, piece in enumerate(pieces, start=1)], event("end", {})
+    )
+    assert terracrew("job", "logs", *options, "--color", "job_1") == "a\x1b[31mred b\r\n\x1b[0m"
+    assert terracrew("job", "logs", *options, "job_1") == "ared b\r\n"
+    assert "\x1b[2J" not in terracrew.err
 
 
 def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, site: Site) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from terracrew.cli import show
 from terracrew.errors import TerracrewError
-from terracrew.escapes import ESCAPES, ESCAPES_IN_BYTES
+from terracrew.escapes import TerminalBytesFilter, TerminalFilter, plain
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -54,43 +54,51 @@ def deadline(seconds: float | None, what: str) -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def write_log(colour: bool | None) -> Callable[[str], None]:
-    """Print log text exactly; its colours stay where somebody sees them, or where they are asked for."""
-    keep = sys.stdout.isatty() if colour is None else colour
+@contextmanager
+def log_output(colour: bool | None) -> Generator[Callable[[str], None]]:
+    """Where the text of a log may be printed as it arrives, however the pieces cut its lines and sequences.
+
+    Its colours pass where somebody sees them, or where they are asked for; no other control sequence ever does.
+    """
     out = sys.stdout
+    shown = TerminalFilter(keep_colours=_wants_colour(colour))
 
     def write(text: str) -> None:
-        out.write(text if keep else ESCAPES.sub("", text))
+        out.write(shown.feed(text))
         out.flush()
 
-    return write
+    try:
+        yield write
+    finally:
+        out.write(shown.finish())
+        out.flush()
 
 
 @contextmanager
 def text_output(colour: bool | None) -> Generator[BinaryIO]:
-    """Where bytes of a log may be written as they arrive, however the pieces cut its lines and characters."""
-    if sys.stdout.isatty() if colour is None else colour:
-        yield sys.stdout.buffer
-        return
-    plain = _Plain(sys.stdout.buffer)
-    yield plain
-    plain.finish()
+    """The same for the bytes of a log."""
+    output = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=_wants_colour(colour)))
+    try:
+        yield output
+    finally:
+        output.finish()
 
 
-class _Plain(io.BytesIO):
-    """Takes the colours out, line by line, since a piece may end in the middle of an escape sequence."""
+def _wants_colour(colour: bool | None) -> bool:
+    return sys.stdout.isatty() if colour is None else colour
 
-    def __init__(self, out: BinaryIO) -> None:
+
+class _Filtered(io.BytesIO):
+    def __init__(self, out: BinaryIO, shown: TerminalBytesFilter) -> None:
         super().__init__()
-        self._out, self._rest = out, b""
+        self._out, self._shown = out, shown
 
     def write(self, piece: Any) -> int:
-        whole, feed, self._rest = (self._rest + piece).rpartition(b"\n")
-        self._out.write(ESCAPES_IN_BYTES.sub(b"", whole + feed))
+        self._out.write(self._shown.feed(bytes(piece)))
         return len(piece)
 
     def finish(self) -> None:
-        self._out.write(ESCAPES_IN_BYTES.sub(b"", self._rest))
+        self._out.write(self._shown.finish())
         self._out.flush()
 
 
@@ -186,12 +194,12 @@ def describe(job: dict[str, Any]) -> str:
 
 
 def why(job: dict[str, Any]) -> str:
-    """Why it waits, since and until when, or what its end was about."""
+    """Why it waits, since and until when, or what its end was about; an engine may have worded it."""
     reason: dict[str, Any] = job.get("reason") or {}
     if not reason.get("text"):
-        return job.get("message") or ""
+        return plain(job.get("message") or "")
     times = [f"{word} {show.moment(reason[word])}" for word in ("since", "until") if reason.get(word)]
-    return reason["text"] + (f" ({', '.join(times)})" if times else "")
+    return plain(reason["text"]) + (f" ({', '.join(times)})" if times else "")
 
 
 def to_type(job: dict[str, Any]) -> str:

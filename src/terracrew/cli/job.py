@@ -166,10 +166,8 @@ def logs(
     if following:
         if as_json:
             raise Invalid("--json and --follow do not go together: follow it as text")
-        with follow.deadline(timeout, f"job {job_id}"):
-            found = follow.follow(
-                api, job_id, write=follow.write_log(color), attempt=attempt, stop_at_approval=stop_at_approval
-            )
+        with follow.deadline(timeout, f"job {job_id}"), follow.log_output(color) as write:
+            found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
         return follow.ended(found, as_json=False)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
@@ -244,7 +242,8 @@ def _until_end(
     try:
         with follow.deadline(timeout, f"job {job_id}"):
             if with_log:
-                found = follow.follow(api, job_id, write=follow.write_log(color), stop_at_approval=stop_at_approval)
+                with follow.log_output(color) as write:
+                    found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
             else:
                 found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from terracrew import __version__
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.target import Target
 from terracrew.errors import TerracrewError
+from terracrew.escapes import plain
 
 INTERRUPTED = 130
 
@@ -75,4 +76,4 @@ def message(error: TerracrewError) -> str:
     """What went wrong, and below it what to do about it."""
     red = click.style("error:", fg="red", bold=True)
     hint = error.details.get("hint")
-    return f"{red} {error.message}" + (f"\n{click.style('hint:', bold=True)} {hint}" if hint else "")
+    return f"{red} {plain(error.message)}" + (f"\n{click.style('hint:', bold=True)} {hint}" if hint else "")
