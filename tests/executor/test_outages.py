@@ -158,6 +158,7 @@ async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_di
     assert await executor.exit_code() == 3
     assert (executor.directory / "outbox").exists()
     assert not (executor.directory / "done").exists()
+    assert int((executor.directory / "refused").read_text()) > 0
 
 
 @pytest.mark.feature("O4", "J15")
@@ -177,7 +178,7 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
 
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
-    assert (executor.directory / "done").exists()
+    assert (executor.directory / "done").read_text() == str(hub.mark), "the runner's report names the last event"
     assert hub.log() == executor.printed.replace(b"a-secret-of-the-runner", b"***")
     assert hub.log(step="apply").endswith(executor.printed.replace(b"a-secret-of-the-runner", b"***")[-200:])
     _, fact, content = hub.states[-1]
@@ -225,6 +226,7 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert hub.mark == mark + 1
+    assert (executor.directory / "done").read_text() == str(hub.mark)
     assert hub.records[-1].kind == Kind.LOG
     assert b"The machine crashed" in hub.records[-1].payload
 

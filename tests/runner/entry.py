@@ -40,8 +40,11 @@ def run(start: ExecutorStart, address: str = "") -> int:
         while True:
             match line.readline().split():
                 case ["finish"]:
-                    Path("done").touch()
+                    Path("done").write_text("7")
                     return 0
+                case ["refused"]:
+                    Path("refused").write_text("9")
+                    return 3
                 case ["exit", code]:
                     return int(code)
                 case ["engine", fifo]:

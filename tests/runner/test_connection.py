@@ -20,7 +20,13 @@ from terracrew.protocol.messages import (
     Refused,
     Renew,
 )
+from terracrew.runner.claims import Claims
+from terracrew.runner.connection import Connection
+from terracrew.runner.crew import Crew
+from terracrew.runner.dispatch.local import Local
+from terracrew.runner.instance import Instance
 from terracrew.runner.main import run
+from terracrew.runner.reports import Reports
 from terracrew.runner.stop import Stop
 from tests import small_disk
 from tests.runner import hub_server
@@ -358,3 +364,30 @@ async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is
     async with asyncio.timeout(BOUND):
         await running
     assert (await actor.tell("told"))["told"] == []
+
+
+async def test_reports_do_not_pile_up_while_there_is_no_connection(bench: Bench) -> None:
+    """Symptom: every open report was queued again every ten seconds for a connection that no longer existed."""
+    config, claims, reports = bench.config(), Claims(1), Reports()
+    instance = Instance(config.working_directory)
+    dispatcher = Local(config.executor_entry, {**os.environ, **bench.environment})
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            crew = Crew(config, instance, dispatcher, claims, reports, {}, tasks)
+            connection = Connection(config, instance.key, crew, claims, reports, Stop(), lambda _: None)
+            delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
+            _, ended = await asyncio.gather(_hang_up(bench.hub), connection.step(), return_exceptions=True)
+            assert isinstance(ended, errors.Unreachable)
+            for _ in range(1000):
+                reports.repeat()
+            assert connection._queue is None
+            delivering.cancel()
+    finally:
+        await dispatcher.close()
+        instance.release()
+
+
+async def _hang_up(hub: hub_server.HubServer) -> None:
+    peer = await hub.peer()
+    await peer.hear(HandBack)
+    await peer.hang_up()

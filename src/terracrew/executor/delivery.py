@@ -20,7 +20,9 @@ RECORD = "attempt.json"
 OUTBOX = "outbox"
 OUTPUT = "output"
 DONE = "done"
-"""Everything in the directory has been acknowledged."""
+"""Everything in the directory has been acknowledged. Holds the number of the outbox's last event, for the runner's report."""
+REFUSED = "refused"
+"""The server refused the rest for good. Holds the number of the outbox's last event as well."""
 
 DELIVERED = 0
 UNDELIVERED = 3
@@ -63,7 +65,17 @@ class Delivery:
 
     async def finish(self) -> int:
         """Wait until the server has everything, for hours if need be; the exit code."""
-        if not await self.shipper.deliver():
-            return INCOMPATIBLE if self.control.is_refused_for_now else UNDELIVERED
-        (self.directory / DONE).touch(mode=0o600)
-        return DELIVERED
+        if await self.shipper.deliver():
+            self._leave_last_number(DONE)
+            return DELIVERED
+        if self.control.is_refused_for_now:
+            return INCOMPATIBLE
+        self._leave_last_number(REFUSED)
+        return UNDELIVERED
+
+    def _leave_last_number(self, name: str) -> None:
+        """The file appears with its content: a runner never reads one that is half written."""
+        draft = self.directory / f"{name}.new"
+        draft.write_text(str(self.outbox.last))
+        draft.chmod(0o600)
+        draft.replace(self.directory / name)

@@ -6,7 +6,8 @@ attempts/<job>.<attempt>/
   workspace      a link to the attempt's workspace, see `workspaces`
   lock           held by the executor, or by the one that salvages after it
   executor.log   what the executor itself has to say
-  done           everything in the directory is acknowledged by the server
+  done           everything in the directory is acknowledged by the server; holds the number of the outbox's last event
+  refused        the server refused the rest for good; holds the same number
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
 from terracrew.runner.processes import ProcessRecord
 
-RECORD, PID, LOCK, LOG, DONE = "attempt.json", "pid", "lock", "executor.log", "done"
+RECORD, PID, LOCK, LOG, DONE, REFUSED = "attempt.json", "pid", "lock", "executor.log", "done", "refused"
 
 
 class _Pid(msgspec.Struct, frozen=True):
@@ -98,6 +99,15 @@ def seal(directory: Path) -> bool:
 
 def is_done(directory: Path) -> bool:
     return (directory / DONE).exists()
+
+
+def last_event(directory: Path) -> int | None:
+    """The number of the last event in the attempt's outbox, as its delivery left it; None where that cannot be read."""
+    name = DONE if is_done(directory) else REFUSED
+    try:
+        return int((directory / name).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def last_words(directory: Path) -> str:

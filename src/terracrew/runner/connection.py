@@ -59,7 +59,7 @@ class Connection:
         self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
         self._crew, self._claims, self._reports, self._stop = crew, claims, reports, stop
         self._tokens = Tokens(config.server_url, config.client_id, config.client_secret)
-        self._queue: asyncio.Queue[messages.FromRunner] = asyncio.Queue()
+        self._queue: asyncio.Queue[messages.FromRunner] | None = None
         self._delays, self._delays_when_rejected = hub.Backoff(), hub.Backoff(1.0, 60.0)
         self._heart: Heart | None = None
         self._levels: dict[str, str] = {}
@@ -97,6 +97,7 @@ class Connection:
             await self._converse(connection, welcome)
         finally:
             self._claims.disconnected()
+            self._queue = None
             await connection.close()
 
     def drained(self) -> None:
@@ -146,13 +147,15 @@ class Connection:
         self._was_welcome = True
         self._delays.reset()
         self._delays_when_rejected.reset()
-        self._queue = asyncio.Queue()
+        queue = self._queue = asyncio.Queue()
         self._heart = Heart(self._crew, self._is_draining, self._send, welcome.heartbeat_seconds)
         self._is_drained = welcome.is_draining
         self._decide_open()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(task) for task in (self._ship(connection), self._heart.run(), self._renew())]
+            others = [
+                tasks.create_task(task) for task in (self._ship(connection, queue), self._heart.run(), self._renew())
+            ]
             try:
                 end = await self._receive(connection)
             finally:
@@ -237,12 +240,14 @@ class Connection:
             self._send(claim)
 
     def _send(self, message: messages.FromRunner) -> None:
-        self._queue.put_nowait(message)
+        """Queue it for the connection. Without one it is dropped: a new connection repeats every open report."""
+        if self._queue is not None:
+            self._queue.put_nowait(message)
 
-    async def _ship(self, connection: ClientConnection) -> None:
+    async def _ship(self, connection: ClientConnection, queue: asyncio.Queue[messages.FromRunner]) -> None:
         with contextlib.suppress(ConnectionClosed):  # whoever receives hears of it, too
             while True:
-                await connection.send(messages.encode(await self._queue.get()), text=True)
+                await connection.send(messages.encode(await queue.get()), text=True)
 
     async def _renew(self) -> None:
         delays = hub.Backoff(1.0, 30.0)

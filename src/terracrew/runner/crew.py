@@ -25,8 +25,8 @@ from terracrew.runner.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
 
-DELIVERED, UNKNOWN_TO_SERVER = 0, 3
-"""Exit codes of a salvage after which there is nothing left to deliver."""
+DELIVERED, UNDELIVERED = 0, 3
+"""Exit codes of a salvage that is not repeated: the server has everything, or it refused the rest for good."""
 _PAUSE_SECONDS = 5.0
 
 
@@ -156,18 +156,31 @@ class Crew:
             if last := attempts.last_words(directory):
                 log.warning("the last line of its own log: %s", last)
             is_delivered = await self._salvage(directory)
-        await self._reports.deliver(Gone(ref.job_id, ref.attempt, saw_process=True, reason=reason))
+        await self._reports.deliver(
+            Gone(
+                ref.job_id,
+                ref.attempt,
+                saw_process=True,
+                reason=reason,
+                last=attempts.last_event(directory),
+                is_delivered=is_delivered,
+            )
+        )
         return is_delivered
 
     async def _salvage(self, directory: Path) -> bool:
         record = msgspec.json.decode((directory / attempts.RECORD).read_bytes(), type=AttemptRecord)
         delays = Backoff(1.0, 60.0)
         while True:
-            handle = await self._dispatcher.start(self._specification(directory, record.server_url, None, {}))
-            code = await self._dispatcher.watch(handle)
-            if code in (DELIVERED, UNKNOWN_TO_SERVER):
-                return code == DELIVERED
-            log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
+            try:
+                handle = await self._dispatcher.start(self._specification(directory, record.server_url, None, {}))
+            except NotStarted as error:
+                log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
+            else:
+                code = await self._dispatcher.watch(handle)
+                if code in (DELIVERED, UNDELIVERED):
+                    return code == DELIVERED
+                log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
