@@ -11,6 +11,7 @@ import psycopg
 
 from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
+from terracrew.server.db.health import Health
 from terracrew.server.db.seam import Database, Tx, Wakeups, Work
 
 PATIENCE = 30.0
@@ -43,9 +44,17 @@ class Faulty:
     def kind(self) -> str:
         return self._db.kind
 
+    @property
+    def health(self) -> Health:
+        return self._db.health
+
     async def read(self, work: Work[T]) -> T:
         self._check()
         return await self._db.read(work)
+
+    async def read_in_background(self, work: Work[T]) -> T:
+        self._check()
+        return await self._db.read_in_background(work)
 
     async def write(self, work: Work[T]) -> T:
         self._check()

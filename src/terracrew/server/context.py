@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.operations import Counts
+from terracrew.server.readiness import Readiness
 from terracrew.server.settings import ServerSettings
 from terracrew.server.streams import Streams
 
@@ -46,3 +48,7 @@ class Server:
     counts: Counts = field(default_factory=Counts)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
+
+    @cached_property
+    def readiness(self) -> Readiness:
+        return Readiness(self.db, self.closing)

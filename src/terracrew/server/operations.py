@@ -1,19 +1,16 @@
 """What those who operate a server ask of it: is it alive, can it serve, and how much is going on."""
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, get
 from litestar.types import Message, Scope
 
-from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Tx
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-READY_SECONDS = 1.0
 _GAUGES = {
     "terracrew_jobs_queued": "Jobs that wait for a runner",
     "terracrew_jobs_active": "Jobs that a runner has",
@@ -32,23 +29,17 @@ class Counts:
             self.answers[scope["method"], message["status"]] += 1
 
 
-@get("/healthz", public=True, include_in_schema=False)
+@get("/healthz", public=True, ignores_credentials=True, include_in_schema=False)
 async def healthz() -> dict[str, str]:
-    """The process is alive."""
+    """The process is alive, whatever its database does."""
     return {"status": "ok"}
 
 
-@get("/readyz", public=True, include_in_schema=False)
+@get("/readyz", public=True, ignores_credentials=True, include_in_schema=False)
 async def readyz(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The database answers, which it does only once its tables are up to date, and the server is not being stopped."""
+    """The database takes writes, which it does only once its tables are up to date, and the server is not being stopped."""
     server: Server = request.app.state.server
-    if server.closing.is_set():
-        raise Unavailable("the server is being stopped")
-    try:
-        async with asyncio.timeout(READY_SECONDS):
-            await server.db.read(lambda tx: tx.one("SELECT max(number) AS number FROM migrations"))
-    except TimeoutError:
-        raise Unavailable(f"the database did not answer within {READY_SECONDS:g} s") from None
+    await server.readiness.check()
     return {"status": "ok"}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol, cast
@@ -10,6 +11,7 @@ import asyncpg
 
 from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
+from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.notify import Notifier
 from terracrew.server.db.postgres_tx import Clock, Connection, PostgresTx, is_away, translated
@@ -45,15 +47,20 @@ class _Pool:
         self._turns = asyncio.Semaphore(size)
         self._used: set[Connection] = set()
         self._is_stale = False
+        self.waiting = 0
+        """How many wait for a connection."""
 
     @asynccontextmanager
     async def connection(self, presence: Presence) -> AsyncGenerator[Connection]:
         with translated():
+            self.waiting += 1
             try:
                 async with asyncio.timeout(TURN):
                     await self._turns.acquire()
             except TimeoutError:
                 raise Unavailable("every connection to the database is in use", retry_after=RETRY_AFTER) from None
+            finally:
+                self.waiting -= 1
             try:
                 presence.check()
                 if self._is_stale:
@@ -94,6 +101,7 @@ class PostgresDatabase:
         self._clock = Clock(clock)
         self._hub = Hub()
         self._presence = Presence(self._lost)
+        self.health = Health(lambda: self._writers.waiting, lambda: not self._presence.is_away)
         self._notifier = Notifier(lambda: _connect(url), self._hub, self._presence)
 
     async def start(self) -> None:
@@ -104,6 +112,9 @@ class PostgresDatabase:
         async with self._connected(self._readers) as connection:
             return await work(PostgresTx(connection, await self._clock.read(connection)))
 
+    async def read_in_background(self, work: Work[T]) -> T:
+        return await self.read(work)
+
     async def write(self, work: Work[T]) -> T:
         """A unit that lost a deadlock is run again, so it must not leave traces outside its transaction."""
         for retry in range(RETRIES):
@@ -111,7 +122,9 @@ class PostgresDatabase:
                 return await self._write_once(work)
             except Unavailable as error:
                 if not error.details.get("rolled_back"):
+                    self.health.refused(self._kind_of(error), error.message)
                     raise
+                self.health.errors.add(1, "deadlock")
                 await asyncio.sleep(random.uniform(0, 0.02 * 2**retry))  # noqa: S311 - jitter is no secret
         return await self._write_once(work)
 
@@ -144,14 +157,23 @@ class PostgresDatabase:
             self._notifier.doubt()
             raise away() from error
 
+    def _kind_of(self, error: Unavailable) -> str:
+        if self._presence.is_away or is_away(error.__cause__ or error):
+            return "away"
+        return "storage" if error.__cause__ else "busy"
+
     def _lost(self) -> None:
         for pool in (self._writers, self._readers):
             pool.abandon()
 
     async def _write_once(self, work: Work[T]) -> T:
         async with self._connected(self._writers) as connection:
+            started = time.monotonic()
             tx = PostgresTx(connection, await self._clock.read(connection))
             result = await _transact(connection, tx, work)
+            self.health.committed(started)
+        for action in tx.actions:
+            action()
         if tx.wakes:
             wakes = dict.fromkeys(tx.wakes)
             self._hub.publish(wakes)

@@ -46,6 +46,7 @@ class PostgresTx:
         self._connection = connection
         self._now = now
         self.wakes: list[Wake] = []
+        self.actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
 
     @property
@@ -79,6 +80,9 @@ class PostgresTx:
 
     def wake(self, topic: str, key: str = "") -> None:
         self.wakes.append((topic, key))
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        self.actions.append(action)
 
     @contextmanager
     def _failing(self) -> Generator[None]:

@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractContextManager
 from typing import Any, LiteralString, Protocol, TypeAlias, TypeVar
 
+from terracrew.server.db.health import Health
+
 Row: TypeAlias = Mapping[str, Any]
 Param: TypeAlias = str | int | float | bool | bytes | None
 Columns: TypeAlias = Mapping[str, LiteralString]
@@ -54,6 +56,10 @@ class Tx(Protocol):
         """Wake whoever listens to `topic`, once this has been committed; nobody if it has not."""
         ...
 
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Call it in this process once this has been committed; for counting what happened. It must not fail."""
+        ...
+
 
 Work: TypeAlias = Callable[[Tx], Awaitable[T]]
 
@@ -64,8 +70,18 @@ class Database(Protocol):
         """`sqlite` or `postgres`."""
         ...
 
+    @property
+    def health(self) -> Health: ...
+
     async def read(self, work: "Work[T]") -> T:
         """Run a unit of work that only reads, beside the writers."""
+        ...
+
+    async def read_in_background(self, work: "Work[T]") -> T:
+        """The same for a read that may take long: it never keeps the event loop from its other work.
+
+        On SQLite it runs in another thread, so it must touch nothing but its transaction.
+        """
         ...
 
     async def write(self, work: "Work[T]") -> T:

@@ -16,6 +16,7 @@ from typing import Any
 
 from terracrew.errors import Conflict, Unavailable
 from terracrew.server.db.group import Grouped
+from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
@@ -39,6 +40,7 @@ class _Unit:
     result: Any = None
     error: BaseException | None = None
     wakes: list[Wake] = field(default_factory=list[Wake])
+    actions: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
 
 class SqliteDatabase:
@@ -59,7 +61,10 @@ class SqliteDatabase:
         self._writer = connect(path)
         self._reader = connect(path, read_only=True)
         self._disk = ThreadPoolExecutor(1, "sqlite-commit")
+        self._path = path
+        self._background = asyncio.Lock()
         self._waiting: deque[_Unit] = deque()
+        self.health = Health(lambda: len(self._waiting))
         self._is_writing = False
         self._busy_since: float | None = None
         self._idle = asyncio.Event()
@@ -74,6 +79,18 @@ class SqliteDatabase:
         finally:
             if self._reader.in_transaction:  # a disk that fails may have ended it
                 self._reader.execute("ROLLBACK")
+
+    async def read_in_background(self, work: Work[T]) -> T:
+        """One at a time, each with a connection of its own: statements on the loop's connection would stop the loop."""
+        if self._closed:
+            raise Unavailable("the database is closed")
+        async with self._background:
+            return await asyncio.to_thread(self._read_alone, work)
+
+    def _read_alone(self, work: Work[T]) -> T:
+        with contextlib.closing(connect(self._path, read_only=True)) as connection:
+            connection.execute("BEGIN")
+            return drive(work, SqliteTx(connection, self._clock()))
 
     async def write(self, work: Work[T]) -> T:
         if self._closed:
@@ -114,6 +131,7 @@ class SqliteDatabase:
     def _run_group(self) -> None:
         """One transaction for all that wait; a unit that fails takes only its own savepoint back."""
         group: list[_Unit] = []
+        started = time.monotonic()
         before = self._writer.total_changes
         try:
             self._writer.execute("BEGIN IMMEDIATE")
@@ -124,13 +142,13 @@ class SqliteDatabase:
         try:
             self._run_units(group)
         except sqlite3.Error as error:
-            self._end(group, error)
+            self._end(group, started, error)
             return
         if self._writer.total_changes == before:
-            self._end(group, _try(self._writer.execute, "COMMIT"))  # nothing to wait for
+            self._end(group, None, _try(self._writer.execute, "COMMIT"))  # nothing to wait for
             return
         commit = self._disk.submit(_try, self._writer.execute, "COMMIT")
-        commit.add_done_callback(lambda done: self._soon(group, done.result()))
+        commit.add_done_callback(lambda done: self._soon(group, started, done.result()))
 
     def _put_off(self, error: sqlite3.Error) -> None:
         """Somebody's shell has the file: look again soon, without keeping the loop waiting. Anything else is told to all."""
@@ -142,7 +160,7 @@ class SqliteDatabase:
             return
         self._busy_since = None
         group, self._waiting = list(self._waiting), deque()
-        self._end(group, error)
+        self._end(group, now, error)
 
     def _run_units(self, group: list[_Unit]) -> None:
         until = time.monotonic() + TURN
@@ -154,9 +172,11 @@ class SqliteDatabase:
             self._writer.execute("SAVEPOINT unit")
             tx = SqliteTx(self._writer, self._clock())
             try:
-                unit.result, unit.wakes = drive(unit.work, tx), tx.wakes
+                unit.result, unit.wakes, unit.actions = drive(unit.work, tx), tx.wakes, tx.actions
             except BaseException as error:  # the caller's to handle: this group is everybody's
                 unit.error = error
+                if isinstance(error, Unavailable):
+                    self.health.refused("storage", error.message)
             if not self._writer.in_transaction:  # a full disk, say: SQLite itself has taken everything back
                 raise sqlite3.OperationalError("the transaction was rolled back")
             if unit.error is not None:
@@ -165,19 +185,29 @@ class SqliteDatabase:
             if time.monotonic() > until:
                 return
 
-    def _soon(self, group: list[_Unit], error: BaseException | None) -> None:
+    def _soon(self, group: list[_Unit], started: float, error: BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed before the database: nobody waits any more
-            self._loop.call_soon_threadsafe(self._end, group, error)
+            self._loop.call_soon_threadsafe(self._end, group, started, error)
 
-    def _end(self, group: list[_Unit], error: BaseException | None) -> None:
-        """Let results and wake-ups go, once it is stored or known not to be; then the next group has its turn."""
+    def _end(self, group: list[_Unit], started: float | None, error: BaseException | None) -> None:
+        """Let results and wake-ups go, once it is stored or known not to be; then the next group has its turn.
+
+        `started` is None where nothing was written, which says nothing about the disk.
+        """
         if error is not None:
+            is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            self.health.refused("busy" if is_busy else "storage", str(error))
             if self._writer.in_transaction:
                 _try(self._writer.execute, "ROLLBACK")
             for unit in group:
-                unit.wakes, unit.error = [], unit.error or Unavailable(f"nothing was stored: {error}")
+                unit.wakes, unit.actions = [], []
+                unit.error = unit.error or Unavailable(f"nothing was stored: {error}")
+        elif started is not None:
+            self.health.committed(started)
         self._hub.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
         for unit in group:
+            for action in unit.actions:
+                action()
             if unit.future.done():  # its caller has gone
                 continue
             if unit.error is None:

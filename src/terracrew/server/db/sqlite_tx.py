@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
@@ -40,6 +40,7 @@ class SqliteTx:
         self._connection = connection
         self._now = time.time() if now is None else now  # one process on one machine: its clock is the database's
         self.wakes: list[Wake] = []
+        self.actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
 
     @property
@@ -88,6 +89,9 @@ class SqliteTx:
 
     def wake(self, topic: str, key: str = "") -> None:
         self.wakes.append((topic, key))
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        self.actions.append(action)
 
     def _check(self) -> None:
         """After an error the transaction takes nothing more, as on PostgreSQL."""

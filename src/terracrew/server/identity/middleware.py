@@ -2,6 +2,7 @@
 
 A handler that anybody may call says so itself, by `public=True` in its decorator (`public="loopback"`: anybody on this
 machine). Its `request.user` is None where nobody is logged in, and in every change, so it acts for no session.
+One that says `ignores_credentials=True` answers without looking anybody up, so it works while the database is away.
 WebSockets are not let in by a cookie at all: the hub asks `principal_from_bearer` for itself.
 """
 
@@ -34,11 +35,14 @@ class AuthenticationMiddleware(ASGIMiddleware):
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         request: Request[Any, Any, Any] = Request(scope, receive, send)
         is_public = _is_public(request)
+        if request.route_handler.opt.get("ignores_credentials"):
+            scope["user"], scope["auth"] = None, Authentication()
+            return await next_app(scope, receive, send)
         user, auth = await authenticate(identity_of(request), request, is_public=is_public)
         if user is None and not is_public:
             raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
         scope["user"], scope["auth"] = user, auth
-        await next_app(scope, receive, send)
+        return await next_app(scope, receive, send)
 
 
 async def authenticate(

@@ -1,0 +1,41 @@
+"""How the database does, as this process sees it: how long commits take, how many writes wait, and what went wrong last."""
+
+import time
+from collections.abc import Callable
+
+from terracrew.server.metrics.instruments import Counter, Histogram
+
+COMMIT_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Health:
+    def __init__(self, waiting: Callable[[], int], is_up: Callable[[], bool] = lambda: True) -> None:
+        self.waiting = waiting
+        """How many units of work wait for their turn to write."""
+        self.is_reachable = is_up
+        self.commits = Histogram(
+            "terracrew_database_commit_seconds",
+            "Time from the start of a write transaction to its commit",
+            COMMIT_BOUNDS_SECONDS,
+        )
+        self.errors = Counter(
+            "terracrew_database_errors", "Transactions that failed because of the database itself", ("kind",)
+        )
+        for kind in ("away", "busy", "storage", "deadlock"):
+            self.errors.add(0, kind)
+        self._refused_at = float("-inf")
+        self._refusal = ""
+
+    def committed(self, started: float) -> None:
+        """A write transaction that began at this monotonic time is stored."""
+        self.commits.observe(time.monotonic() - started)
+
+    def refused(self, kind: str, reason: str) -> None:
+        """A write failed, and not because of what was written."""
+        self.errors.add(1, kind)
+        if kind == "storage":
+            self._refused_at, self._refusal = time.monotonic(), reason
+
+    def refused_within(self, seconds: float) -> str:
+        """Why the storage (a full disk, say) refused a write, if it did not longer ago than this; otherwise an empty text."""
+        return self._refusal if time.monotonic() - self._refused_at <= seconds else ""

@@ -1,0 +1,53 @@
+"""Whether this server can do its work: its database takes writes, and it is not being stopped."""
+
+import asyncio
+import time
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.seam import Database, Tx
+
+TIMEOUT_SECONDS = 1.0
+FRESH_SECONDS = 1.0
+"""How long an answer holds: any number of probes causes one write in this time."""
+REFUSAL_SECONDS = 2.0
+"""How long a refused write counts, although the small one of a probe found room."""
+_PROBE = "write_probe"
+
+
+class Readiness:
+    def __init__(self, db: Database, closing: asyncio.Event) -> None:
+        self._db, self._closing = db, closing
+        self._lock = asyncio.Lock()
+        self._checked_at = float("-inf")
+        self._problem = ""
+
+    async def check(self) -> None:
+        """Return if requests can be served; raise with the reason otherwise."""
+        if self._closing.is_set():
+            raise Unavailable("the server is being stopped")
+        async with self._lock:
+            if time.monotonic() - self._checked_at >= FRESH_SECONDS:
+                self._problem = await self._find_problem()
+                self._checked_at = time.monotonic()
+        if self._problem:
+            raise Unavailable(self._problem)
+
+    async def _find_problem(self) -> str:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await self._db.write(_write)
+        except TimeoutError:
+            return f"the database did not answer within {TIMEOUT_SECONDS:g} s"
+        except Unavailable as error:
+            return f"the database takes no writes: {error.message}"
+        refusal = self._db.health.refused_within(REFUSAL_SECONDS)
+        return f"the database takes no writes: {refusal}" if refusal else ""
+
+
+async def _write(tx: Tx) -> None:
+    """Change something: a database whose disk is full, or a standby, still answers every read."""
+    await tx.run(
+        """INSERT INTO settings (name, value) VALUES (:name, :value)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
+        name=_PROBE, value=str(tx.now).encode(),
+    )  # fmt: skip
