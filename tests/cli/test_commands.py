@@ -138,6 +138,32 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: S
     assert "it has: url, ids, password" in terracrew.err
 
 
+@pytest.mark.feature("O3")
+def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
+    terracrew: Terracrew, site: Site
+) -> None:
+    """`module show` did not say that a module was in doubt."""
+    doubt = {
+        "number": 7, "attempt": 2, "runner_path": "platform/net", "instance_name": "net-a", "begun_at": "2024-01-02T03:04:05Z",
+        "fenced_at": "2024-01-02T03:34:05Z", "reason": "lost in the middle of a change",
+    }  # fmt: skip
+    state = {"id": "sta_1", "number": 7, "attempt": 2, "serial": 9, "created_at": "2024-01-02T03:04:05Z"}
+    module = {
+        "path": "platform/vpc", "id": "mod_1", "description": "", "engine": "tofu", "source": {"kind": "local", "path": "/s"},
+        "inputs": {}, "environment": {}, "state_version": 3, "created_at": "2024-01-02T03:04:05Z",
+        "doubts": [doubt], "quarantined": [state], "lock": None,
+    }  # fmt: skip
+    site.on("GET /api/v1/modules/platform%2Fvpc", module)
+    out = terracrew("module", "show", "platform/vpc")
+    assert "attempt 2 of job #7 on platform/net · net-a" in out
+    assert "lost in the middle of a change" in out
+    assert "every plan waits for a person" in out
+    assert "sta_1, serial 9, of attempt 2 of job #7" in out
+    assert "terracrew state list platform/vpc --quarantined" in out
+    site.on("GET /api/v1/modules/platform%2Fvpc", module | {"doubts": [], "quarantined": []})
+    assert "in doubt" not in terracrew("module", "show", "platform/vpc")
+
+
 def test_a_token_is_printed_alone(terracrew: Terracrew, site: Site) -> None:
     site.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"

@@ -158,14 +158,14 @@ def update(
 @show.json_option
 @pass_target
 def show_module(target: Target, path: str, as_json: bool) -> None:
-    """Show the module PATH."""
+    """Show the module PATH, and what stands in the way of its jobs."""
     from terracrew.client.http import segment
 
     api = target.api()
     found = api.get(f"/modules/{segment(path)}")
     if as_json:
         return show.as_json(found)
-    holder = _holder(api, path)
+    doubts, quarantined = _standing(found)
     approval = written(found["approval_seconds"]) if found.get("needs_approval") else ""
     return show.facts(
         [
@@ -178,7 +178,9 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("environment", sorted(found["environment"])),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
-            ("lock", look.lock(holder and holder["lock"])),
+            ("lock", look.lock(found.get("lock"))),
+            *(("in doubt", each) for each in doubts),
+            *(("in quarantine", each) for each in quarantined),
             ("needs approval", approval and f"of each plan, within {approval}"),
             ("created", found["created_at"]),
         ]
@@ -274,6 +276,33 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
 def _approval(needs_approval: bool | None, approval_timeout: int | None) -> dict[str, Any]:
     given = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The doubts and the states in quarantine of a module, each with what to do about them."""
+    known: list[dict[str, Any]] = found.get("doubts") or []
+    states: list[dict[str, Any]] = found.get("quarantined") or []
+    doubts = [_doubt(each) for each in known]
+    if doubts:
+        doubts.append(
+            "every plan waits for a person: `terracrew job show` tells what is known, then approve or decline it"
+        )
+    quarantined = [_quarantined(each) for each in states]
+    if quarantined:
+        decide = f"`terracrew state list {found['path']} --quarantined`, then `terracrew state adopt` or `discard`"
+        quarantined.append(f"nothing is planned before that is decided: {decide}")
+    return doubts, quarantined
+
+
+def _doubt(doubt: dict[str, Any]) -> str:
+    where = " · ".join(filter(None, (doubt.get("runner_path"), doubt.get("instance_name"))))
+    since = show.moment(doubt.get("fenced_at"))
+    return f"attempt {doubt['attempt']} of job #{doubt['number']} on {where}, {since}: {doubt.get('reason') or ''}"
+
+
+def _quarantined(state: dict[str, Any]) -> str:
+    came = show.moment(state["created_at"])
+    return f"{state['id']}, serial {state['serial']}, of attempt {state['attempt']} of job #{state['number']}, {came}"
 
 
 def _holder(api: "Api", path: str) -> dict[str, Any] | None:

@@ -153,7 +153,7 @@ async def test_a_modules_audiences_are_kept_changed_and_checked(world: World) ->
     assert made["oidc_audiences"] == [CLOUD]
     changed = await world.admin.patch("/api/v1/modules/vpc", json={"oidc_audiences": [CLOUD, "api://azure"]})
     assert changed.json()["oidc_audiences"] == [CLOUD, "api://azure"]
-    assert (await world.admin.get("/api/v1/modules/vpc")).json() == changed.json()
+    assert (await world.admin.get("/api/v1/modules/vpc")).json().items() >= changed.json().items()
     wrong = [["terracrew"], [" Terracrew"], [""], ["x" * 201], ["a\nb"], list("abcdef"), ["a.b", "a-b"], ["a", "a"]]
     for audiences in wrong:
         request = {"json": {"oidc_audiences": audiences}}

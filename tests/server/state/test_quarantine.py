@@ -53,6 +53,25 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
     assert await crew.app.scalar("SELECT target_id FROM audit WHERE action = 'state.adopt'") == state_id
 
 
+@pytest.mark.feature("O3", "J15")
+async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(crew: Crew) -> None:
+    """`module show` said nothing of a doubt or of a state in quarantine."""
+    attempt, state_id = await quarantined(crew)
+    await crew.server.db.write(
+        lambda tx: tx.run(
+            """UPDATE attempts SET is_in_doubt = true, begun_at = claimed_at, begun_state_version = 0
+            WHERE job_id = :id""",
+            id=attempt.ref.job_id,
+        )
+    )
+    shown = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
+    assert [(each["id"], each["attempt"]) for each in shown["quarantined"]] == [(state_id, attempt.ref.attempt)]
+    assert [(each["job_id"], each["attempt"]) for each in shown["doubts"]] == [
+        (attempt.ref.job_id, attempt.ref.attempt)
+    ]
+    assert shown["lock"] is None
+
+
 @pytest.mark.feature("J15")
 async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew: Crew) -> None:
     attempt, state_id = await quarantined(crew)

@@ -3,9 +3,11 @@
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from terracrew.server.db.seam import Tx
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.modules import archives, service
+from terracrew.server.modules import archives, service, standing
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.modules.standing import ModuleView
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.request import Call, tree_path
 
@@ -30,9 +32,13 @@ async def create(request: Call, data: JSONBody[NewModule]) -> Module:
 
 
 @get("/modules/{module:str}", summary="Show a module")
-async def show(request: Call, module: FromPath[str]) -> Module:
-    who = request.user
-    return await request.server.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
+async def show(request: Call, module: FromPath[str]) -> ModuleView:
+    """With what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
+
+    async def read(tx: Tx) -> ModuleView:
+        return await standing.view(tx, await service.find(tx, request.user, tree_path(module), Verb.TREE_READ))
+
+    return await request.server.db.read(read)
 
 
 @patch("/modules/{module:str}", summary="Change a module")

@@ -1,0 +1,45 @@
+"""A module with what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
+
+from datetime import datetime
+
+import msgspec
+
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.model import Doubtful, Lock
+from terracrew.server.modules.model import Module
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """A state that a person must adopt or discard before the module plans again."""
+
+    id: str
+    job_id: str
+    number: int
+    """Of the job."""
+    attempt: int
+    serial: int
+    created_at: datetime
+
+
+class ModuleView(Module, frozen=True, kw_only=True):
+    doubts: list[Doubtful]
+    """Attempts after which a change may be unaccounted for: every plan waits for a person."""
+    quarantined: list[Quarantined]
+    lock: Lock | None
+
+
+async def view(tx: Tx, module: Module) -> ModuleView:
+    rows = await tx.all(
+        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at
+        FROM states JOIN jobs ON jobs.id = states.job_id
+        WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id""",
+        module_id=module.id,
+    )
+    return ModuleView(
+        **msgspec.structs.asdict(module),
+        doubts=await jobs.doubts(tx, module.id),
+        quarantined=rows_to(Quarantined, rows),
+        lock=await jobs.lock(tx, module.id),
+    )
