@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew import durable
 from terracrew.errors import Invalid
 
 DEFAULT = "default"
@@ -78,9 +79,5 @@ def save(profiles: Profiles) -> None:
         lines += ["", f"[profiles.{profile.name}]"]
         lines += [f"{key} = {json.dumps(value)}" for key in ("url", "token") if (value := getattr(profile, key))]
     target = path()
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "w") as file:
-        file.write("\n".join(lines) + "\n")
-    os.replace(partial, target)
+    durable.make_directory(target.parent)
+    durable.write(target, ("\n".join(lines) + "\n").encode())

@@ -1,13 +1,19 @@
 """The working directory of one runner instance: its lock, its key and its folders."""
 
 import fcntl
+import logging
 import os
+import re
 import secrets
 from pathlib import Path
 
+from terracrew import durable
 from terracrew.errors import Conflict, Invalid
 
+log = logging.getLogger(__name__)
+
 _KEY_BYTES = 32
+_KEY = re.compile(f"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 
 
 class Instance:
@@ -23,7 +29,7 @@ class Instance:
         self.workspaces = self.root.resolve() / "workspaces"
         try:
             for folder in (self.root, self.attempts, self.undelivered, self.cache, self.workspaces):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                durable.make_directory(folder)
             self._lock = _lock(self.root / "lock")
             self.key = _key(self.root / "instance.key")
         except OSError as error:
@@ -51,15 +57,10 @@ def _lock(path: Path) -> int:
 
 def _key(path: Path) -> str:
     """With this secret a returning process takes its old place; a directory without one is a new instance."""
-    if path.exists() and (known := path.read_text().strip()):
-        return known
+    if path.exists():
+        if _KEY.fullmatch(known := path.read_text(errors="replace").strip()):
+            return known
+        log.error("the key in %s is damaged; this runner registers as a new instance", path)
     key = secrets.token_hex(_KEY_BYTES)
-    draft = path.with_suffix(".new")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(handle, key.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    draft.replace(path)
+    durable.write(path, key.encode())
     return key

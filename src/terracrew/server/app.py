@@ -9,7 +9,7 @@ from litestar.datastructures import State
 from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
-from terracrew import __version__, ids
+from terracrew import __version__, durable, ids
 from terracrew.server import live, operations, problem
 from terracrew.server.audit import api as audit
 from terracrew.server.context import Server
@@ -72,7 +72,7 @@ _HEADERS = [
 async def build(settings: ServerSettings) -> Server:
     """Open what a server needs. What stands in the way of that is told before anything is served."""
     settings.check()
-    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    durable.make_directory(settings.directory)
     shutil.rmtree(settings.uploads, ignore_errors=True)  # what an earlier process did not finish
     settings.uploads.mkdir(mode=0o700, parents=True)
     objects = open_objects(settings.objects)

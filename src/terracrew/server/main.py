@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -12,6 +11,7 @@ import click
 import msgspec
 import structlog
 
+from terracrew import durable
 from terracrew.runner.stop import Stop
 from terracrew.server import app, builtin, serve
 from terracrew.server.context import Server
@@ -118,13 +118,11 @@ async def _first(started: asyncio.Event, web: "asyncio.Task[None]") -> None:
 async def _leave_token(server: Server) -> None:
     """An administrator's API token in the data directory, for the command line of whoever owns that directory."""
     file = server.settings.directory / ADMIN_TOKEN
-    if os.path.exists(file):  # noqa: ASYNC240 - once, before anything is served
+    if file.exists() and file.stat().st_size:
         return
     admin = await server.db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
     _, secret = await identity.create_token(server.db, person(admin, None), f"{ADMIN_TOKEN} {server.id}", None)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(secret.text)
+    durable.write(file, secret.text.encode())
 
 
 def _greet(server: Server, link: str | None) -> None:

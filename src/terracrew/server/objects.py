@@ -1,13 +1,13 @@
 """Where blobs lie: a local folder or a cloud's object store, behind one API. Names are made of ids only."""
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from terracrew import durable
 from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z]+(/[a-z0-9_]+)+\Z")
 _CHUNK = 1 << 20
+_MAX_REMEMBERED_FOLDERS = 10_000
 
 
 class Objects:
     def __init__(self, store: "ObjectStore", folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder
+        self._durable_folders: set[Path] = set()
+        """Folders whose names are known to be on the disk, so that most objects cost no sync of a folder's ancestors."""
 
     async def put(self, name: str, content: bytes | Path) -> None:
         """Store it whole, replacing what had the name; durable when this returns."""
@@ -28,7 +31,19 @@ class Objects:
 
         await put_async(self._store, _checked(name), content)
         if self._folder is not None:
-            await asyncio.to_thread(_sync, self._folder / name)
+            await asyncio.to_thread(self._sync, self._folder, self._folder / name)
+
+    def _sync(self, root: Path, file: Path) -> None:
+        """Make a file, its name and the names of its folders durable: the store itself only renames it into place."""
+        durable.sync_file(file)
+        durable.sync_directory(file.parent)
+        folders = [folder for folder in file.parents if folder.is_relative_to(root) and folder != root]
+        for folder in reversed(folders):  # from the top: a folder that is known has ancestors that are known
+            if folder not in self._durable_folders:
+                durable.sync_directory(folder.parent)
+                if len(self._durable_folders) >= _MAX_REMEMBERED_FOLDERS:
+                    self._durable_folders.clear()
+                self._durable_folders.add(folder)
 
     async def get(self, name: str) -> bytes:
         from obstore import get_async
@@ -91,7 +106,7 @@ def open_objects(url: str) -> Objects:
     parts = urlsplit(url)
     if parts.scheme == "file":
         folder = Path(unquote(parts.path))
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.make_directory(folder)
         return Objects(LocalStore(folder), folder)
     try:
         return Objects(from_url(url))
@@ -103,13 +118,3 @@ def _checked(name: str) -> str:
     if not _NAME.match(name):
         raise ValueError(f"{name!r} cannot name an object: names are a kind and ids")
     return name
-
-
-def _sync(file: Path) -> None:
-    """Bring a file and its name to the disk: the store itself only renames it into place."""
-    for path in (file, file.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
+from terracrew import durable
 from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.engines import specs
 
@@ -83,12 +84,12 @@ def locked(name: str, waiting: Callable[[], None]) -> Generator[Path]:
 
 def publish(made: Iterable[Path], target: Path) -> None:
     """Move finished files into place, the engine itself last: its presence is what says that all is there."""
-    target.mkdir(parents=True, exist_ok=True)
+    durable.make_directory(target, 0o777)
     for path in reversed(list(made)):
         path.chmod(0o755)
-        _sync(path)
+        durable.sync_file(path)
         os.replace(path, target / path.name)
-    _sync(target)
+    durable.sync_directory(target)
 
 
 def _open_lock(path: Path) -> int:
@@ -113,11 +114,3 @@ def _acquire(handle: int, name: str, waiting: Callable[[], None]) -> None:
             raise Unavailable(f"another install of {name} has held {root() / 'locks' / name} for an hour: end it first")
         waiting()
         time.sleep(0.2)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

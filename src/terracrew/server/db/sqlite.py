@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from terracrew import durable
 from terracrew.errors import Conflict, Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
@@ -235,10 +236,11 @@ async def open_sqlite(path: Path, clock: Callable[[], float] | None = None) -> S
 def _claim(path: Path) -> tuple[Path, int]:
     """Make the file if need be, and take the lock beside it for as long as the returned descriptor is open."""
     path = path.expanduser().resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    durable.make_directory(path.parent, 0o777)
     lock = _lock(path)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connect(path).close()  # so that no reader finds the file before it has its journal mode
+    durable.sync_directory(path.parent)  # SQLite does this for its journals only
     return path, lock
 
 

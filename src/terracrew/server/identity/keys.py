@@ -7,7 +7,6 @@ be given, one a line: the first encrypts, all decrypt, so a key can be replaced 
 import base64
 import binascii
 import hashlib
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from terracrew import durable
 from terracrew.errors import Invalid, TerracrewError
 from terracrew.server.db.seam import Database, Tx
 
@@ -116,16 +116,8 @@ def _decoded(line: str) -> bytes:
 
 
 def _generate(file: Path) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(base64.b64encode(secrets.token_bytes(32)) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    """The file appears with its content: a key that a power cut left empty would shut the database for ever."""
+    durable.publish(file, base64.b64encode(secrets.token_bytes(32)) + b"\n")
 
 
 def _id_of(key: bytes) -> bytes:
