@@ -1,8 +1,9 @@
 """The journal: one directory for each attempt that this runner was granted, and what its files say of it.
 
 attempts/<job>.<attempt>/
-  attempt.json   synced to disk before anything is started; without it nothing ever was
-  pid            which process runs it, made by that process, once; or that it was handed back (`sealed`)
+  attempt.json   durable before anything is started; without it nothing ever was
+  pid            which process runs it, made by that process, once; or that it was handed back (`sealed`). Durable before
+                 the process does anything else: an attempt without it can be handed back, also after a power cut
   workspace      a link to the attempt's workspace, see `workspaces`
   lock           held by the executor, or by the one that salvages after it
   executor.log   what the executor itself has to say
@@ -18,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew import durable
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
 from terracrew.runner.processes import ProcessRecord
@@ -29,8 +31,12 @@ class _Pid(msgspec.Struct, frozen=True):
     process: ProcessRecord | Literal["sealed"]
 
 
+UNKNOWN_PROCESS = ProcessRecord(pid=0, start_time=0, boot_id="")
+"""Stands for a record that cannot be read: a process may have run, and the record does not say which."""
+
 _encode = msgspec.json.Encoder().encode
 _pid = msgspec.json.Decoder(_Pid).decode
+_record = msgspec.json.Decoder(AttemptRecord).decode
 
 
 def is_job_id(text: str) -> bool:
@@ -55,12 +61,8 @@ def write(root: Path, granted: Granted, server_url: str) -> Path:
         module_path=spec.module_path,
     )
     directory.mkdir(mode=0o700)
-    with open(os.open(directory / RECORD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(_encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    _sync(directory)
-    _sync(root)
+    durable.write(directory / RECORD, _encode(record))
+    durable.sync_directory(root)
     return directory
 
 
@@ -74,31 +76,44 @@ def scan(root: Path) -> dict[AttemptRef, Path]:
     return found
 
 
+def record_of(directory: Path) -> AttemptRecord | None:
+    """What the delivery of this attempt needs; None where it cannot be read, so that nothing can be delivered."""
+    try:
+        return _record((directory / RECORD).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def process_of(directory: Path) -> ProcessRecord | None:
     """Which process runs or ran this attempt; None where none ever did."""
     try:
         process = _pid((directory / PID).read_bytes()).process
     except FileNotFoundError:
         return None
+    except ValueError:
+        return UNKNOWN_PROCESS
     return None if process == "sealed" else process
 
 
 def sign(directory: Path, process: ProcessRecord) -> bool:
     """Put one's own process down as the one that runs this attempt; False if it was handed back meanwhile."""
     if not process.is_salvage:
-        return _publish(directory, process)
-    draft = _draft(directory, process)
-    draft.replace(directory / PID)
+        return durable.publish(directory / PID, _encode(_Pid(process)))
+    durable.write(directory / PID, _encode(_Pid(process)))
     return True
 
 
 def seal(directory: Path) -> bool:
     """Make sure that no process starts on this attempt any more; False if one did."""
-    return _publish(directory, "sealed") or process_of(directory) is None
+    return durable.publish(directory / PID, _encode(_Pid("sealed"))) or process_of(directory) is None
 
 
 def is_done(directory: Path) -> bool:
-    return (directory / DONE).exists()
+    """Whether everything was acknowledged. A mark that a power cut left empty does not count: delivering again is safe."""
+    try:
+        return (directory / DONE).read_text().isdecimal()
+    except FileNotFoundError:
+        return False
 
 
 def last_event(directory: Path) -> int | None:
@@ -121,7 +136,8 @@ def last_words(directory: Path) -> str:
 
 def remove(directory: Path) -> None:
     """Remove an attempt's directory, `done` last, so that one that is half removed is not taken for something else."""
-    (directory / DONE).touch()
+    if not is_done(directory):
+        (directory / DONE).write_text("0")
     for entry in directory.iterdir():
         if entry.name not in (RECORD, PID, DONE):
             if entry.is_dir() and not entry.is_symlink():
@@ -133,35 +149,9 @@ def remove(directory: Path) -> None:
     directory.rmdir()
 
 
-def _publish(directory: Path, process: ProcessRecord | Literal["sealed"]) -> bool:
-    """A link is made whole and made once: of executor and runner one wins, and nobody reads half a file."""
-    draft = _draft(directory, process)
-    try:
-        os.link(draft, directory / PID)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink()
-    return True
-
-
-def _draft(directory: Path, process: ProcessRecord | Literal["sealed"]) -> Path:
-    draft = directory / f"{PID}.{os.getpid()}"
-    draft.write_bytes(_encode(_Pid(process)))
-    return draft
-
-
 def remove_tree(tree: Path) -> None:
     """Engines leave read-only directories behind (Go's module cache does), which nothing can be removed from."""
     for folder, _, _ in os.walk(tree):
         with contextlib.suppress(OSError):
             os.chmod(folder, 0o700)
     shutil.rmtree(tree)
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,17 +3,15 @@
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from terracrew import durable
 from terracrew.client.hub import Backoff
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
-from terracrew.protocol.start import AttemptRecord, ExecutorStart
+from terracrew.protocol.start import ExecutorStart
 from terracrew.runner import attempts
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
@@ -47,21 +45,26 @@ class Crew:
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
+        self._unfollowed: set[AttemptRef] = set()
         self._endings: set[asyncio.Task[None]] = set()
         self.changed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
 
     @property
     def refs(self) -> list[AttemptRef]:
-        """Every attempt that is not settled; the server keeps those that it hears named."""
-        return sorted(self._lives)
+        """Every attempt that is not settled; the server keeps those that it hears named.
+
+        An attempt that cannot be followed is left out: the server then decides about it as about one that is lost.
+        """
+        return sorted(self._lives.keys() - self._unfollowed)
 
     def recover(self) -> None:
         """Take over what a predecessor left in the working directory."""
         found = attempts.scan(self._instance.attempts)
         self._scratch.sweep(found)
         self._workspaces.sweep(found)
-        for ref in found:
+        for ref, directory in found.items():
+            self._workspaces.relink(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
             self._claims.adopted(ref)
             self._begin(ref, None)
@@ -103,9 +106,11 @@ class Crew:
                 break
             except Exception:
                 log.exception("attempt %d of %s could not be followed; trying again", ref.attempt, ref.job_id)
+            self._unfollowed.add(ref)
             granted = None  # from here on its directory says what became of it
             await asyncio.sleep(delays.next())
         del self._lives[ref]
+        self._unfollowed.discard(ref)
         self._free(ref)
 
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
@@ -117,6 +122,7 @@ class Crew:
                 self._claims.pause(time.monotonic() + _PAUSE_SECONDS)
             return await self._hand_back(ref, directory, error.message)
         self._handles[ref] = handle
+        self._unfollowed.discard(ref)
         try:
             code = await self._dispatcher.watch(handle)
         finally:
@@ -155,7 +161,7 @@ class Crew:
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
             if last := attempts.last_words(directory):
                 log.warning("the last line of its own log: %s", last)
-            is_delivered = await self._salvage(directory)
+            is_delivered = await self._salvage(ref, directory)
         await self._reports.deliver(
             Gone(
                 ref.job_id,
@@ -168,8 +174,11 @@ class Crew:
         )
         return is_delivered
 
-    async def _salvage(self, directory: Path) -> bool:
-        record = msgspec.json.decode((directory / attempts.RECORD).read_bytes(), type=AttemptRecord)
+    async def _salvage(self, ref: AttemptRef, directory: Path) -> bool:
+        record = attempts.record_of(directory)
+        if record is None:  # without its credential nothing can be delivered
+            log.error("%s of attempt %d of %s cannot be read", attempts.RECORD, ref.attempt, ref.job_id)
+            return False
         delays = Backoff(1.0, 60.0)
         while True:
             try:
@@ -193,7 +202,7 @@ class Crew:
         """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
         await asyncio.to_thread(self._workspaces.take_along, directory)
         aside = self._instance.undelivered / directory.name
-        await asyncio.to_thread(os.replace, directory, aside)
+        await asyncio.to_thread(durable.rename, directory, aside)
         await asyncio.to_thread(self._scratch.remove, ref)
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, aside)
 

@@ -1,7 +1,7 @@
 """Processes as /proc shows them: identified by id and start time, since ids are reused, and found by their session."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,3 +71,17 @@ def session_of(record: ProcessRecord) -> Iterator[int]:
         found = stat(int(name))
         if found is not None and found.session == record.pid and found.is_alive:
             yield int(name)
+
+
+def found_in(directories: Sequence[Path]) -> ProcessRecord | None:
+    """A session with a living process that works in one of these directories, for an attempt whose record is unreadable."""
+    for name in os.listdir("/proc"):
+        try:
+            working = Path(os.readlink(f"/proc/{name}/cwd")) if name.isdigit() else None
+        except OSError:  # it has ended, or is another user's
+            continue
+        found = stat(int(name)) if working and any(working.is_relative_to(each) for each in directories) else None
+        if found is not None and found.is_alive:
+            leader = stat(found.session)
+            return ProcessRecord(found.session, leader.start_time if leader else 0, boot_id())
+    return None

@@ -28,6 +28,12 @@ class Workspaces:
             with contextlib.suppress(FileNotFoundError):
                 attempts.remove_tree(path)
 
+    def relink(self, directory: Path) -> None:
+        """Link to the workspace again where a power cut took the link: what the engine left in it is found through it."""
+        path = self._root / directory.name
+        if not os.path.lexists(directory / LINK) and path.is_dir():
+            (directory / LINK).symlink_to(path)
+
     def take_along(self, directory: Path) -> None:
         """Move it to where its link is: whoever looks at what the attempt left finds all of it in one place."""
         if (path := self._of(directory)) and path.is_dir():

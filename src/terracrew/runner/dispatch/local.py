@@ -65,6 +65,9 @@ class Local:
                 raise NotStarted("the runner stopped before the executor was started")
             process = attempts.process_of(directory)
             assert process is not None
+        if process == attempts.UNKNOWN_PROCESS:
+            workspace = (directory / "workspace").resolve()
+            process = processes.found_in([directory.resolve(), workspace]) or process
         return Handle(process, _open(process))
 
     async def watch(self, handle: Handle) -> int | None:
@@ -108,6 +111,8 @@ class Local:
 
 
 def _open(process: ProcessRecord) -> int | None:
+    if process == attempts.UNKNOWN_PROCESS:
+        return None
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
