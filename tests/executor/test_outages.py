@@ -15,9 +15,10 @@ from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.executor.states import States
-from terracrew.protocol.events import INLINE_STATE, Kind, Result, StepStatus, Stream
+from terracrew.protocol import events
+from terracrew.protocol.events import INLINE_STATE, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
-from terracrew.protocol.spec import JobType
+from terracrew.protocol.spec import JobType, Step
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Executor, Gate, Stage, gone, module, session
 from tests.small_disk import fill
@@ -229,6 +230,22 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     assert (executor.directory / "done").read_text() == str(hub.mark)
     assert hub.records[-1].kind == Kind.LOG
     assert b"The machine crashed" in hub.records[-1].payload
+
+
+@pytest.mark.feature("O4", "J15")
+async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(hub: Hub, stage: Stage) -> None:
+    """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
+    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
+    assert await executor.exit_code() == 0
+    (executor.directory / "done").write_bytes(b"")
+    aside = Aside(executor.directory / "states", 0)
+    aside.write(b"sealed")
+    fact = StateFact("5" * 64, 6, serial=5, lineage="one", is_inline=False)
+    aside.place(hub.mark + 7, event=events.pack_state(fact, b"", Step.APPLY, 1.0))
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert [sealed for sealed, _ in hub.puts.values()] == [b"sealed"]
+    assert [events.state_of(record)[0] for record in hub.records if record.kind == Kind.STATE] == [fact]
 
 
 LOUD = 250_000

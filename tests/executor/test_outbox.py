@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from terracrew.executor import output
-from terracrew.executor.aside import PLAIN, Aside
+from terracrew.executor.aside import Aside
 from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, Stream
+from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
 from terracrew.protocol.spec import Step
 from tests.small_disk import fill
 
@@ -130,18 +130,100 @@ def test_a_crash_between_offset_and_event_neither_loses_nor_repeats_a_line(tmp_p
     assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).position == (14 if is_written else 8)
 
 
-def test_a_state_put_aside_counts_only_if_its_event_was_written(tmp_path: Path) -> None:
+@pytest.mark.feature("O4")
+@pytest.mark.parametrize("kept", [0, 1, 3], ids=["no event", "an earlier event", "older events"])
+def test_output_is_not_read_again_where_the_machine_kept_older_offsets_than_events(tmp_path: Path, kept: int) -> None:
+    """Symptom: after a power cut lines were repeated, because the offsets were older or newer than the outbox."""
+    outbox = Outbox(tmp_path / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
+    for number in range(4):
+        if number == kept:
+            older = (tmp_path / "offset").read_bytes()
+        recorder.output(Piece(b"line\n", 5))
+    recorder.say("not of the engine")
+    assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known
+    (tmp_path / "offset").write_bytes(older)
+    assert not Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known
+
+
+@pytest.mark.feature("O4")
+def test_output_is_not_read_again_where_the_machine_kept_newer_offsets_than_events(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(tmp_path / "offset", outbox))
+    sizes: list[int] = []
+    for _ in range(5):
+        recorder.output(Piece(b"line\n", 5))
+        sizes.append((tmp_path / "outbox").stat().st_size)
+    os.truncate(tmp_path / "outbox", sizes[1])
+    assert not Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known
+    os.truncate(tmp_path / "outbox", 0)
+    assert Offsets(tmp_path / "offset", Outbox(tmp_path / "outbox")).is_known, "all of the output is still to be read"
+
+
+@pytest.mark.feature("O4")
+def test_an_outbox_that_lost_events_says_so_also_when_it_is_opened_again(tmp_path: Path) -> None:
+    """Symptom: a second salvage took the numbers that the first had used up for events, and read the output once more."""
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.append(line(b"one"))
+    assert not outbox.has_lost_events
+    outbox.pad(5)
+    assert outbox.has_lost_events
+    assert Outbox(tmp_path / "outbox").has_lost_events
+
+
+@pytest.mark.feature("O4")
+@pytest.mark.parametrize("record", [line(b"x" * 40), events.pack_fact(Result("SUCCEEDED"), Step.PLAN, 1.0)])
+def test_zeros_in_the_middle_of_what_was_not_synced_are_cut_off(tmp_path: Path, record: bytes) -> None:
+    """Symptom: a fact with zeros in it is refused by the server each time it is sent, and everything behind it waits."""
+    outbox = Outbox(tmp_path / "outbox")
+    outbox.append(line(b"one"))
+    outbox.append(record)
+    outbox.append(line(b"three"))
+    content = (tmp_path / "outbox").read_bytes()
+    start = content.index(record)
+    damaged = 8 if record[4] == Kind.LOG else len(record) - 20  # in the header; or in the fact, behind a whole header
+    zeros = bytes(len(record) - damaged)
+    (tmp_path / "outbox").write_bytes(content[: start + damaged] + zeros + content[start + len(record) :])
+    assert Outbox(tmp_path / "outbox").last == (1 if record[4] != Kind.LOG else 3), "text may hold anything"
+
+
+STATE = events.pack_state(StateFact("0" * 64, 6, 1, "one", is_inline=False, origin="engine"), b"", Step.APPLY, 1.0)
+
+
+@pytest.mark.feature("O4")
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_a_state_put_aside_whose_event_was_lost_is_kept_and_can_be_announced(tmp_path: Path, is_renamed: bool) -> None:
+    """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
     aside = Aside(tmp_path / "states", 0)
-    aside.write(b"sealed")
-    aside.place(3)
-    aside.write(b"plain")
-    aside.place(5, PLAIN)
+    aside.write(b"first")
+    aside.place(3, event=STATE)
+    aside.write(b"second")
+    aside.place(5, event=STATE)
+    if not is_renamed:
+        (tmp_path / "states" / "5").rename(tmp_path / "states" / "new")
     again = Aside(tmp_path / "states", 4)
     parcel = again.first_after(0)
     assert parcel
-    assert (parcel.number, parcel.path.read_bytes(), parcel.is_plain) == (3, b"sealed", False)
+    assert (parcel.number, parcel.path.read_bytes(), parcel.is_plain) == (3, b"first", False)
     assert again.first_after(3) is None
-    assert [path.name for path in (tmp_path / "states").iterdir()] == ["3"]
+    [found] = again.unannounced
+    assert found.event == STATE
+    again.announce(found, 9)
+    parcel = Aside(tmp_path / "states", 9).first_after(3)
+    assert parcel
+    assert (parcel.number, parcel.path.read_bytes()) == (9, b"second")
+    assert Aside(tmp_path / "states", 8).unannounced, "a crash before its event was recorded changes nothing"
+
+
+@pytest.mark.feature("O4")
+def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) -> None:
+    aside = Aside(tmp_path / "states", 0)
+    aside.write(b"sealed")
+    again = Aside(tmp_path / "states", 4)
+    assert again.first_after(0) is None
+    assert not again.unannounced
+    assert [path.name for path in again.unusable] == ["new"]
+    assert (tmp_path / "states" / "new").exists()
 
 
 @pytest.mark.feature("L3")

@@ -33,6 +33,14 @@ INCOMPATIBLE = 4
 """The server does not speak our version of the protocol: what the directory holds is delivered by a runner that was updated."""
 
 
+def is_done(directory: Path) -> bool:
+    """Whether everything was acknowledged. A mark that a power cut left empty does not count: delivering again is safe."""
+    try:
+        return (directory / DONE).read_text().isdecimal()
+    except FileNotFoundError:
+        return False
+
+
 class Delivery:
     def __init__(
         self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False

@@ -3,6 +3,7 @@
 Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the
 process at once; `sync` makes it survive a crash of the machine, and is called before the engine is told that its state
 is stored. Anything else that a crash of the machine takes had not happened for anybody: the attempt is lost with it.
+What was not synced may come back with zeros in the middle, so the file is only used up to its first damaged record.
 """
 
 import os
@@ -11,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from terracrew import durable
 from terracrew.executor.room import Room
 from terracrew.protocol import events
-from terracrew.protocol.events import HEADER, INLINE_STATE, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record
+from terracrew.protocol.events import HEADER, INLINE_STATE, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, Stream
 from terracrew.protocol.spec import STEPS
 
 RESERVE = INLINE_STATE + (1 << 20)
@@ -35,6 +37,8 @@ class Outbox:
     def __init__(self, path: Path, on_append: Callable[[], None] = lambda: None) -> None:
         """Open it, new or as a dead executor left it; a record that was cut off by the crash is cut off for good."""
         self.on_append = on_append
+        self._path = path
+        self._is_name_durable = False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._room = Room(self._fd, RESERVE)
         self._ends = array("Q", [0])  # byte positions, from the end of event `_base` on
@@ -43,10 +47,21 @@ class Outbox:
         self.acknowledged = 0
         self.urgent = 0
         """The number of the last event that must not wait for a batch to fill."""
+        self.last_output = 0
+        """The number of the last event with output of the engine that was found when the outbox was opened."""
+        self.has_lost_events = False
+        """Whether the server has events that a crash of the machine took from this file."""
         for end, kind in self._scan():
+            record = self._readable(end)
+            if record is None:
+                break
             self._ends.append(end)
             if kind != Kind.LOG:
                 self.urgent = self.last
+            elif record.stream == Stream.OUTPUT:
+                self.last_output = self.last
+            elif _is_padding(record):
+                self.has_lost_events = True
         os.ftruncate(self._fd, self._ends[-1])
 
     @property
@@ -77,9 +92,13 @@ class Outbox:
         return self._room.keep(self._ends[-1] + size)
 
     def sync(self) -> None:
+        """Make everything durable that was appended. The first time this includes the file's name: one more sync."""
         if self._synced < self.last:
             os.fdatasync(self._fd)
             self._synced = self.last
+        if not self._is_name_durable:
+            durable.sync_directory(self._path.parent)
+            self._is_name_durable = True
 
     def size_after(self, number: int) -> int:
         """How many bytes stand after this event."""
@@ -112,7 +131,8 @@ class Outbox:
     def pad(self, mark: int) -> None:
         """Use up the numbers to here with empty records that are never shipped: the server has better ones."""
         while self.last < mark:
-            self.append(events.pack(Kind.LOG, events.Stream.SYSTEM, STEPS[0], 0.0, b""))
+            self.has_lost_events = True
+            self.append(events.pack(Kind.LOG, Stream.SYSTEM, STEPS[0], 0.0, b""))
 
     def records(self) -> Iterator[tuple[int, Record]]:
         """Every event from the first on, for what is rarely done: looking back."""
@@ -123,6 +143,19 @@ class Outbox:
 
     def close(self) -> None:
         os.close(self._fd)
+
+    def _readable(self, end: int) -> Record | None:
+        """The record that ends here; None where the server could not read it, because a crash damaged it."""
+        start = self._ends[-1]
+        try:
+            record = next(events.unpack(os.pread(self._fd, end - start, start)))
+            if record.kind == Kind.FACT:
+                events.fact_of(record)
+            elif record.kind == Kind.STATE:
+                events.state_of(record)
+        except ValueError:
+            return None
+        return record
 
     def _scan(self) -> Iterator[tuple[int, int]]:
         """End and kind of each whole record; stops where one is cut off."""
@@ -135,3 +168,7 @@ class Outbox:
             if position > size or length > MAX_RECORD or kind not in (1, 2, 3):
                 return
             yield position, kind
+
+
+def _is_padding(record: Record) -> bool:
+    return not record.payload and record.time == 0

@@ -20,14 +20,17 @@ _LONGEST_LINE = 8000
 class Offsets:
     """How far the output has been turned into events: two slots, written in turn before the event itself.
 
-    After a crash the slot with the highest number that is really in the outbox tells where to read on, so that no line
-    is lost or repeated whichever of the two writes was the last.
+    After a crash of the process the slot with the highest number that is really in the outbox tells where to read on, so
+    that no line is lost or repeated whichever of the two writes was the last. A crash of the machine may leave slots that
+    are older than the outbox, or newer. They are therefore not synced with each event but checked when they are read.
     """
 
     def __init__(self, path: Path, outbox: Outbox) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         slots = [_SLOT.unpack_from(data) for at in (0, 1) if len(data := os.pread(self._fd, 16, at * 16)) == _SLOT.size]
         number, self.position = max((slot for slot in slots if slot[0] <= outbox.last), default=(0, 0))
+        self.is_known = outbox.last_output <= number and not outbox.has_lost_events
+        """False where the outbox has output that no slot accounts for: reading on from here would repeat lines."""
         if slots:  # a slot of an event that was never written must not come true later
             os.pwrite(self._fd, _SLOT.pack(number, self.position) * 2, 0)
         self._turn = 0

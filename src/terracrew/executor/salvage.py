@@ -24,11 +24,10 @@ from terracrew.protocol.start import AttemptRecord, ExecutorStart
 
 async def run(start: ExecutorStart) -> int:
     directory = Path(start.directory)
-    if (directory / delivery.DONE).exists():
+    if delivery.is_done(directory):
         return delivery.DELIVERED
     record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
     parts = Delivery(directory, record, start.log_stream, is_salvage=True)
-    last = parts.outbox.last
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
         # What the server has comes first: if the machine crashed, that may be more than the disk kept.
@@ -37,10 +36,11 @@ async def run(start: ExecutorStart) -> int:
         await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if parts.control.refused is None:
             parts.recorder.step = _last_step(parts)
-            if parts.outbox.last == last:
+            if parts.recorder.offsets.is_known and not parts.outbox.has_lost_events:
                 await _read_on(parts)
             else:
                 parts.recorder.say("The machine crashed; some output after this line may be missing")
+            _announce_states(parts)
             _collect_state(parts)
         code = await parts.finish()
         for task in (shipping, stopping, welcomed):
@@ -62,6 +62,19 @@ def _last_step(parts: Delivery) -> Step:
     for _, record in parts.outbox.records():
         step = max(step, record.step)
     return STEPS[step]
+
+
+def _announce_states(parts: Delivery) -> None:
+    """Deliver a state that is whole on the disk although the crash came before its event was."""
+    for found in parts.aside.unannounced:
+        parts.aside.announce(found, parts.outbox.last + 1)
+        parts.recorder.state(found.event)
+        parts.recorder.say("The crash came while the engine saved a state; it is whole, and was delivered")
+    for path in parts.aside.unusable:
+        size = path.stat().st_size
+        parts.recorder.say(
+            f"The crash came while the engine saved a state; the {size:,} bytes on the disk are not whole"
+        )
 
 
 def _collect_state(parts: Delivery) -> None:

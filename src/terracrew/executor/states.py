@@ -62,9 +62,11 @@ class States:
             try:
                 if not is_inline:
                     await asyncio.to_thread(self._aside.write, sealed)
-                    # No await from here on: the number that names the file must be the one that the record gets.
-                    self._aside.place(self._recorder.outbox.last + 1)
-                number = self._recorder.state(events.pack_state(fact, sealed, self._recorder.step, time.time()))
+                # No await from here on: the number that names the file must be the one that the record gets.
+                record = events.pack_state(fact, sealed, self._recorder.step, time.time())
+                if not is_inline:
+                    self._aside.place(self._recorder.outbox.last + 1, event=record)
+                number = self._recorder.state(record)
                 break
             except OSError as error:
                 if error.errno not in FULL:

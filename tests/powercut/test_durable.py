@@ -1,0 +1,129 @@
+"""What each part has on the disk when it goes on: on a disk that keeps nothing but what was synced."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew import durable
+from terracrew.executor.aside import Aside
+from terracrew.executor.outbox import Outbox
+from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.redact import Redactor
+from terracrew.protocol import events
+from terracrew.protocol.events import StateFact
+from terracrew.protocol.spec import Step
+from terracrew.runner import attempts, processes
+from terracrew.runner.instance import Instance
+from terracrew.server.db.sqlite import open_sqlite
+from terracrew.server.identity import keys
+from terracrew.server.objects import open_objects
+from tests.powercut.synced import PowerCut
+from tests.runner.conftest import granted
+
+pytestmark = pytest.mark.feature("O4")
+
+STATE = events.pack_state(
+    StateFact("0" * 64, 6, serial=1, lineage="one", is_inline=False, origin="engine"), b"", Step.APPLY, 1.0
+)
+
+
+def test_this_disk_forgets_what_was_not_synced(disk: Path, power: PowerCut) -> None:
+    (disk / "unsynced").write_text("content")
+    (disk / "named").write_text("content")
+    durable.sync_directory(disk)
+    (disk / "later").write_text("content")
+    after = power.restored()
+    assert {path.name: path.read_text() for path in after.iterdir()} == {"unsynced": "", "named": ""}
+
+
+def test_a_file_and_all_new_directories_above_it_survive(disk: Path, power: PowerCut) -> None:
+    durable.make_directory(disk / "one" / "two")
+    durable.write(disk / "one" / "two" / "file", b"first")
+    durable.write(disk / "one" / "two" / "file", b"second")
+    assert power.syncs == 2 + 2 + 2
+    assert (power.restored() / "one" / "two" / "file").read_text() == "second"
+
+
+def test_a_published_file_is_whole_and_a_second_one_is_refused(disk: Path, power: PowerCut) -> None:
+    assert durable.publish(disk / "file", b"first")
+    assert not durable.publish(disk / "file", b"second")
+    assert [path.name for path in disk.iterdir()] == ["file"]
+    assert (power.restored() / "file").read_text() == "first"
+
+
+def test_a_directory_is_moved_from_one_place_to_another(disk: Path, power: PowerCut) -> None:
+    for name in ("from", "to", "from/moved"):
+        durable.make_directory(disk / name)
+    durable.rename(disk / "from" / "moved", disk / "to" / "moved")
+    after = power.restored()
+    assert (after / "to" / "moved").is_dir()
+    assert not (after / "from" / "moved").exists()
+
+
+def test_a_grant_and_the_process_that_signed_it_survive(disk: Path, power: PowerCut) -> None:
+    """Symptom: after a power cut `pid` had 0 bytes, and the job was stuck forever with its lock held."""
+    directory = attempts.write(disk, granted(), "http://server")
+    assert power.syncs == 3
+    assert attempts.record_of(power.restored() / directory.name) is not None
+    mine = processes.of(os.getpid())
+    assert attempts.sign(directory, mine)
+    assert power.syncs == 5, "a start costs five syncs, three by the runner and two by the executor"
+    assert attempts.process_of(power.restored() / directory.name) == mine
+
+
+def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:
+    instance = Instance(str(disk / "new" / "runner"))
+    instance.release()
+    again = Instance(str(power.restored() / "new" / "runner"))
+    assert again.key == instance.key
+    again.release()
+
+
+def test_a_damaged_instance_key_is_replaced(disk: Path) -> None:
+    """Symptom: half a key was used as if it were one, so that the runner registered as a different instance silently."""
+    (disk / "instance.key").write_text("ab12")
+    instance = Instance(str(disk))
+    assert len(instance.key) == 64
+    instance.release()
+
+
+def test_a_state_that_was_acknowledged_survives_with_the_name_of_its_outbox(disk: Path, power: PowerCut) -> None:
+    """Symptom: the outbox was synced and its name was not, so the first state of an attempt could vanish with the file."""
+    outbox = Outbox(disk / "outbox")
+    recorder = Recorder(outbox, Redactor([]), Offsets(disk / "offset", outbox))
+    recorder.say("one")
+    recorder.state(STATE)
+    assert power.syncs == 2
+    recorder.state(STATE)
+    assert power.syncs == 3, "only the first state pays for the name"
+    assert Outbox(power.restored() / "outbox").last == 3
+
+
+def test_a_large_state_survives_from_the_moment_it_has_a_number(disk: Path, power: PowerCut) -> None:
+    """Symptom: `states/` itself was not synced into the attempt's directory; its content was unreachable after the cut."""
+    aside = Aside(disk / "states", 0)
+    aside.write(b"sealed")
+    aside.place(1, event=STATE)
+    found = Aside(power.restored() / "states", 0).unannounced
+    assert [(each.path.name, each.path.read_bytes(), each.event) for each in found] == [("1", b"sealed", STATE)]
+
+
+async def test_an_object_survives_with_every_new_folder_above_it(disk: Path, power: PowerCut) -> None:
+    """Symptom: only the object's own folder was synced; a module's first state was in a folder that no longer existed."""
+    objects = open_objects(f"file://{disk}/data/objects")
+    await objects.put("states/mod_1/one", b"content")
+    before = power.syncs
+    await objects.put("states/mod_1/two", b"content")
+    assert power.syncs - before == 2, "the second object of a folder pays for itself alone"
+    again = open_objects(f"file://{power.restored()}/data/objects")
+    assert await again.get("states/mod_1/one") == await again.get("states/mod_1/two") == b"content"
+
+
+async def test_a_new_database_and_its_master_key_survive(disk: Path, power: PowerCut) -> None:
+    database = await open_sqlite(disk / "data" / "terracrew.db")
+    await keys.open_keyring(database, generate_in=disk / "data")
+    await database.close()
+    after = power.restored() / "data"
+    assert (after / "terracrew.db").exists()
+    assert len((after / keys.FILE_NAME).read_text().strip()) == 44
