@@ -57,15 +57,6 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage
     assert hub.result == Result("CANCELED", "canceled before output")
 
 
-@pytest.mark.engine
-@pytest.mark.feature("J9")
-async def test_a_sigterm_to_the_executor_is_an_interrupt(hub: Hub, stage: Stage) -> None:
-    executor, _ = await applying(hub, stage)
-    executor.kill(signal.SIGTERM)
-    assert await executor.exit_code() == 0
-    assert hub.result.status == "CANCELED"
-
-
 # ---- the ladder itself
 
 

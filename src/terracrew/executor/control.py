@@ -16,6 +16,8 @@ class Control:
 
     def __init__(self) -> None:
         self.cancel: CancelMode | None = None
+        self.ended_by: str | None = None
+        """What told this process to end, where that was not the server: nobody asked for a cancel of the job."""
         self.superseded: str | None = None
         self.refused: str | None = None
         self.is_refused_for_now = False
@@ -25,7 +27,7 @@ class Control:
     @property
     def is_stopping(self) -> bool:
         """Nothing new may be started."""
-        return self.cancel is not None or self.superseded is not None or self.refused is not None
+        return any(each is not None for each in (self.cancel, self.ended_by, self.superseded, self.refused))
 
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
         """How a running engine is to be stopped, if at all.
@@ -34,6 +36,8 @@ class Control:
         """
         if self.cancel in ("interrupt", "kill"):
             return self.cancel
+        if self.ended_by is not None:
+            return "interrupt"
         if not is_mutating and (self.superseded is not None or self.refused is not None):
             return "interrupt"
         return None
@@ -41,6 +45,12 @@ class Control:
     def request_cancel(self, mode: CancelMode) -> None:
         if self.cancel is None or _STRENGTH[mode] > _STRENGTH[self.cancel]:
             self.cancel = mode
+            self._tell()
+
+    def end(self, reason: str) -> None:
+        """This process was told to end, by something else than the server."""
+        if self.ended_by is None:
+            self.ended_by = reason
             self._tell()
 
     def supersede(self, reason: str) -> None:

@@ -30,6 +30,7 @@ from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import AttemptRecord, ExecutorStart
 
+SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
 _logger = logging.getLogger("terracrew.executor")
 
 
@@ -78,7 +79,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
 async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Coroutine[Any, Any, Result]) -> int:
     async with asyncio.TaskGroup() as group:
         working = group.create_task(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, parts.control.request_cancel, "interrupt")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, parts)
         loops = [
             group.create_task(supervise("the state backend", backend.serve)),
             group.create_task(supervise("the shipper", parts.shipper.run)),
@@ -94,6 +95,12 @@ async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Cor
             loop.cancel()
     output.close()
     return code
+
+
+def _end(parts: Delivery) -> None:
+    if parts.control.ended_by is None:
+        parts.recorder.say(f"Stopping: {SIGTERM_REASON}. A running engine is asked to stop and to save its state")
+    parts.control.end(SIGTERM_REASON)
 
 
 async def _work(steps: Steps) -> Result:

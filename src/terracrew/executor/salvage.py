@@ -10,14 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.errors import Invalid
-from terracrew.executor import delivery, states
+from terracrew.executor import delivery, leftover, states
 from terracrew.executor.aside import PLAIN
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.output import Output
 from terracrew.executor.supervise import supervise
 from terracrew.protocol import events
-from terracrew.protocol.events import Kind, StateFact
+from terracrew.protocol.events import Kind
 from terracrew.protocol.spec import STEPS, Step
 from terracrew.protocol.start import AttemptRecord, ExecutorStart
 
@@ -79,21 +78,17 @@ def _announce_states(parts: Delivery) -> None:
 
 def _collect_state(parts: Delivery) -> None:
     """Nobody has the key any more, so it travels as it is, over the same authenticated connection."""
+    path = leftover.find_after_crash(parts.directory)
+    if path is None:
+        return
     known = {events.state_of(record)[0].sha256 for _, record in parts.outbox.records() if record.kind == Kind.STATE}
-    for path in sorted((parts.directory / "workspace").rglob("errored.tfstate")):
-        if path.is_symlink() or not path.is_file():
-            continue
-        content = path.read_bytes()
-        sha256 = hashlib.sha256(content).hexdigest()
-        if sha256 in known:
-            continue
-        try:
-            identity = states.identify(content)
-        except Invalid as error:
-            parts.recorder.say(f"errored.tfstate cannot be read: {error.message}")
-            continue
-        fact = StateFact(sha256, len(content), identity.serial, identity.lineage, is_inline=False, origin="errored")
-        parts.aside.write(content)
-        parts.aside.place(parts.outbox.last + 1, PLAIN)
-        parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
-        parts.recorder.say("The engine could not save its last state by itself; it was taken from errored.tfstate")
+    content = path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 in known:
+        return
+    identity, problem = states.named(content)
+    fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
+    parts.aside.write(content)
+    parts.aside.place(parts.outbox.last + 1, PLAIN)
+    parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
+    parts.recorder.say(leftover.collected(path.name, problem))

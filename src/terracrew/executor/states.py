@@ -19,24 +19,77 @@ from terracrew.protocol.events import INLINE_STATE, StateFact
 NONCE = 12
 _IN_A_THREAD = 4 << 20
 _RETRY_SECONDS = 1.0
+_LONGEST_PROBLEM = 500
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """The part of a state that we read; both engines of this kind write it."""
+class _Resource(msgspec.Struct, frozen=True):
+    mode: str = "managed"
+    instances: list[msgspec.Raw] = []
 
+
+class _Name(msgspec.Struct, frozen=True):
     serial: events.Count
     lineage: events.Line
 
 
-_identity = msgspec.json.Decoder(Identity).decode
+class Identity(_Name, frozen=True):
+    """The part of a state that we read; both engines of this kind write it."""
+
+    resources: int | None = None
+    """How many resource instances it holds. None where that cannot be read (the engine may have encrypted it)."""
+
+
+class _Content(_Name, frozen=True):
+    resources: list[_Resource] | None = None
+
+
+_content = msgspec.json.Decoder(_Content).decode
+_name = msgspec.json.Decoder(_Name).decode
 AESGCM(bytes(32)).encrypt(bytes(NONCE), b"", None)  # the first use of a cipher takes milliseconds; none in a job's time
 
 
 def identify(content: bytes) -> Identity:
+    """Raise Invalid where this is not a state at all."""
     try:
-        return _identity(content)
-    except ValueError as error:
+        found = _content(content)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        return Identity(found.serial, found.lineage, _count(found.resources))
+    try:
+        name = _name(content)  # its resources may be in a format that we do not know
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"this is not a state: {error}") from error
+    return Identity(name.serial, name.lineage)
+
+
+def named(content: bytes) -> tuple[Identity, str]:
+    """Like `identify`, for content that is kept in any case: an empty identity and the problem where it cannot be read."""
+    try:
+        return identify(content), ""
+    except Invalid as error:
+        return Identity(0, ""), error.message.replace("\0", "")[:_LONGEST_PROBLEM]
+
+
+def fact_of(
+    sha256: str,
+    content: bytes,
+    identity: Identity,
+    problem: str,
+    origin: Literal["engine", "errored"],
+    *,
+    is_inline: bool,
+) -> StateFact:
+    return StateFact(
+        sha256, len(content), identity.serial, identity.lineage, is_inline, origin, identity.resources, problem
+    )
+
+
+def _count(resources: list[_Resource] | None) -> int | None:
+    """What a data source read is in the state, too, but nothing was made for it."""
+    if resources is None:
+        return None
+    return sum(len(each.instances) for each in resources if each.mode != "data")
 
 
 class States:
@@ -44,20 +97,28 @@ class States:
         self.current: bytes | None = None
         self.is_writable = False
         """Only a step that has leave to mutate may write."""
+        self.has_unsaved = False
+        """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
+        self.problem = ""
+        """Why what was written last cannot be read as a state."""
         self._aside, self._recorder = aside, recorder
         self._cipher, self._owner = AESGCM(key), owner.encode()
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
-        """Keep it for good and put it into the outbox; the state's number."""
+        """Keep it for good and put it into the outbox; the state's number.
+
+        A file that the engine left is kept whatever is in it: there is no other copy. The server puts it into quarantine.
+        """
         if not self.is_writable:
             raise Conflict("this attempt has no leave to write a state now")
-        identity = identify(content)
+        self.has_unsaved = True
+        identity, problem = named(content) if origin == "errored" else (identify(content), "")
         if len(content) > _IN_A_THREAD:
             sha256, sealed = await asyncio.to_thread(self._seal, content)
         else:
             sha256, sealed = self._seal(content)
         is_inline = len(sealed) <= INLINE_STATE
-        fact = StateFact(sha256, len(content), identity.serial, identity.lineage, is_inline, origin)
+        fact = fact_of(sha256, content, identity, problem, origin, is_inline=is_inline)
         while True:
             try:
                 if not is_inline:
@@ -74,7 +135,9 @@ class States:
             await asyncio.sleep(
                 _RETRY_SECONDS
             )  # the engine waits for its answer; an error would make it lose the state
-        self.current = content
+        self.problem = problem
+        if not problem:
+            self.current, self.has_unsaved = content, False
         return number
 
     def _seal(self, content: bytes) -> tuple[str, bytes]:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
-from terracrew.executor import environment, keep, problem, statebackend, workspace
+from terracrew.executor import environment, keep, leftover, problem, statebackend, workspace
 from terracrew.executor.begin import ApprovalNeeded, Leave, StateMoved
 from terracrew.executor.cloud import CloudTokens
 from terracrew.executor.control import Control
@@ -13,6 +13,8 @@ from terracrew.executor.engines import discovery
 from terracrew.executor.engines.discovery import Found
 from terracrew.executor.engines.engine import PLAN, Engine, Place, StateAccess
 from terracrew.executor.engines.tofu import Tofu
+from terracrew.executor.memory import OomKills
+from terracrew.executor.mutation import Mutation
 from terracrew.executor.output import Output
 from terracrew.executor.process import EngineProcess
 from terracrew.executor.record import Recorder
@@ -28,6 +30,9 @@ MAX_REPLANS = 3
 _REUSED = frozenset({Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN})
 """What need not be done again with a plan that was kept."""
 _PATIENCE_SECONDS = 1.0
+_INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
+_SIGNAL_SECONDS = 1.0
+"""How long an engine has to say that it got the same signal as its executor."""
 
 
 class _EngineFailedError(Exception):
@@ -60,6 +65,8 @@ class Steps:
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._directory, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._was_killed = False
+        self._mutation = Mutation()
+        self._oom_kills = OomKills()
         self._reused = frozenset[Step]()
         self._plan_attempt: int | None = None
         """Which attempt made the plan, if it is a kept one."""
@@ -91,27 +98,36 @@ class Steps:
         self._recorder.step = step
         self._recorder.fact(StepStatus(step, "RUNNING"))
         since = self._recorder.offsets.position
+        kills = self._oom_kills.count()
+        self._mutation = run = Mutation()
         try:
-            exit_code = await self._do(step)
+            exit_code = await self._do(step, since)
         except _EngineFailedError as ended:
+            printed = problem.tail(self._directory / "output", since)
+            if not self._control.is_stopping and self._engine.has_heard_interrupt(printed):
+                self._control.end(_INTERRUPTED)
             is_stopped = self._control.stop_mode(is_mutating=step in MUTATING) is not None
-            self._recorder.fact(StepStatus(step, "CANCELED" if is_stopped else "FAILED", ended.code))
+            status = "CANCELED" if is_stopped else "FAILED"
+            self._recorder.fact(StepStatus(step, status, ended.code, run.is_cut_short))
             if is_stopped:
                 return self._stopped(f"during {step}")
-            reason = problem.first_error(self._directory / "output", since)
-            how = f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}"
-            return Result("FAILED", f"{step} failed: {how}" + (f": {reason}" if reason else ""))
+            reason = problem.failure(ended.code, printed, self._oom_kills.count() - kills)
+            return Result("FAILED", f"{step} failed: {reason}")
         except (TerracrewError, OSError) as error:
-            if self._has_stopped(error):
-                self._recorder.fact(StepStatus(step, "CANCELED"))
+            is_stopped = self._has_stopped(error)
+            status = "CANCELED" if is_stopped else "FAILED"
+            self._recorder.fact(StepStatus(step, status, run.exit_code, run.is_cut_short))
+            if is_stopped:
                 return self._stopped(f"during {step}")
-            self._recorder.fact(StepStatus(step, "FAILED"))
             self._recorder.say(str(error))
             return Result("FAILED", f"{step} failed: {error}")
-        self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code))
+        except Exception:  # a fault of our own, which `main` reports: what the engine did must be known all the same
+            self._recorder.fact(StepStatus(step, "FAILED", run.exit_code, run.is_cut_short))
+            raise
+        self._recorder.fact(StepStatus(step, "SUCCEEDED", exit_code, run.is_cut_short))
         return None
 
-    async def _do(self, step: Step) -> int | None:
+    async def _do(self, step: Step, since: int) -> int | None:
         match step:
             case Step.FETCH:
                 return await self._fetch()
@@ -121,10 +137,7 @@ class Steps:
                 await self._engine_run(step)
                 self._recorder.fact(self._engine.summarize(self._states.current))
             case Step.APPLY | Step.DESTROY:
-                try:
-                    await self._engine_run(step)
-                finally:
-                    await self._collect_leftover()
+                await self._mutate(step, since)
             case Step.OUTPUT:
                 await self._read_outputs()
             case Step.INIT | Step.VALIDATE:
@@ -189,6 +202,10 @@ class Steps:
     def _use(self, folder: Path) -> None:
         self._folder = folder
         self._engine = Tofu(self._found, Place(folder, self._directory, Path(self._start.cache_directory)))
+        if leftover.remove(self._engine.leftover):
+            self._recorder.say(
+                f"The source has a file {self._engine.leftover.name}, a state that some engine could not save; it is not used"
+            )
 
     async def _fetch_state(self) -> None:
         answer = await self._transfer.get("state")
@@ -216,16 +233,28 @@ class Steps:
             output=self._output.descriptor,
             stdout=stdout,
         )
+        self._mutation.is_started = is_mutating
+        since = self._recorder.offsets.position
 
         def react() -> None:
-            if mode := self._control.stop_mode(is_mutating=is_mutating):
+            mode = self._control.stop_mode(is_mutating=is_mutating)
+            if mode == "interrupt" and self._control.cancel is None and self._control.ended_by is not None:
+                # Whatever sent the signal (a service manager, say) may have sent it to the engine, too, and a second
+                # one makes an engine give up its state: it gets ours only if it does not say that it is stopping.
+                asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_heard)
+            elif mode:
                 process.stop(mode)
+
+        def interrupt_unless_heard() -> None:
+            if not self._engine.has_heard_interrupt(problem.tail(self._directory / "output", since)):
+                process.stop("interrupt")
 
         self._states.is_writable = is_mutating
         try:
             async with self._cloud.renewed():
                 with self._output.feeding(process), self._control.listening(react):
                     code = await process.wait()
+                    self._mutation.exit_code = code
         finally:
             self._states.is_writable = False
             self._backend.release()
@@ -234,13 +263,39 @@ class Steps:
         if code:
             raise _EngineFailedError(code)
 
-    async def _collect_leftover(self) -> None:
-        """A state that the engine could not hand over is as real as any."""
-        if path := self._engine.leftover_state():
-            self._states.is_writable = True
+    async def _mutate(self, step: Step, since: int) -> None:
+        """Run the engine, take in what it could not save, and find out whether it ended in order."""
+        if leftover.remove(self._engine.leftover):
+            self._recorder.say(f"Removed an old {self._engine.leftover.name}, which is not of this {step}")
+        leftover.expect(self._directory, self._engine.leftover)
+        self._states.has_unsaved = False
+        failure: Exception | None = None
+        try:
+            await self._engine_run(step)
+        except Exception as error:  # raised again below: a state that was left is taken in first
+            failure = error
+        has_left = await self._collect_leftover()
+        code = self._mutation.exit_code
+        if has_left:
+            self._mutation.is_orderly = not self._states.has_unsaved
+        elif code is not None and not self._states.has_unsaved:
+            printed = problem.tail(self._directory / "output", since)
+            self._mutation.is_orderly = self._engine.has_ended_in_order(code, printed)
+        if failure is not None:
+            raise failure
+
+    async def _collect_leftover(self) -> bool:
+        """Take in a state that the engine could not hand over; it is as real as any. Returns whether there was one."""
+        path = leftover.find(self._engine.leftover)
+        if path is None:
+            return False
+        self._states.is_writable = True
+        try:
             await self._states.write(path.read_bytes(), "errored")
+        finally:
             self._states.is_writable = False
-            self._recorder.say("The engine could not save its last state by itself; it was taken from errored.tfstate")
+        self._recorder.say(leftover.collected(path.name, self._states.problem))
+        return True
 
     async def _read_outputs(self) -> None:
         descriptor = os.memfd_create(
@@ -326,5 +381,5 @@ class Steps:
         is_lock_free = self._spec.backend == "terracrew" or not self._was_killed
         if self._control.cancel:
             return Result("CANCELED", f"canceled {when}", is_lock_free)
-        reason = self._control.superseded or self._control.refused or ""
+        reason = self._control.ended_by or self._control.superseded or self._control.refused or ""
         return Result("CANCELED", f"stopped {when}: {reason}", is_lock_free)

@@ -140,6 +140,8 @@ class StateFact(msgspec.Struct, frozen=True):
     origin: Literal["engine", "errored"] = "engine"
     resources: Count | None = None
     """How many resource instances it holds, where the executor could read that."""
+    problem: Line = ""
+    """Why it cannot be read as a state. It is kept as it is, in quarantine, and its serial and lineage mean nothing."""
 
 
 _fact = msgspec.json.Decoder(Fact)

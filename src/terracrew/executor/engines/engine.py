@@ -35,6 +35,8 @@ class StateAccess(msgspec.Struct, frozen=True):
 class Engine(Protocol):
     name: str
     version: str
+    orderly_exit_codes: frozenset[int]
+    """The exit codes of a mutating command that the engine itself uses when it has saved its state and ends."""
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         """Write what the engine reads beside the source; refuse a source that cannot work with our backend."""
@@ -58,6 +60,15 @@ class Engine(Protocol):
         """Whether all that `init` fetched is still there, in a workspace that was put back."""
         ...
 
-    def leftover_state(self) -> Path | None:
-        """A state that the engine could not give to its backend."""
+    @property
+    def leftover(self) -> Path:
+        """Where the engine leaves a state that it could not give to its backend."""
+        ...
+
+    def has_ended_in_order(self, code: int, printed: str) -> bool:
+        """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
+        ...
+
+    def has_heard_interrupt(self, printed: str) -> bool:
+        """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
         ...

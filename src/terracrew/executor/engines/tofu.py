@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +23,10 @@ INPUTS_FILE = "~terracrew.auto.tfvars.json"
 OVERRIDE_FILE = "terracrew_override.tf"
 _OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
 _CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
+_INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
+_GAVE_UP = re.compile(r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: Failed to create local state file)", re.M)
+"""Printed before it ends with 1 and some of what it made may be in no state: it was interrupted a second time and did not wait
+for its resources, or it could save its state neither in its backend nor in a file."""
 _HOME_CONFIGS = (".tofurc", ".terraformrc")
 
 
@@ -32,6 +37,9 @@ class _PrintedOutput(msgspec.Struct):
 
 
 class Tofu:
+    orderly_exit_codes = frozenset({0, 1})
+    """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
+
     def __init__(self, found: Found, place: Place) -> None:
         self.name, self.version = found.name, found.version
         self._program, self._place = found.path, place
@@ -110,9 +118,15 @@ class Tofu:
             not os.path.exists(os.path.join(folder, name)) for folder, _, files in os.walk(providers) for name in files
         )
 
-    def leftover_state(self) -> Path | None:
-        path = self._place.folder / "errored.tfstate"
-        return path if path.is_file() and not path.is_symlink() else None
+    @property
+    def leftover(self) -> Path:
+        return self._place.folder / "errored.tfstate"
+
+    def has_ended_in_order(self, code: int, printed: str) -> bool:
+        return code in self.orderly_exit_codes and not _GAVE_UP.search(printed)
+
+    def has_heard_interrupt(self, printed: str) -> bool:
+        return _INTERRUPTED.search(printed) is not None
 
     def _choose_configuration(self, env: dict[str, str]) -> None:
         """A configuration that the runner's owner made (mirrors, say) is used; where there is none, an empty one is."""

@@ -1,0 +1,80 @@
+"""The file in which an engine leaves its state when its backend does not take it, in the engine's own folder.
+
+Only a file that the mutating step of this attempt wrote counts. One that came with the source, or that an earlier step made,
+is removed before that step starts, and the path is recorded then. The salvage of a dead executor therefore knows whether a
+mutating step was about to start and which single file to look at.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import Conflict
+from terracrew.executor import workspace
+
+RECORD = "mutation.json"
+"""In the attempt's directory; it exists from just before the mutating step starts."""
+
+
+class MutationRecord(msgspec.Struct, frozen=True):
+    leftover: str
+    """The path of the file, relative to the workspace."""
+
+
+def remove(path: Path) -> bool:
+    """Remove a file or a link of this name, durably. Returns whether there was one."""
+    if not os.path.lexists(path):
+        return False
+    if path.is_dir() and not path.is_symlink():
+        raise Conflict(
+            f"the source has a folder {path.name}, the name under which the engine saves a state in need: rename it"
+        )
+    path.unlink()
+    _sync_folder(path.parent)
+    return True
+
+
+def expect(directory: Path, path: Path) -> None:
+    """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
+    inside = path.relative_to(workspace.of(directory))
+    fresh = directory / f"{RECORD}.new"
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(MutationRecord(str(inside))))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(directory / RECORD)
+    _sync_folder(directory)
+
+
+def find(path: Path) -> Path | None:
+    return path if path.is_file() and not path.is_symlink() else None
+
+
+def find_after_crash(directory: Path) -> Path | None:
+    """The file that the mutating step of a dead executor left, if such a step was about to start and left one."""
+    try:
+        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=MutationRecord)
+        place = workspace.of(directory)
+    except FileNotFoundError:
+        return None
+    path = place / record.leftover
+    return find(path) if path.parent.resolve().is_relative_to(place.resolve()) else None
+
+
+def collected(name: str, problem: str) -> str:
+    """What the job's log says of a file that was taken in."""
+    if problem:
+        return (
+            f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "
+            "The file is kept unchanged, in quarantine"
+        )
+    return f"The engine could not save its last state by itself; it was taken from {name}"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

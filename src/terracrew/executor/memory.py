@@ -1,0 +1,56 @@
+"""Reads from the kernel how many processes of our cgroup it has killed because memory ran out."""
+
+import os
+from pathlib import Path
+
+
+class OomKills:
+    """Counts for the memory cgroup that this process is in. Its file is looked for once."""
+
+    def __init__(self, proc: Path = Path("/proc/self")) -> None:
+        self._files = _candidates(proc)
+
+    def count(self) -> int:
+        """The number of kills so far; 0 where the kernel does not tell."""
+        for file in self._files:
+            try:
+                text = file.read_text()
+            except OSError:
+                continue
+            for line in text.splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill" and count.strip().isdigit():
+                    return int(count)
+        return 0
+
+
+def _candidates(proc: Path) -> list[Path]:
+    """The files that may tell, those of the memory controller of version 1 first: where it is mounted, version 2 does not have it."""
+    try:
+        groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
+        mounts = [_mount(line) for line in (proc / "mountinfo").read_text().splitlines()]
+    except (OSError, ValueError):
+        return []
+    found: list[Path] = []
+    for controllers, kind, file in (("memory", "cgroup", "memory.oom_control"), ("", "cgroup2", "memory.events")):
+        for _, names, path in (group for group in groups if len(group) == 3):
+            if controllers in names.split(","):
+                found += [
+                    _inside(root, point, path) / file
+                    for root, point, is_kind, options in mounts
+                    if is_kind == kind and (not controllers or controllers in options)
+                ]
+    return found
+
+
+def _mount(line: str) -> tuple[str, str, str, list[str]]:
+    """Root, mount point, file system and options of a line of mountinfo."""
+    fields, _, rest = line.partition(" - ")
+    parts, tail = fields.split(), rest.split()
+    return parts[3], parts[4], tail[0], tail[-1].split(",")
+
+
+def _inside(root: str, point: str, path: str) -> Path:
+    """Where the cgroup lies below the mount. In a container the mount may show only the container's own cgroup."""
+    relative = os.path.relpath(path, root)
+    return Path(point) if relative.startswith("..") else Path(point) / relative

@@ -1,0 +1,182 @@
+"""Whether a change was cut short: each end of a mutating step says if what the engine made may be in no state."""
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.events import StepStatus, Stream
+from terracrew.protocol.messages import CancelAttempt
+from terracrew.protocol.spec import JobType
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Executor, Gate, Stage, module, session
+from tests.executor.test_cancel import applying
+
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O3")]
+
+
+def ended(hub: Hub) -> StepStatus:
+    """How the apply ended."""
+    [status] = [fact for fact in hub.facts_of(StepStatus) if fact.step == "apply" and fact.status != "RUNNING"]
+    return status
+
+
+def engine_of(executor: Executor, program: str = "apply") -> int:
+    """The process of the engine's running command."""
+    for pid in session(executor.process.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if pid != executor.process.pid and program.encode() in words:
+            return pid
+    raise AssertionError("no engine is running")
+
+
+async def test_an_engine_killed_in_an_apply_while_its_executor_lives_is_reported_as_cut_short(
+    hub: Hub, stage: Stage
+) -> None:
+    """The step said FAILED like any other, and the next apply made everything again without a question."""
+    executor, _ = await applying(hub, stage)
+    os.kill(engine_of(executor), signal.SIGKILL)
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "FAILED", -9, is_cut_short=True)
+    assert hub.result.message == "apply failed: ended by signal 9"
+
+
+async def test_a_cancel_that_kills_the_engine_cuts_the_change_short(hub: Hub, stage: Stage) -> None:
+    executor, _ = await applying(hub, stage)
+    await hub.tell(CancelAttempt("job_1", 1, "kill"))
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "CANCELED", -9, is_cut_short=True)
+
+
+async def test_a_cancel_that_interrupts_the_engine_is_an_orderly_end(hub: Hub, stage: Stage) -> None:
+    executor, _ = await applying(hub, stage)
+    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+
+
+async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut_short(hub: Hub, stage: Stage) -> None:
+    """It ends with exit code 1 like after any failed apply, but says that data loss may have occurred."""
+    gate = Gate(stage.folder)
+    # The name is known only in the apply, so that the engine opens the pipe then, and nothing ends that but the gate.
+    held = f'''
+        resource "terraform_data" "name" {{ input = "{gate.path}" }}
+        resource "terraform_data" "held" {{ input = file(terraform_data.name.output) }}'''
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    await gate.reached()
+    engine = engine_of(executor)
+    os.kill(engine, signal.SIGINT)
+    await executor.until_printed(b"Interrupt received")
+    os.kill(engine, signal.SIGINT)
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=True)
+    assert hub.result.message.startswith("stopped during apply: the engine was interrupted from outside")
+
+
+async def test_a_fatal_error_of_the_engines_own_runtime_cuts_the_change_short(hub: Hub, stage: Stage) -> None:
+    """Go ends with exit code 2 after SIGQUIT, as after any fatal error: this is no end that the engine chose."""
+    executor, _ = await applying(hub, stage)
+    os.kill(engine_of(executor), signal.SIGQUIT)
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "FAILED", 2, is_cut_short=True)
+
+
+async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(hub: Hub, stage: Stage) -> None:
+    failing = 'resource "terraform_data" "a" {\n  provisioner "local-exec" { command = "exit 7" }\n}\n'
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=failing)))
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "FAILED", 1)
+    assert hub.result.status == "FAILED"
+
+
+async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(hub: Hub, stage: Stage, tofu: str) -> None:
+    program = wrapped(stage, tofu, 'case "$1" in plan) rm "$0";; esac')
+    source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "FAILED")
+    assert "apply failed" in hub.result.message
+
+
+async def test_a_state_that_the_engine_left_unreadable_is_delivered_unchanged_and_is_no_orderly_end(
+    hub: Hub, stage: Stage
+) -> None:
+    """A file that was no JSON was dropped with one line in the log, and the only copy went with the workspace."""
+    leaving = """resource "terraform_data" "a" {
+      provisioner "local-exec" { command = "printf '{\\"serial\\": 4' > errored.tfstate" }
+    }
+    """
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=leaving)))
+    assert await executor.exit_code() == 0, executor.said
+    _, fact, content = hub.states[-1]
+    assert content == b'{"serial": 4'
+    assert (fact.origin, fact.serial, fact.lineage, fact.resources) == ("errored", 0, "", None)
+    assert "this is not a state" in fact.problem
+    assert ended(hub) == StepStatus("apply", "SUCCEEDED", 0, is_cut_short=True)
+    assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
+
+
+# ---- told to end by a signal
+
+
+@pytest.mark.parametrize("reaches_engine", [False, True], ids=["the executor alone", "the engine, too"])
+async def test_a_sigterm_that_nobody_asked_for_says_what_it_was_and_the_engine_saves_its_state(
+    hub: Hub, stage: Stage, reaches_engine: bool
+) -> None:
+    """A reboot ended a job CANCELED as if a person had canceled it.
+
+    A service manager sends the signal to every process of a service. With an interrupt of the executor's own on top of it, the
+    engine gave up its state.
+    """
+    executor, _ = await applying(hub, stage)
+    engine = engine_of(executor)
+    executor.kill(signal.SIGTERM)
+    if reaches_engine:
+        os.kill(engine, signal.SIGTERM)
+    assert await executor.exit_code() == 0, executor.said
+    reason = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
+    assert hub.result.status == "CANCELED"
+    assert hub.result.message == f"stopped during apply: {reason}"
+    assert f"Stopping: {reason}".encode() in hub.log(Stream.SYSTEM)
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+    assert hub.states, "an interrupted engine saves its state"
+    assert b"Two interrupts" not in hub.log()
+
+
+async def test_an_engine_that_ends_before_its_executor_hears_of_the_shutdown_has_not_failed(
+    hub: Hub, stage: Stage
+) -> None:
+    """Both get the signal, in any order: the job was FAILED where the engine was the faster one."""
+    executor, _ = await applying(hub, stage)
+    os.kill(engine_of(executor), signal.SIGTERM)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+    assert hub.result.message.startswith("stopped during apply: the engine was interrupted from outside")
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+
+
+async def test_a_sigterm_before_anything_was_changed_skips_the_change(hub: Hub, stage: Stage) -> None:
+    gate = Gate(stage.folder)
+    held = f'''
+        resource "terraform_data" "name" {{ input = "{gate.path}" }}
+        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    await gate.reached()
+    executor.kill(signal.SIGTERM)
+    await executor.until_printed(b"Interrupt received")
+    await gate.open()
+    assert await executor.exit_code() == 0, executor.said
+    assert ended(hub) == StepStatus("apply", "SKIPPED")
+    assert "told to end by SIGTERM" in hub.result.message
+
+
+def wrapped(stage: Stage, tofu: str, script: str) -> str:
+    """A folder with a `tofu` that runs this script before the real one."""
+    folder = stage.folder / "bin"
+    folder.mkdir()
+    program = folder / "tofu"
+    program.write_text(f'#!/bin/sh\n{script}\nexec {tofu} "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(folder)

@@ -1,0 +1,135 @@
+"""`errored.tfstate`: only a file that the mutating step of this attempt wrote, in the engine's own folder, is a state."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from terracrew.errors import Conflict
+from terracrew.executor import leftover, states
+from terracrew.protocol.events import Stream
+from terracrew.protocol.spec import ArchiveSource, JobType
+from tests.executor.hub_server import Hub
+from tests.executor.stage import Gate, Stage, gone
+from tests.executor.test_outages import at_the_gate, gated
+
+NAME = "errored.tfstate"
+STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "outputs": {}, "resources": []})
+
+
+def packed(files: dict[str, str]) -> bytes:
+    """An archive with exactly these files; that of our own CLI leaves some of them out."""
+    packing = io.BytesIO()
+    with tarfile.open(fileobj=packing, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return packing.getvalue()
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15")
+async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(hub: Hub, stage: Stage) -> None:
+    """It was delivered after a successful apply and replaced the real state, so that the next apply made all again."""
+    source = packed({"main.tf": 'resource "terraform_data" "a" {}\n', NAME: STALE})
+    executor = await stage.run(stage.spec(JobType.APPLY, source))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert {fact.origin for _, fact, _ in hub.states} == {"engine"}
+    assert "somebody-elses" not in {fact.lineage for _, fact, _ in hub.states}
+    assert hub.states[-1][1].resources == 1
+    assert b"The source has a file errored.tfstate" in hub.log(Stream.SYSTEM)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15", "O4")
+async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_left(hub: Hub, stage: Stage) -> None:
+    """It searched the whole workspace, so that the file of any module below it became the state."""
+    gate = Gate(stage.folder)
+    source = packed(
+        {"app/main.tf": gated(gate), "app/modules/x/errored.tfstate": STALE, NAME: STALE, f"app/{NAME}": STALE}
+    )
+    source_of = ArchiveSource("arc_1", subdirectory="app")
+    spec = msgspec.structs.replace(stage.spec(JobType.APPLY, source), source=source_of)
+    executor = await stage.run(spec)
+    await at_the_gate(hub)
+    executor.kill()
+    await executor.exit_code()
+    await gate.open()
+    await gone(executor.process.pid)
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    [left] = [fact for _, fact, _ in hub.states if fact.origin == "errored"]
+    assert (left.lineage != "somebody-elses", left.resources) == (True, 2)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15", "O4")
+async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_state(hub: Hub, stage: Stage) -> None:
+    gate = Gate(stage.folder)
+    held = f'''
+        resource "terraform_data" "name" {{ input = "{gate.path}" }}
+        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
+    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": held})))
+    await gate.reached()
+    executor.kill()
+    await executor.exit_code()
+    (stage.workspaces / "job_1.1" / NAME).write_text(STALE)
+    await gate.open()
+    await gone(executor.process.pid)
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert hub.states == []
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J15", "O4")
+async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(hub: Hub, stage: Stage) -> None:
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
+    await at_the_gate(hub)
+    executor.kill()
+    await executor.exit_code()
+    await gate.open()
+    await gone(executor.process.pid)
+    (stage.workspaces / "job_1.1" / NAME).write_bytes(b"\0not a state")
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    _, fact, content = hub.states[-1]
+    assert content == b"\0not a state"
+    assert "not a state" in fact.problem
+    assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
+
+
+def test_a_link_of_that_name_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("x")
+    (tmp_path / NAME).symlink_to("other")
+    assert leftover.remove(tmp_path / NAME)
+    assert not leftover.remove(tmp_path / NAME)
+    assert (tmp_path / "other").exists()
+
+
+def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(Conflict, match=r"folder errored\.tfstate"):
+        leftover.remove(tmp_path / NAME)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (
+            '{"serial": 1, "lineage": "l", "resources": [{"instances": [{}, {}]}, {"mode": "data", "instances": [{}]}]}',
+            2,
+        ),
+        ('{"serial": 1, "lineage": "l", "resources": []}', 0),
+        ('{"serial": 1, "lineage": "l", "encrypted_data": "x"}', None),
+        ('{"serial": 1, "lineage": "l", "resources": {"of": "a later format"}}', None),
+    ],
+)
+def test_the_resource_instances_of_a_state_are_counted_where_they_can_be_read(text: str, count: int | None) -> None:
+    assert states.identify(text.encode()).resources == count
