@@ -232,3 +232,26 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
         await runner.send(messages.Gone(granted.spec.job_id, 1, saw_process=True, reason="killed"))
         assert (await runner.get())["type"] == "ack"
         await runner.granted(await hub.job())
+
+
+@pytest.mark.feature("S3")
+async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offered_again(hub: Hub) -> None:
+    """An error that was none of ours left the claim undecided for ever: the job was not offered to anybody else."""
+    job = await hub.job()
+
+    async def set_source(text: str) -> None:
+        await hub.server.db.write(lambda tx: tx.run("UPDATE jobs SET source = :text WHERE id = :id", text=text, id=job))
+
+    async with hub.runner() as runner:
+        source = await hub.crew.app.scalar("SELECT source FROM jobs WHERE id = :id", id=job)
+        await set_source("no JSON at all")
+        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
+        await hub.server.db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await hub.until(lambda: hub.session().takes_jobs)
+        await hub.server.scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == job
+        await runner.send(messages.Claim(job, 1))
+        assert (await runner.get("missed"))["job_id"] == job
+        await set_source(source)
+        assert (await runner.get("offer"))["job_id"] == job, "its offer expires, and the next one is made"
+        await runner.granted(job)

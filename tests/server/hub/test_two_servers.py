@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol import events, frames, messages
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import build, close
+from terracrew.server.db.seam import Tx
 from terracrew.server.hub import strangers
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.jobs import service
+from terracrew.server.jobs.create import NewJob, Wanted
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
 from tests.server.hub.wire import Hub, listening, ref_of
@@ -133,3 +135,29 @@ async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_con
         async with other.connected(await other.token()) as later:
             assert (await later.ask(other.hello(instance_key="s" * 32)))["type"] == "welcome"
             assert (await first.get("refused"))["code"] == "superseded"
+
+
+@pytest.mark.feature("J10")
+async def test_one_idempotency_key_used_on_two_servers_at_once_makes_one_job(hubs: tuple[Hub, Hub]) -> None:
+    """The slower of the two requests was answered 409 instead of with the job that the faster one had made."""
+    one, _ = hubs
+    module = await one.crew.world.module()
+    wanted = Wanted(one.crew.app.admin.principal, module, NewJob(JobType.PLAN), "nightly")
+    organization = wanted.principal.organization_id
+    go_on, is_locked = asyncio.Event(), asyncio.Event()
+
+    async def hold_numbers(tx: Tx) -> None:
+        await tx.all("SELECT id FROM organizations WHERE id = :id FOR UPDATE", id=organization)
+        is_locked.set()
+        await go_on.wait()
+
+    holding = asyncio.create_task(one.server.db.write(hold_numbers))
+    await is_locked.wait()
+    making = [asyncio.ensure_future(hub.server.create_job(wanted)) for hub in hubs]
+    while await one.crew.app.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2:
+        await asyncio.sleep(0.01)  # both have looked for the key, found nothing, and wait for a number
+    go_on.set()
+    await holding
+    made = [await each for each in making]
+    assert made[0].job.id == made[1].job.id
+    assert sorted(each.is_new for each in made) == [False, True]

@@ -279,3 +279,23 @@ async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost
         await lost.take(delivery(lost.ref, number, record, received={number: received}))
     rows = await lost.world.db.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))
     assert [row["status"] for row in rows] == ["current", "quarantined", "quarantined"]
+
+
+@pytest.mark.feature("O3")
+async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_it(database: Database) -> None:
+    """The reaper stopped at the first attempt that raised, and every loss behind it was never found."""
+    lost = await Lost.make(database)
+    world = lost.world
+    broken = await world.job(await world.module(), kind="APPLY")
+    await lost.runner.has(broken)
+    await world.db.write(
+        lambda tx: tx.run("UPDATE jobs SET source = 'nonsense', created_at = 0 WHERE id = :id", id=broken)
+    )
+    await world.db.write(lambda tx: tx.run("UPDATE attempts SET claimed_at = 0 WHERE job_id = :id", id=broken))
+    behind = await world.job(await world.module())
+    await lost.runner.has(behind)
+    await world.db.write(lambda tx: tx.run("UPDATE attempts SET claimed_at = 1 WHERE job_id = :id", id=behind))
+    for _ in range(2):
+        await lost.step()
+    assert (await lost.attempt()).lost_at is not None
+    assert (await world.load(behind)).attempt == 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.messages import Offer
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry, RunnerSession
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs.fair import SLACK, FairQueue, Waiting
@@ -137,3 +137,72 @@ def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
     assert found is not None
     assert found.id == "job_0"
     assert queue.pop() is None
+
+
+async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
+    """Every edit of a module or group took all offers back and read the whole queue again."""
+    stage = Stage(await World.make(database))
+    world = stage.world
+    session, socket = stage.connect(await world.runner())
+    modules = [await world.module() for _ in range(3)]
+    jobs = [await world.job(module) for module in modules]
+    await stage.scheduler.sweep()
+    assert sorted(socket.offers) == sorted(jobs)
+    later = await world.job(await world.module())  # queued, and nobody was woken for it
+    await stage.scheduler.step({("tree", modules[0]), ("tree", world.root)})
+    assert session.offered == set(jobs)
+    assert later not in socket.offers, "the rest of the queue was not read"
+    await stage.scheduler.step({("queue", "")})
+    assert later in socket.offers
+
+
+@pytest.mark.feature("S4")
+async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
+    stage = Stage(await World.make(database))
+    world = stage.world
+    one, other = [await world.runner() for _ in range(2)]
+    (_, its), (_, theirs) = stage.connect(one), stage.connect(other)
+    module = await world.module()
+    await database.write(
+        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=one.runner_id, id=module)
+    )
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([job], [])
+    await database.write(
+        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=other.runner_id, id=module)
+    )
+    await stage.scheduler.step({("tree", module)})
+    assert theirs.offers == [job]
+    assert stage.registry.runners[one.id].offered == set()
+
+
+@pytest.mark.feature("S2")
+async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
+    stage = Stage(await World.make(database))
+    world = stage.world
+    near, far = await world.runner(), await world.runner()
+    (_, its), (_, theirs) = stage.connect(near), stage.connect(far)
+    group = await world.group("network")
+    await database.write(
+        lambda tx: tx.run(
+            "UPDATE assignments SET place_id = :group, path = 'network' WHERE runner_id = :id",
+            group=group, id=near.runner_id,
+        )
+    )  # fmt: skip
+    module = await world.module("network/vpc", group)
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([job], [])
+
+    async def replace_group(tx: Tx) -> None:
+        await tx.run("DELETE FROM jobs WHERE id = :id", id=job)
+        await tx.run("DELETE FROM modules WHERE id = :id", id=module)
+        await tx.run("DELETE FROM assignments WHERE place_id = :id", id=group)
+        await tx.run("DELETE FROM groups WHERE id = :id", id=group)
+
+    await database.write(replace_group)
+    again = await world.group("network")
+    second = await world.job(await world.module("network/vpc", again))
+    await stage.scheduler.step({("tree", group), ("tree", module), ("tree", again), ("queue", job), ("queue", second)})
+    assert (its.offers, theirs.offers) == ([job], [second])

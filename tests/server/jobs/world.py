@@ -39,14 +39,26 @@ class World:
         await db.write(work)
         return world
 
-    async def module(self, path: str = "") -> str:
+    async def group(self, path: str) -> str:
+        """A group right below the organization."""
+        group_id = ids.new("grp")
+        await self.db.write(
+            lambda tx: tx.run(
+                """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
+                VALUES (:id, :organization, :root, :path, :path, 1, :now)""",
+                id=group_id, organization=self.organization, root=self.root, path=path, now=tx.now,
+            )
+        )  # fmt: skip
+        return group_id
+
+    async def module(self, path: str = "", group_id: str | None = None) -> str:
         module_id = ids.new("mod")
 
         async def work(tx: Tx) -> None:
             await tx.run(
                 """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
                 VALUES (:id, :organization, :group_id, :path, :path, 'tofu', :source, :now)""",
-                id=module_id, organization=self.organization, group_id=self.root, path=path or module_id,
+                id=module_id, organization=self.organization, group_id=group_id or self.root, path=path or module_id,
                 source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
             )  # fmt: skip
 

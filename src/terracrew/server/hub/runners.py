@@ -191,17 +191,20 @@ async def _claim(server: "Server", session: RunnerSession, message: messages.Cla
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
     offered = claims.Offered(claimant, claims.make_credentials())
+    won: claims.Won | None = None
     server.scheduler.claiming(ref.job_id)
     try:
         won = await server.claims(offered)
-    except TerracrewError as error:
-        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=error.message)
+    except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
+        is_ours = isinstance(error, TerracrewError)
+        reason = error.message if isinstance(error, TerracrewError) else repr(error)
+        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
         server.tasks.start(outlast(server.db, lambda: claims.take_back(server.db, offered)))
-        won = None
     finally:
         session.claiming -= 1
+        if won is None:
+            server.scheduler.missed(ref.job_id, session)
     if won is None:
-        server.scheduler.missed(ref.job_id, session)
         session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
         return
     server.registry.grant(session, ref)

@@ -105,7 +105,17 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
             for one in checked
         ]
 
-    return db.grouped(work)
+    grouped = db.grouped(work)
+
+    async def create(wanted: Wanted) -> Created:
+        try:
+            return await grouped(wanted)
+        except Conflict as error:
+            if error.details.get("constraint") != "jobs_idempotency":
+                raise
+            return await grouped(wanted)  # another server has just used the key: now its job is found
+
+    return create
 
 
 async def _check(tx: Tx, wanted: Wanted, module: Module, roots: Sequence[Path]) -> _Checked:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from terracrew.errors import Unavailable
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
@@ -23,6 +24,7 @@ class Reaper:
         self._db = db
         self._registry = registry
         self._lease = lease
+        self._failing: set[AttemptRef] = set()
 
     async def run(self) -> None:
         while True:
@@ -35,9 +37,23 @@ class Reaper:
         for attempt in unheard:
             heard = hearing.heard(self._registry, attempt, now)
             if decide.is_silent(attempt, heard, now) or attempt.lost_at is not None:
-                await self._look_at(attempt, heard)
+                await self._try_to_look_at(attempt, heard)
         for job in await approvals.expire(self._db):
             log.info("a plan was not decided about in time", job=job.id)
+
+    async def _try_to_look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
+        """Look at one attempt. What is wrong with it is logged once, and does not keep the others from being found."""
+        ref = AttemptRef(attempt.job_id, attempt.number)
+        try:
+            await self._look_at(attempt, heard)
+        except Exception as error:
+            if isinstance(error, Unavailable) and not await self._db.ready(timeout=0):
+                raise  # the database is away, and nobody can be looked at
+            if ref not in self._failing:
+                self._failing.add(ref)
+                log.exception("an attempt cannot be judged; the others are", job=ref.job_id, attempt=ref.attempt)
+        else:
+            self._failing.discard(ref)
 
     async def _look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
         def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Next | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import LiteralString
 
+from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Row, Tx
@@ -33,7 +34,7 @@ FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs
 JOIN groups ON groups.id = modules.group_id
 LEFT JOIN ({routes.MAKER}) ON {routes.OF_JOB}
 WHERE jobs.status || '' = 'QUEUED'"""
-_QUEUE = "SELECT id, attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
+_QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
 PAGE = 1_000
 FEW = 100
 _ONLINE = """
@@ -66,12 +67,15 @@ class Scheduler:
         """The lines that a runner may be able to serve."""
         self._above: dict[tuple[str, str], routes.Tiers] = {}
         """By organization and group."""
-        self._routes: dict[tuple[str | None, ...], Route] = {}
+        self._routes: dict[str, dict[tuple[str | None, ...], Route]] = defaultdict(dict)
+        """By module, then by what a job of it wants."""
         self._offers: dict[str, Offer] = {}
         self._online_elsewhere: set[str] = set()
         """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
+        self._refused: set[str] = set()
+        """Jobs of which a claim was refused: what is known of them here may be old, so the next sweep reads them again."""
 
     # ---- the loop
 
@@ -88,11 +92,14 @@ class Scheduler:
                 await self.step(woken)
 
     async def step(self, woken: Iterable[tuple[str, str]]) -> None:
-        """Act on what has happened. The topic `queue` without a key: who may take what has changed."""
+        """Act on what has happened. A topic without a key: who may take what has changed, anywhere."""
         queued = [key for topic, key in woken if topic == "queue" and key]
         freed = [key for topic, key in woken if topic == "freed" and key]
-        if any(topic == "tree" or not key for topic, key in woken):
+        changed = [key for topic, key in woken if topic == "tree" and key]
+        if any(not key for _, key in woken):
             await self._reroute()
+        elif changed:
+            queued += self._changed(changed)
         for key in freed:
             self._free(*key.split(" "))
         # The state of a freed module may have moved, and then a plan binds its job to nobody any more.
@@ -125,10 +132,14 @@ class Scheduler:
             session.held.add(job_id)
         online = await self._pages(_ONLINE)
         self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
+        refused, self._refused = self._refused, set()
         known = {job.id: job.attempt for job in self._waiting.values()}
-        queued = {row["id"]: row["attempt"] for row in await self._pages(_QUEUE)}
-        changed = known.items() ^ queued.items()
-        await self._look_at(sorted({job_id for job_id, _ in changed} - self._just_claimed.keys()))
+        rows = await self._pages(_QUEUE)
+        changed = known.items() ^ {row["id"]: row["attempt"] for row in rows}.items()
+        # A kept plan binds its job to a runner until the state moves or the runner is disabled: neither changes the job.
+        planned = {row["id"] for row in rows if row["plan_attempt"] is not None}
+        to_read = {job_id for job_id, _ in changed} | planned | refused
+        await self._look_at(sorted(to_read - self._just_claimed.keys()))
         for module_id in self._of_module.keys() - self._busy:
             if head := self._head(module_id):
                 self._line_up(head)
@@ -164,8 +175,9 @@ class Scheduler:
             self._drop(job.id)
             self._waiting[job.id] = job
             insort(self._of_module[job.module_id], job, key=_turn)
-            if _way(job) not in self._routes:
-                self._routes[_way(job)] = await self._find_route(job)
+            routes_of_module = self._routes[job.module_id]
+            if _way(job) not in routes_of_module:
+                routes_of_module[_way(job)] = await self._find_route(job)
             if job.module_id not in self._busy and self._head(job.module_id) is job:
                 self._line_up(job)
 
@@ -178,6 +190,9 @@ class Scheduler:
         own = await self._db.read(lambda tx: routes.of_module(tx, job.module_id))
         return Route(routes.joined(own, self._above[group], job.runner_id), job.engine, job.runner_instance_name)
 
+    def _route(self, job: Waiting) -> Route | None:
+        return self._routes.get(job.module_id, {}).get(_way(job))
+
     def _head(self, module_id: str) -> Waiting | None:
         jobs = self._of_module.get(module_id)
         return jobs[0] if jobs else None
@@ -185,7 +200,7 @@ class Scheduler:
     def _line_up(self, job: Waiting) -> None:
         if job.id in self._offers:
             return
-        route = self._routes.get(_way(job))
+        route = self._route(job)
         if route is None:
             return  # it is being found, and then the job is lined up
         line = self._lines.get(route)
@@ -206,15 +221,31 @@ class Scheduler:
         del jobs[bisect_left(jobs, _turn(job), key=_turn)]
         if not jobs:
             del self._of_module[job.module_id]
-        if (route := self._routes.get(_way(job))) and (line := self._lines.get(route)):
+        if (route := self._route(job)) and (line := self._lines.get(route)):
             line.discard(job_id)
         freed = self._withdraw(job_id)
         if job.module_id not in self._busy and (head := self._head(job.module_id)):
             self._line_up(head)
         self._serve_free(freed)
 
+    def _changed(self, places: Iterable[str]) -> list[str]:
+        """Groups or modules were made, edited or deleted: the jobs to read again, which are those of these modules only.
+
+        What an edit can change of a job's way is in the job's own row. A group with modules in it keeps its runners: those
+        are assigned by changes of runners, which wake everybody. One that was deleted may come back under its old path.
+        """
+        jobs: list[str] = []
+        for place_id in places:
+            if ids.is_id("grp", place_id):
+                self._above.clear()
+            elif place_id in self._of_module:
+                jobs += [job.id for job in self._of_module[place_id]]
+            else:
+                self._routes.pop(place_id, None)
+        return jobs
+
     async def _reroute(self) -> None:
-        """Modules, runners or assignments have changed: read everything again and line everybody up anew."""
+        """Runners or assignments have changed, or wake-ups were lost: read everything again and line everybody up anew."""
         for job_id in list(self._offers):
             self._withdraw(job_id)
         for known in (self._above, self._routes, self._waiting, self._of_module, self._lines, self._lines_of):
@@ -236,6 +267,7 @@ class Scheduler:
     def missed(self, job_id: str, session: RunnerSession) -> None:
         """A claim was refused: somebody else has the job, or something was in the way; the sweep sorts out which."""
         session.offered.discard(job_id)
+        self._refused.add(job_id)
         if offer := self._offers.get(job_id):
             offer.claims -= 1
         self._serve_free([session])
@@ -355,8 +387,8 @@ def _turn(job: Waiting) -> tuple[int, float, str]:
 
 
 def _way(job: Waiting) -> tuple[str | None, ...]:
-    """Jobs for which this is the same have the same route."""
-    return job.module_id, job.runner_id, job.engine, job.runner_instance_name
+    """Jobs of a module for which this is the same have the same route."""
+    return job.runner_id, job.engine, job.runner_instance_name
 
 
 async def _read_queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:

@@ -113,7 +113,6 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, r
     details = {"path": after.path, "changed": changed}
     await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
     tx.wake("tree", after.id)
-    tx.wake("queue")  # another runner may have its queued jobs now
     return after
 
 
