@@ -48,6 +48,12 @@ def place_options(command: F) -> F:
     type=click.FloatRange(min=60),
     metavar="SECONDS",
 )
+@option(
+    "late_delivery_days",
+    "How long a lost attempt may still deliver what it has [7].",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="DAYS",
+)
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
 def server(with_runner: bool, **given: Any) -> None:
     """Start the control plane alone; runners connect to it. It listens on loopback unless told otherwise."""

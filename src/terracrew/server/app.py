@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from datetime import timedelta
 from functools import partial
 
 from litestar import Router
@@ -96,7 +97,7 @@ async def build(settings: ServerSettings) -> Server:
         registry=registry,
         scheduler=Scheduler(db, registry),
         claims=claims(db, keys),
-        ingest=ingest(db, keys),
+        ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
         create_job=creator(db, settings.local_roots),
         heartbeats=Heartbeats(db, registry, server_id),
         archives=Archives(objects),

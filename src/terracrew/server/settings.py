@@ -25,6 +25,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     organization: str = "default"
     apply_lease_seconds: float = 1800.0
     """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""
+    late_delivery_days: float = 7.0
+    """How long a lost or fenced attempt may still deliver what it has."""
 
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
@@ -67,6 +69,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         if not 0 <= self.port <= 65535:
             problems.append(f"port: {self.port} is no port")
+        if self.late_delivery_days <= 0:
+            problems.append("late_delivery_days: a lost attempt needs some time to deliver what it has")
         if self.apply_lease_seconds < 60:
             problems.append("apply_lease_seconds: less than a minute is no time for a lost attempt to come back in")
         if self.public_url and not self.public_url.startswith(("http://", "https://")):

@@ -77,7 +77,9 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
             await service.cancel(hub.server.db, hub.crew.app.admin.principal, granted.spec.job_id, "interrupt")
             await messenger.step({("cancel", "")})
             assert (await executor.get())["mode"] == "interrupt"
-            await service.settle(hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, "killed", now))
+            await service.settle(
+                hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now)
+            )
             for _ in range(2):
                 await messenger.sweep()
             assert (await executor.get())["type"] == "superseded"
@@ -223,7 +225,9 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
     module = await hub.crew.world.module()
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job(module_id=module))
-        await service.settle(hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, "killed", now))
+        await service.settle(
+            hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now)
+        )
 
         async def delete(tx: Tx) -> None:
             await removal.delete(tx, module)

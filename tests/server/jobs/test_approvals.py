@@ -52,7 +52,7 @@ class Waiting:
         return await self.world.load(self.id)
 
     async def approve(self, plan: int = 1) -> service.Job:
-        return await approvals.approve(self.world.db, self.admin, self.id, plan)
+        return await approvals.approve(self.world.db, Registry(), self.admin, self.id, plan)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def test_a_plan_is_applied_once(job: Waiting) -> None:
     await job.approve()
     ref = await job.start(2)
     assert await begin(job.world.db, ref, 0, 1) == Begun(0)
-    await service.settle(job.world.db, ref, lambda j, a, now: decide.gone(j, a, "killed", now))
+    await service.settle(job.world.db, ref, lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now))
     assert (await job.job()).plan_attempt is None
     third = await job.start(3)
     refused = await begin(job.world.db, third, 0, 1)

@@ -26,7 +26,7 @@ async def _claimed(database: Database, kind: str = "PLAN") -> tuple[World, Insta
 
 
 async def _gone(database: Database, ref: AttemptRef, reason: str = "killed") -> None:
-    await service.settle(database, ref, lambda job, attempt, now: decide.gone(job, attempt, reason, now))
+    await service.settle(database, ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report(reason), now))
 
 
 @pytest.mark.feature("O5")

@@ -156,7 +156,7 @@ async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begu
     await lost.take(delivery(second, 2, WAITING))
     assert (await lost.job()).status == "AWAITING_APPROVAL"
     assert await lost.reason() == "in_doubt"
-    await approvals.approve(lost.world.db, lost.admin, lost.ref.job_id, 2)
+    await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
     assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
     assert not (await lost.attempt()).is_in_doubt
@@ -170,21 +170,25 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     await lost.given_up()
     second = await lost.start(2)
     await lost.take(delivery(second, 2, WAITING))
-    await approvals.approve(lost.world.db, lost.admin, lost.ref.job_id, 2)
+    await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
     sql = "UPDATE attempts SET heard_at = :now WHERE job_id = :id AND number = 1"
     await lost.world.db.write(lambda tx: tx.run(sql, now=tx.now, id=lost.ref.job_id))
     refused = await begin(lost.world.db, third, 0, 2, lost.registry)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "wait"
-    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, "gone", now))
+    await service.settle(
+        lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("gone"), now)
+    )
     assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
 
 
 @pytest.mark.feature("O3")
 async def test_what_is_reported_gone_after_the_fence_ends_the_doubt(lost: Lost) -> None:
     await lost.given_up()
-    await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, "killed", now))
+    await service.settle(
+        lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now)
+    )
     attempt = await lost.attempt()
     assert (attempt.is_in_doubt, attempt.is_gone, attempt.outcome) == (False, True, "lost")
     second = await lost.start(2)

@@ -52,11 +52,13 @@ async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(data
     ref = await _running(world)
     stale = await _loaded(world, ref)
     await _cancel(world, ref)
-    decision = decide.gone(*stale, "killed", NOW)
+    decision = decide.gone(*stale, decide.Report("killed"), NOW)
     assert decision is not None
     with pytest.raises(Superseded):
         await database.write(lambda tx: store.move(tx, *stale, decision))
-    await service.settle(database, ref, lambda job, attempt, now: decide.gone(job, attempt, "killed", now))
+    await service.settle(
+        database, ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now)
+    )
     assert (await world.load(ref.job_id)).status == "CANCELED"
 
 
@@ -108,7 +110,9 @@ async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Da
     world = await World.make(database)
     first = await _running(world)
     await begin(database, first, 0)
-    await service.settle(database, first, lambda job, attempt, now: decide.gone(job, attempt, "killed", now))
+    await service.settle(
+        database, first, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now)
+    )
     job, late = await _loaded(world, first)
     await (await world.runner()).has(job.id, attempt=2)
     await ingest(database, KEYS)(delivery(AttemptRef(job.id, 2), 1, RUNNING))

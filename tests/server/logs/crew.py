@@ -112,7 +112,9 @@ class Running:
     async def lose(self) -> None:
         """The attempt is gone for good, and its job is queued again."""
         await service.settle(
-            self.crew.server.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, "killed", now)
+            self.crew.server.db,
+            self.ref,
+            lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now),
         )
 
 

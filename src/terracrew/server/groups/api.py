@@ -1,10 +1,10 @@
 """Groups over HTTP."""
 
-from litestar import Router, delete, get, post
+from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.groups import service
-from terracrew.server.groups.model import Group, NewGroup
+from terracrew.server.groups.model import Group, GroupChange, NewGroup
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.request import Call, tree_path
 
@@ -31,10 +31,17 @@ async def show(request: Call, group: FromPath[str]) -> Group:
     return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(group)))
 
 
+@patch("/groups/{group:str}", summary="Change a group")
+async def change(request: Call, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
+    """The organization itself is a group, too, and is named by its id."""
+    who = request.user
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
+
+
 @delete("/groups/{group:str}", summary="Delete an empty group")
 async def remove(request: Call, group: FromPath[str]) -> None:
     who = request.user
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
 
 
-router = Router(path="/api/v1", route_handlers=[listing, create, show, remove], tags=["groups"])
+router = Router(path="/api/v1", route_handlers=[listing, create, show, change, remove], tags=["groups"])

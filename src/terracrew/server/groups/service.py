@@ -1,12 +1,15 @@
 """What may become of the tree of groups."""
 
+import msgspec
+from msgspec import UNSET
+
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import path as paths
 from terracrew.server.groups import store
-from terracrew.server.groups.model import Group, NewGroup, Organization
+from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
@@ -70,10 +73,23 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
             raise NotFound(f"there is no group `{parent_path}` to put it in: create it first, or ask for parents=true")
         parent = await create(tx, who, NewGroup(parent_path), make_parents)
     await hold(tx, parent, name)
-    group = await store.insert(tx, organization_id, parent, name, path, new.description)
+    group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)
     await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
     tx.wake("tree", group.id)
     return group
+
+
+async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) -> Group:
+    group = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, place(group), unseen(reference))
+    await store.hold(tx, group.id)
+    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    after = msgspec.structs.replace(group, **given)
+    if after != group:
+        await store.update(tx, after)
+        await audit.record(tx, who, "group.update", "group", group.id, {"path": group.path, **given})
+        tx.wake("tree", group.id)
+    return after
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> None:

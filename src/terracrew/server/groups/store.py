@@ -2,9 +2,9 @@
 
 from terracrew import ids
 from terracrew.errors import NotFound
-from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.model import Group, Organization
+from terracrew.server.groups.model import Group, Interrupted, Organization
 
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
@@ -24,15 +24,30 @@ async def organization_named(tx: Tx, name: str) -> Organization:
     return row_to(Organization, row)
 
 
-async def insert(tx: Tx, organization_id: str, parent: Group | None, name: str, path: str, description: str) -> Group:
+async def insert(
+    tx: Tx,
+    organization_id: str,
+    parent: Group | None,
+    name: str,
+    path: str,
+    description: str,
+    interrupted: Interrupted | None = None,
+) -> Group:
     row = await tx.one(
-        """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, created_at)
-           VALUES (:id, :organization_id, :parent_id, :name, :path, :depth, :description, :now) RETURNING *""",
+        """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, interrupted, created_at)
+           VALUES (:id, :organization_id, :parent_id, :name, :path, :depth, :description, :interrupted, :now) RETURNING *""",
         id=ids.new("grp"), organization_id=organization_id, parent_id=parent and parent.id, name=name, path=path,
-        depth=parent.depth + 1 if parent else 0, description=description, now=tx.now,
+        depth=parent.depth + 1 if parent else 0, description=description, interrupted=interrupted, now=tx.now,
     )  # fmt: skip
     assert row is not None
     return row_to(Group, row)
+
+
+async def update(tx: Tx, group: Group) -> None:
+    await tx.run(
+        "UPDATE groups SET description = :description, interrupted = :interrupted WHERE id = :id",
+        **to_params(group, "id", "description", "interrupted"),
+    )
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002

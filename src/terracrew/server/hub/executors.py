@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import structlog
 
-from terracrew.errors import Invalid, Superseded, TerracrewError, Unavailable
+from terracrew.errors import Forbidden, Invalid, Superseded, TerracrewError, Unavailable
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
@@ -155,7 +155,8 @@ class _Connection:
             # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
             if not isinstance(error, TerracrewError | ValueError):
                 log.exception("a delivery failed", job=self.session.ref.job_id, attempt=self.session.ref.attempt)
-            self.session.socket.drop(Unavailable(f"what was delivered is not stored: {str(error)[:500]}"))
+            refusal = error if isinstance(error, Forbidden) else None  # after its result, nothing is accepted any more
+            self.session.socket.drop(refusal or Unavailable(f"what was delivered is not stored: {str(error)[:500]}"))
             self._frames.clear()
             self._make_room(self._size)
         finally:

@@ -161,7 +161,7 @@ async def _take(server: "Server", session: RunnerSession, message: messages.From
             await _heartbeat(server, session, message)
         case messages.HandBack():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
-            await _ended(server, session, ref, message.reason, saw_process=False)
+            await _ended(server, session, ref, decide.Report(message.reason), saw_process=False)
         case messages.Gone():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
             session.ending += 1
@@ -249,12 +249,15 @@ async def _has_left(server: "Server", ref: AttemptRef) -> bool:
 
 async def _gone(server: "Server", session: RunnerSession, ref: AttemptRef, message: messages.Gone) -> None:
     try:
-        await _ended(server, session, ref, message.reason, message.saw_process)
+        report = decide.Report(message.reason, message.last, message.is_delivered)
+        await _ended(server, session, ref, report, message.saw_process)
     finally:
         session.ending -= 1
 
 
-async def _ended(server: "Server", session: RunnerSession, ref: AttemptRef, reason: str, saw_process: bool) -> None:
+async def _ended(
+    server: "Server", session: RunnerSession, ref: AttemptRef, report: decide.Report, saw_process: bool
+) -> None:
     """A runner speaks for its own attempts only; and whoever still delivers for one of them is not gone yet."""
     if not await _has_left(server, ref):
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
@@ -263,7 +266,9 @@ async def _ended(server: "Server", session: RunnerSession, ref: AttemptRef, reas
     def decision(job: jobs.Job, attempt: jobs.Attempt, now: "decide.datetime") -> "decide.Next | None":
         if attempt.instance_id != session.instance_id:
             return None
-        return (decide.gone if saw_process else decide.hand_back)(job, attempt, reason, now)
+        if saw_process:
+            return decide.gone(job, attempt, report, now)
+        return decide.hand_back(job, attempt, report.reason, now)
 
     await outlast(server.db, lambda: jobs.settle(server.db, ref, decision))
     session.named.discard(ref)

@@ -7,15 +7,14 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter
 
 from terracrew.errors import Invalid
-from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.jobs import approvals, create, known, losses, reasons, service, store
-from terracrew.server.jobs.known import Known
-from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView
+from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
 
@@ -29,6 +28,13 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
     """The number of the attempt that made the plan which you have looked at."""
+    doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
+    """The attempts that put the module in doubt, as the job's `doubts` show them: you have looked at these, too."""
+
+
+class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    """The number of the attempt that made the plan which is not wanted."""
 
 
 class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,8 +113,19 @@ async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelReq
 
 @post("/jobs/{job:str}/approve", status_code=200)
 async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval]) -> Job:
-    """Let it go on with its plan. The approval is for the plan that it names, and for no other."""
-    return await approvals.approve(request.server.db, request.user, job, data.plan)
+    """Let it go on with its plan. The approval is for the plan and the doubts that it names, and for no others.
+
+    It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
+    an attempt that the approval does not name.
+    """
+    server = request.server
+    return await approvals.approve(server.db, server.registry, request.user, job, data.plan, data.doubts)
+
+
+@post("/jobs/{job:str}/replan", status_code=200)
+async def replan_job(request: Call, job: FromPath[str], data: JSONBody[Replan]) -> Job:
+    """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
+    return await approvals.replan(request.server.db, request.user, job, data.plan)
 
 
 @post("/jobs/{job:str}/decline", status_code=200)
@@ -148,7 +165,8 @@ async def rerun_job(request: Call, job: FromPath[str]) -> Job:
 router = Router(
     "/api/v1",
     route_handlers=[
-        run_job, list_jobs, get_job, get_attempt, cancel_job, rerun_job, approve_job, decline_job, give_up_attempt,
+        run_job, list_jobs, get_job, get_attempt, cancel_job, rerun_job, approve_job, decline_job, replan_job,
+        give_up_attempt,
     ],
     tags=["jobs"],
 )  # fmt: skip

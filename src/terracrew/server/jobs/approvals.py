@@ -2,20 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Collection
 
 from terracrew.errors import NotFound
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import decide, hearing, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.objects import Objects
+from terracrew.server.state import service as states
 
 CLEAN_EVERY = 600.0
-_Decision = Callable[[Job, Plan, datetime], tuple[Job, Plan]]
 
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
@@ -28,32 +29,60 @@ async def kept(tx: Tx, job_id: str, attempt: int) -> Plan | None:
     return await store.plan(tx, job_id, attempt)
 
 
-async def approve(db: Database, who: Principal, name: str, attempt: int) -> Job:
-    """The job goes on with the plan that this attempt made; the approval is for that one and no other."""
-    return await _decide(
-        db, who, name, attempt, "job.approve", lambda job, plan, now: decide.approve(job, plan, who.name, now)
-    )
+async def approve(
+    db: Database, registry: Registry, who: Principal, name: str, attempt: int, seen: Collection[AttemptRef] = ()
+) -> Job:
+    """The job goes on with the plan that this attempt made; the approval is for that plan, and for the doubts it names."""
 
-
-async def decline(db: Database, who: Principal, name: str, attempt: int, reason: str) -> Job:
-    return await _decide(
-        db, who, name, attempt, "job.decline", lambda job, plan, now: decide.decline(job, plan, who.name, reason, now)
-    )
-
-
-async def _decide(db: Database, who: Principal, name: str, attempt: int, action: str, decision: _Decision) -> Job:
     async def work(tx: Tx) -> Job:
-        job = await store.hold_job(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id)
-        plan = await store.plan(tx, job.id, attempt)
-        if plan is None:
-            raise NotFound(f"attempt {attempt} of job {job.number} has kept no plan to decide about")
-        after, decided = decision(job, plan, store.moment(tx))
+        job_id = (await service.find(tx, who, name, Verb.JOB_APPROVE)).id
+        module_id = (await store.get(tx, job_id)).module_id
+        doubts = await hearing.doubts(tx, registry, module_id)  # attempts are held before jobs, as the ingest does
+        job, plan = await _held(tx, job_id, attempt)
+        module = await states.standing(tx, module_id, doubts)
+        after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)
         await store.save(tx, job, after)
-        await audit.record(tx, who, action, "job", job.id, {"plan": attempt, "reason": decided.reason})
+        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in seen]
+        await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
         return after
 
     return await db.write(work)
+
+
+async def decline(db: Database, who: Principal, name: str, attempt: int, reason: str) -> Job:
+    """The job ends without applying its plan."""
+
+    async def work(tx: Tx) -> Job:
+        job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
+        after, decided = decide.decline(job, plan, who.name, reason, store.moment(tx))
+        await store.save_plan(tx, decided)
+        await store.save(tx, job, after)
+        await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
+        return after
+
+    return await db.write(work)
+
+
+async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
+    """The job makes another plan instead of the one that it waits with, and waits with that one."""
+
+    async def work(tx: Tx) -> Job:
+        job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
+        after = decide.replan(job, plan, store.moment(tx))
+        await store.save(tx, job, after)
+        await audit.record(tx, who, "job.replan", "job", job.id, {"plan": attempt})
+        return after
+
+    return await db.write(work)
+
+
+async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
+    job = await store.hold_job(tx, job_id)
+    plan = await store.plan(tx, job.id, attempt)
+    if plan is None:
+        raise NotFound(f"attempt {attempt} of job {job.number} has kept no plan to decide about")
+    return job, plan
 
 
 async def expire(db: Database) -> list[Job]:

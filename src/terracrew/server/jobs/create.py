@@ -13,6 +13,7 @@ from terracrew.protocol.spec import STEPS_OF, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Tx
+from terracrew.server.groups.model import Interrupted
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
@@ -67,18 +68,18 @@ class _Checked(msgspec.Struct, frozen=True):
 
 _FIELDS = (
     "id", "organization_id", "module_id", "number", "type", "status", "priority", "source", "created_by", "needs_approval",
-    "approval_seconds",
+    "approval_seconds", "interrupted",
 )  # fmt: skip
 _COLUMNS: Columns = {
     "id": "text", "organization_id": "text", "module_id": "text", "number": "bigint", "type": "text", "status": "text",
     "priority": "bigint", "source": "text", "created_by": "text", "needs_approval": "boolean", "approval_seconds": "bigint",
-    "idempotency_key": "text", "now": "double precision",
+    "interrupted": "text", "idempotency_key": "text", "now": "double precision",
 }  # fmt: skip
 _INSERT = """
 INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, idempotency_key, created_at, queued_at)
+    approval_seconds, interrupted, idempotency_key, created_at, queued_at)
 SELECT id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, idempotency_key, now, now
+    approval_seconds, interrupted, idempotency_key, now, now
 FROM batch"""
 
 
@@ -153,7 +154,8 @@ async def _repeated(tx: Tx, wanted: Wanted, module: Module, source: Source) -> J
 async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
-    jobs = [_job(one, next(numbers[one.module.organization_id]), now) for one in checked]
+    interrupted = await modules.interrupted(tx, [one.module for one in checked])
+    jobs = [_job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], now) for one in checked]
     rows = [
         (*to_params(job, *_FIELDS).values(), one.wanted.idempotency_key, tx.now)
         for job, one in zip(jobs, checked, strict=True)
@@ -188,11 +190,12 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
     return found
 
 
-def _job(one: _Checked, number: int, now: datetime) -> Job:
+def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) -> Job:
     asked = one.wanted.asked
     return Job(
         id=ids.new("job"), organization_id=one.module.organization_id, module_id=one.module.id, number=number,
         type=asked.type, status=JobStatus.QUEUED, attempt=1, priority=asked.priority, source=one.source,
         created_by=one.wanted.principal.id, created_at=now, queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval, approval_seconds=one.module.approval_seconds,
+        interrupted=interrupted,
     )  # fmt: skip

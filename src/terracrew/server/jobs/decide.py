@@ -4,7 +4,7 @@ Services load, call one of these, and save by compare-and-set; nothing else deci
 `tests/explore` walks these very functions through every order of events that fits its bounds: a change here is proven there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol.events import KeptPlan, Result
-from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.events import KeptPlan, Result, StepStatus
+from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 
@@ -21,6 +21,7 @@ MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
 APPLY_LEASE = timedelta(minutes=30)
+LATE_DELIVERY = timedelta(days=7)
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -35,10 +36,21 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """An attempt of the module, of whichever job, that was fenced after its `begin` and is not known to be gone."""
+    """An attempt of the module, of whichever job, after which something may be unaccounted for."""
 
+    ref: AttemptRef
     fenced_at: datetime
     is_heard: bool
+    """Whether the server has contact with it, and it has not been reported as terminated."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the runner that saw an attempt's processes says once all of them have exited."""
+
+    reason: str
+    last: int | None = None
+    """The number of the outbox's last event."""
+    is_delivered: bool = False
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -111,9 +123,20 @@ def start(job: Job, attempt: Attempt, now: datetime) -> Next | None:
 
 
 def begin(
-    job: Job, attempt: Attempt, module: Module, state_version: int, plan: Plan | None, now: datetime
+    job: Job,
+    attempt: Attempt,
+    module: Module,
+    state_version: int,
+    plan: Plan | None,
+    now: datetime,
+    *,
+    has_waited: bool,
 ) -> Next | Refusal | None:
-    """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names."""
+    """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names.
+
+    `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: whoever approved the
+    first one has not seen the others.
+    """
     if not is_current(job, attempt):
         return "superseded"
     if not MUTATING & set(STEPS_OF[job.type]):
@@ -129,7 +152,7 @@ def begin(
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
-    is_asked = plan is not None or job.needs_approval or bool(module.doubts)
+    is_asked = plan is not None or job.needs_approval or has_waited or bool(module.doubts)
     if is_asked and not _is_approved(job, plan, state_version, module.doubts):
         return "approval"
     if any(doubt.is_heard for doubt in module.doubts):
@@ -148,16 +171,44 @@ def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequen
     return all(plan.decided_at > doubt.fenced_at for doubt in doubts)
 
 
+def ends_change(step: StepStatus) -> bool:
+    """Whether this says that the engine has ended its mutating command by itself, or never started it."""
+    return step.step in MUTATING and step.status != "RUNNING" and not step.is_cut_short
+
+
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:
     """The executor's own word on how it ended. Late or superseded, it changes nothing current (rules 2 and 5).
 
-    It is the last thing that an attempt says, after its engine's end: whoever has said it is gone, and in no doubt.
+    It is the last event of an attempt, so everything before it has arrived and all of its processes have exited. A change
+    that the engine did not end by itself leaves the module in doubt (rule 9), however the job ends.
     """
+    over = replace(attempt, is_gone=True, has_result=True)
+    is_open = _is_open(job, attempt, is_delivered=True)
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or result.status == "WAITING":
-        over = replace(attempt, is_gone=True, is_in_doubt=False)
+        over = replace(over, is_in_doubt=attempt.is_in_doubt and is_open)
         return None if attempt.ended_at is None or over == attempt else Next(job, over)
-    ended = replace(attempt.end(_OUTCOMES[result.status], now, result.message), is_gone=True)
+    over = replace(over, is_in_doubt=is_open)
+    if result.status == "CANCELED" and job.cancel_mode is None:
+        # Nobody asked for it: the host was shut down, or the executor evicted.
+        return _requeue(job, over.end("gone", now, result.message), now)
+    ended = over.end(_OUTCOMES[result.status], now, result.message)
     return Next(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
+
+
+def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
+    """Whether something that a terminated attempt changed may be unaccounted for (rule 9)."""
+    if attempt.begun_at is None:
+        return False
+    return not is_delivered or not (attempt.is_change_ended or job.interrupted == "retry")
+
+
+def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta = LATE_DELIVERY) -> str | None:
+    """Why nothing more is accepted from this attempt; None where it may still deliver."""
+    if attempt.has_result:
+        return "its result has arrived, and that is the last event of an attempt"
+    if attempt.ended_at is not None and now - attempt.ended_at > late_delivery:
+        return f"it ended more than {late_delivery.days} days ago"
+    return None
 
 
 # ---- a plan that waits for a person
@@ -167,7 +218,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | No
     """The plan was kept for a person to look at: the attempt ends, and with it slot and lock."""
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
-    ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True)
+    ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True, has_result=True)
     plan = Plan(
         job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
         path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
@@ -178,10 +229,35 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | No
     return Next(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
 
 
-def approve(job: Job, plan: Plan, by: str, now: datetime) -> tuple[Job, Plan]:
-    """Somebody has looked at this plan: the job goes on with it, as a new attempt."""
+def approve(
+    job: Job, plan: Plan, module: Module, seen: Collection[AttemptRef], by: str, now: datetime
+) -> tuple[Job, Plan]:
+    """Somebody has looked at this plan and at these doubts (`seen`): the job goes on with it, as a new attempt."""
     decided = _decided(job, plan, now, "approved", by, "")
+    if is_stale(plan, module):
+        raise Conflict(
+            f"the state of the module has changed since attempt {plan.attempt} of job {job.number} made this plan: "
+            "let the job plan again, and look at the new plan",
+            plan=plan.attempt,
+        )
+    if unseen := [doubt.ref for doubt in module.doubts if doubt.ref not in seen]:
+        raise Conflict(
+            "the module is in doubt for a reason that this approval does not name: "
+            f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
+            doubts=unseen,
+        )
     return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
+
+
+def is_stale(plan: Plan, module: Module) -> bool:
+    """Whether the state that a plan was made from is no longer the current one."""
+    return plan.state_version != module.state_version
+
+
+def replan(job: Job, plan: Plan, now: datetime) -> Job:
+    """Somebody wants another plan instead of this one: it is never applied, and the new one waits for a person, too."""
+    _check_waits_with(job, plan)
+    return job.to(JobStatus.QUEUED, now)
 
 
 def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[Job, Plan]:
@@ -200,6 +276,13 @@ def expire(job: Job, plan: Plan, now: datetime) -> Job | None:
 def _decided(
     job: Job, plan: Plan, now: datetime, decision: Literal["approved", "declined"], by: str, reason: str
 ) -> Plan:
+    _check_waits_with(job, plan)
+    if now >= plan.decide_by:
+        raise Conflict(f"the time to decide about this plan of job {job.number} is over", decide_by=plan.decide_by)
+    return replace(plan, decision=decision, decided_by=by, decided_at=now, reason=plain(reason))
+
+
+def _check_waits_with(job: Job, plan: Plan) -> None:
     if job.status is not JobStatus.AWAITING_APPROVAL:
         raise Conflict(f"job {job.number} does not wait for an approval: it is {job.status}", status=job.status)
     if job.plan_attempt != plan.attempt:
@@ -207,9 +290,6 @@ def _decided(
             f"the plan of attempt {plan.attempt} is no longer the one that job {job.number} waits with: look at the new one",
             plan=job.plan_attempt,
         )
-    if now >= plan.decide_by:
-        raise Conflict(f"the time to decide about this plan of job {job.number} is over", decide_by=plan.decide_by)
-    return replace(plan, decision=decision, decided_by=by, decided_at=now, reason=plain(reason))
 
 
 def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
@@ -236,13 +316,19 @@ def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | N
     return _requeue(job, attempt.end("waiting", now, reason), now)
 
 
-def gone(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
-    """The runner that saw its process says that all of it is gone and delivered. So nothing of it can act any more."""
+def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Next | None:
+    """The runner that saw its processes says that all of them have exited, so nothing of it can act any more.
+
+    That does not mean that nothing is unaccounted for: what the runner says of its deliveries counts only as far as the
+    server's own mark confirms it, and an engine that was killed may have made what no state has.
+    """
+    is_delivered = report.is_delivered and report.last is not None and attempt.mark >= report.last
+    is_open = _is_open(job, attempt, is_delivered=is_delivered)
     if is_current(job, attempt):
-        return _requeue(job, replace(attempt.end("gone", now, reason), is_gone=True), now)
-    if attempt.ended_at is None or attempt.is_gone:
-        return None
-    return Next(job, replace(attempt, is_gone=True, is_in_doubt=False))
+        ended = attempt.end("gone", now, report.reason)
+        return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open), now)
+    over = replace(attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open)
+    return None if attempt.ended_at is None or over == attempt else Next(job, over)
 
 
 def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
@@ -316,13 +402,16 @@ def adoption(
     """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
 
     `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
-    What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written.
+    What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written. A state with
+    another lineage describes another world, so not even the current attempt may replace the module's state with it.
     """
     if attempt.begun_at is None:
         return False
+    if not is_same_lineage:
+        return False
     if is_current(job, attempt):
         return True
-    return is_newest and is_same_lineage and not is_module_mutating and not has_quarantine
+    return is_newest and not is_module_mutating and not has_quarantine
 
 
 def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Next:

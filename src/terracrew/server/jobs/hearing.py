@@ -25,6 +25,10 @@ async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doub
     """Why the module is in doubt, if it is."""
     now = store.moment(tx)
     return [
-        decide.Doubt(attempt.ended_at or now, is_heard(registry, attempt, now))
+        decide.Doubt(
+            AttemptRef(attempt.job_id, attempt.number),
+            attempt.ended_at or now,
+            is_heard=not attempt.is_gone and is_heard(registry, attempt, now),
+        )
         for attempt in await store.doubtful(tx, module_id)
     ]

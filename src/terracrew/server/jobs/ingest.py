@@ -1,12 +1,12 @@
 """What executors deliver: each numbered event is stored once, in order, in one transaction with moving the mark (rules 2, 3, 5)."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from terracrew.errors import Conflict, NotFound, Superseded, TerracrewError
+from terracrew.errors import Conflict, Forbidden, NotFound, Superseded, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.db.mapping import row_to, to_params
@@ -51,12 +51,15 @@ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit
 _ATTEMPTS = """
 UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
-    is_in_doubt = attempts.is_in_doubt AND batch.is_in_doubt
+    is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
+    is_change_ended = batch.is_change_ended, has_result = batch.has_result
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
 _JOBS = """
-UPDATE jobs SET status = batch.status, message = batch.message, started_at = batch.started_at, finished_at = batch.finished_at,
+UPDATE jobs SET status = batch.status, attempt = batch.next_attempt, losses = batch.losses, message = batch.message,
+    queued_at = batch.queued_at, runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.claimed_at,
+    started_at = batch.started_at, finished_at = batch.finished_at,
     source_digest = batch.source_digest, source_description = batch.source_description,
     engine_version = batch.engine_version, plan = batch.plan, plan_attempt = batch.plan_attempt
 FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.attempt
@@ -67,7 +70,10 @@ RETURNING jobs.id"""
 class _Change:
     """One delivery being worked out: what is, what shall be, and what else is to be written."""
 
-    def __init__(self, delivery: Delivery, job: Job, attempt: Attempt, now: datetime) -> None:
+    def __init__(self, delivery: Delivery, job: Job, attempt: Attempt, now: datetime, late_delivery: timedelta) -> None:
+        last = delivery.first + len(delivery.records) - 1
+        if last > attempt.mark and (why := decide.refusal_of_events(attempt, now, late_delivery)):
+            raise Forbidden(f"nothing more is accepted from attempt {attempt.number} of job {job.number}: {why}")
         if delivery.first > attempt.mark + 1:
             raise Conflict(f"event {attempt.mark + 1} is missing: the next one delivered is {delivery.first}")
         self.delivery, self.now = delivery, now
@@ -77,7 +83,7 @@ class _Change:
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
         self.plan: Plan | None = None
-        self.states: list[tuple[int, Received]] = []
+        self.states: list[tuple[int, Received, Job, Attempt]] = []
         new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
         self.chunk = delivery.chunk if len(new) == len(delivery.records) else chunks.pack(new)
         mark = attempt.mark
@@ -87,8 +93,10 @@ class _Change:
             elif record.kind == Kind.STATE:
                 if number not in delivery.received:
                     break  # its object is not stored yet: the mark does not pass it
-                self.states.append((number, delivery.received[number]))
+                self._state(number, delivery.received[number])
             mark = number
+            if self.attempt.has_result:
+                break  # it is the last event: what stands behind it is refused when it comes again
         self.attempt = msgspec.structs.replace(self.attempt, mark=mark)
         if self.chunk is not None:
             if self.chunk.last > self.attempt.mark:
@@ -96,6 +104,12 @@ class _Change:
             self.attempt = msgspec.structs.replace(
                 self.attempt, lines=self.attempt.lines + (self.chunk.lines if self.chunk else 0)
             )
+
+    def _state(self, number: int, received: Received) -> None:
+        # With the attempt as it is before this event, which says whether the state may become the current one.
+        self.states.append((number, received, self.job, self.attempt))
+        if received.fact.origin == "errored":  # an engine writes this one when it ends and cannot save its state
+            self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
 
     def _take(self, number: int, record: Record) -> None:
         try:
@@ -140,22 +154,26 @@ class _Change:
         self.job = msgspec.structs.replace(self.job, **facts)
 
     def _step(self, fact: events.StepStatus, time: float) -> None:
+        if decide.ends_change(fact):
+            self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
         is_running = fact.status == "RUNNING"
         key = (self.job.id, self.attempt.number, fact.step.value)
         started = time if is_running else self.steps.get(fact.step.value, (None,) * 5)[4]
         self.steps[fact.step.value] = (*key, fact.status, started, None if is_running else time, fact.exit_code)
 
 
-def ingest(db: Database, keys: Keyring) -> Ingest:
+def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
     async def work(tx: Tx, deliveries: list[Delivery]) -> list[int | Exception]:
-        results, changes = await _work_out(tx, deliveries)
+        results, changes = await _work_out(tx, deliveries, late_delivery)
         await _write(tx, changes, keys)
         return results
 
     return db.grouped(work)
 
 
-async def _work_out(tx: Tx, deliveries: list[Delivery]) -> tuple[list[int | Exception], list[_Change]]:
+async def _work_out(
+    tx: Tx, deliveries: list[Delivery], late_delivery: timedelta
+) -> tuple[list[int | Exception], list[_Change]]:
     rows = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
     jobs = {row["id"]: row_to(Job, row) for row in await tx.each(_LOAD_JOBS, _KEY, rows)}
     attempts = {
@@ -169,7 +187,7 @@ async def _work_out(tx: Tx, deliveries: list[Delivery]) -> tuple[list[int | Exce
         try:
             if job is None or attempt is None:
                 raise NotFound(f"there is no attempt {delivery.attempt} of {delivery.job_id} any more")
-            change = _Change(delivery, job, attempt, now)
+            change = _Change(delivery, job, attempt, now, late_delivery)
         except (TerracrewError, ValueError) as error:
             results.append(error)
         else:
@@ -198,8 +216,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     for change in changes:
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
-        for number, received in change.states:
-            await states.receive(tx, change.was_job, change.was_attempt, number, received)
+        for number, received, job, attempt in change.states:
+            await states.receive(tx, job, attempt, number, received)
         if change.plan is not None:
             await store.save_plan(tx, change.plan)
         if change.outputs is not None:
@@ -213,11 +231,12 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = (
         "job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone", "is_in_doubt",
+        "is_change_ended", "has_result",
     )  # fmt: skip
     columns: Columns = {
         "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
         "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean",
-        "is_in_doubt": "boolean", "was": "bigint", "was_outcome": "text",
+        "is_in_doubt": "boolean", "is_change_ended": "boolean", "has_result": "boolean", "was": "bigint", "was_outcome": "text",
     }  # fmt: skip
     rows = [
         (*to_params(change.attempt, *fields).values(), change.was_attempt.mark, change.was_attempt.outcome or "")
@@ -230,16 +249,19 @@ async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
 async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = (
         "id", "status", "message", "started_at", "finished_at", "source_digest", "source_description", "engine_version", "plan",
-        "plan_attempt",
+        "plan_attempt", "losses", "queued_at", "runner_id", "instance_id", "claimed_at",
     )  # fmt: skip
     columns: Columns = {
         "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
         "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text",
-        "plan_attempt": "bigint", "was": "text", "attempt": "bigint", "was_cancel": "text",
+        "plan_attempt": "bigint", "losses": "bigint", "queued_at": "double precision", "runner_id": "text",
+        "instance_id": "text", "claimed_at": "double precision", "next_attempt": "bigint", "was": "text", "attempt": "bigint",
+        "was_cancel": "text",
     }  # fmt: skip
     rows = [
         (
             *to_params(change.job, *fields).values(),
+            change.job.attempt,
             change.was_job.status.value,
             change.was_job.attempt,
             change.was_job.cancel_mode or "",
@@ -250,4 +272,6 @@ async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
         raise Superseded("a job was moved by somebody else; look again")
     for change in changes:
         if change.was_job.is_active and not change.job.is_active:
-            tx.wake("freed", f"{change.job.id} {change.job.module_id} {change.job.instance_id}")
+            tx.wake("freed", f"{change.job.id} {change.job.module_id} {change.was_job.instance_id}")
+        if change.job.status == "QUEUED":
+            tx.wake("queue", change.job.id)

@@ -1,51 +1,16 @@
-"""What is known of an attempt, for whoever has to say whether it is gone or whether its module may be changed again."""
-
-from datetime import datetime
+"""What is known of an attempt, for the person who decides whether it is gone or whether its module may be changed again."""
 
 import msgspec
 
 from terracrew.errors import NotFound
 from terracrew.escapes import ESCAPES
-from terracrew.protocol.spec import MUTATING, Step
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import store
-from terracrew.server.jobs.model import Outcome, StepRow
+from terracrew.server.jobs import made, store
+from terracrew.server.jobs.model import Known, ModuleState
 from terracrew.server.logs import chunks
 
 LONGEST_LINE = 400
-
-
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    job_id: str
-    number: int
-    """Of the job."""
-    attempt: int
-    runner_path: str | None
-    instance_name: str | None
-    claimed_at: datetime
-    started_at: datetime | None
-    begun_at: datetime | None
-    heard_at: datetime
-    """When anything of it was last heard, to a few seconds."""
-    lost_at: datetime | None
-    ended_at: datetime | None
-    outcome: Outcome | None
-    reason: str
-    is_gone: bool
-    is_in_doubt: bool
-    lines: int
-    states: int
-    """How many it wrote that have arrived."""
-    serial: int | None
-    """Of the newest of them."""
-    state_at: datetime | None
-    step: Step | None = None
-    """The last one that it was in."""
-    last_line: str = ""
-    """Of its log, without colours."""
-    may_miss_state: bool = False
-    """Whether it may have written a state that has not arrived: it was last heard of in the middle of the change."""
 
 
 async def known(tx: Tx, job_id: str, attempt: int) -> Known:
@@ -61,7 +26,10 @@ async def known(tx: Tx, job_id: str, attempt: int) -> Known:
             (SELECT count(*) FROM states WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS states,
             (SELECT max(serial) FROM states WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS serial,
             (SELECT max(created_at) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS state_at
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS state_at,
+            (SELECT max(event) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS state_event,
+            attempts.is_change_ended, jobs.module_id
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
         job_id=job_id, attempt=attempt,
@@ -71,18 +39,37 @@ async def known(tx: Tx, job_id: str, attempt: int) -> Known:
     found = row_to(Known, row)
     steps = await store.steps(tx, job_id, attempt)
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
+    may_miss_state = found.begun_at is not None and not row["is_change_ended"]
+    changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0) if may_miss_state else ([], False)
     return msgspec.structs.replace(
         found,
         heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),
         step=None if latest is None else latest.name,
         last_line=await _last_line(tx, job_id, attempt),
-        may_miss_state=found.begun_at is not None and not found.is_gone and not _is_through(steps),
+        may_miss_state=may_miss_state,
+        module_state=await _module_state(tx, row["module_id"], job_id, attempt),
+        made=changed,
+        is_made_cut=is_cut,
     )
 
 
-def _is_through(steps: list[StepRow]) -> bool:
-    """Whether it has said how its change ended. What it wrote before that was delivered before that."""
-    return any(step.name in MUTATING and step.status in ("SUCCEEDED", "FAILED") for step in steps)
+async def doubts(tx: Tx, module_id: str) -> list[Known]:
+    """What is known of each attempt that puts a module in doubt, oldest first."""
+    rows = await tx.all(
+        """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
+        module_id=module_id,
+    )
+    return [await known(tx, row["job_id"], row["number"]) for row in rows]
+
+
+async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> ModuleState | None:
+    row = await tx.one(
+        """SELECT version, serial, created_at, resources, job_id = :job_id AND attempt = :attempt AS is_own
+        FROM states WHERE module_id = :module_id AND status = 'current'""",
+        module_id=module_id, job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    return None if row is None else row_to(ModuleState, {**row, "is_own": bool(row["is_own"])})
 
 
 async def _last_line(tx: Tx, job_id: str, attempt: int) -> str:

@@ -14,10 +14,10 @@ _REFUSALS = {
     "superseded": "this attempt is no longer the current one",
     "canceled": "the job was canceled",
     "approval": "this plan waits for a person to approve it",
-    "wait": "an attempt that was given up is heard again: waiting until it is gone",
+    "wait": "an attempt that was given up still reports: waiting until all of its processes have exited",
 }
 _IN_DOUBT = (
-    "an earlier attempt was lost in the middle of a change, and nobody knows what became of it: "
+    "an earlier change of this module was cut short, and what it made may be in no state: "
     "this plan waits for a person to approve it"
 )
 
@@ -37,7 +37,8 @@ async def begin(
         module = await states.standing(tx, job.module_id, doubts)
         plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)
         now = store.moment(tx)
-        decision = decide.begin(job, attempt, module, asked.state_version, plan, now)
+        has_waited = await store.has_waited(tx, job.id)
+        decision = decide.begin(job, attempt, module, asked.state_version, plan, now, has_waited=has_waited)
         if decision == "quarantine":
             back = decide.set_back(job, attempt, _REFUSALS["quarantine"], now)
             assert back is not None

@@ -10,6 +10,7 @@ from terracrew.errors import Conflict
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
+from terracrew.server.groups.model import Interrupted
 
 
 class JobStatus(StrEnum):
@@ -66,6 +67,8 @@ class Job(msgspec.Struct, frozen=True):
     needs_approval: bool = False
     """Whether a person must look at its plan before anything is changed."""
     approval_seconds: int = 604_800
+    interrupted: Interrupted = "ask"
+    """What follows when its engine was cut short in the middle of a change; the module's or group's choice when it was created."""
     plan_attempt: int | None = None
     """The attempt whose kept plan it waits for a decision about, or goes on with."""
     runner_id: str | None = None
@@ -129,7 +132,14 @@ class Attempt(msgspec.Struct, frozen=True):
     lost_at: datetime | None = None
     """Since when it counts as lost, after its `begin`; nothing is known of it, and the job waits."""
     is_in_doubt: bool = False
-    """It was fenced after its `begin`, and nobody knows that it is gone."""
+    """Something that it changed may be unaccounted for, so every plan on its module waits for a person."""
+    is_change_ended: bool = False
+    """Whether its engine is known to have ended the mutating command by itself, or never to have started it.
+
+    Events arrive in order, so every state that the engine wrote before that has arrived, too.
+    """
+    has_result: bool = False
+    """Whether its result has arrived; nothing is accepted after that."""
     inputs_sha256: str = ""
     """Of the engine, the inputs and the environment that it was granted with."""
 
@@ -200,18 +210,64 @@ class Lock(msgspec.Struct, frozen=True):
     """Since when its holder counts as lost: the lock is an orphan's."""
 
 
-class Doubtful(msgspec.Struct, frozen=True):
-    """What is known of an attempt that was lost in the middle of a change and given up."""
+class Made(msgspec.Struct, frozen=True):
+    """A resource that the log of an attempt says it changed, or had begun to change."""
+
+    address: str
+    action: Literal["created", "changed", "destroyed", "creating", "changing", "destroying"]
+    id: str = ""
+
+
+class ModuleState(msgspec.Struct, frozen=True):
+    """What a module's current state holds."""
+
+    version: int
+    serial: int
+    created_at: datetime
+    resources: int | None
+    """How many resource instances; None where it was written by an executor that did not count them."""
+    is_own: bool
+    """Whether the attempt in question wrote it."""
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an attempt, for the person who decides what happens after it."""
 
     job_id: str
     number: int
+    """Of the job."""
     attempt: int
     runner_path: str | None
     instance_name: str | None
-    begun_at: datetime
-    fenced_at: datetime
-    heard_at: datetime | None
+    claimed_at: datetime
+    started_at: datetime | None
+    begun_at: datetime | None
+    heard_at: datetime
+    """When the server last had contact with it, to a few seconds."""
+    lost_at: datetime | None
+    ended_at: datetime | None
+    outcome: Outcome | None
     reason: str
+    is_gone: bool
+    is_in_doubt: bool
+    lines: int
+    states: int
+    """How many states it wrote that have arrived."""
+    serial: int | None
+    """Of the newest of them."""
+    state_at: datetime | None
+    module_state: ModuleState | None = None
+    """The module's current state, whoever wrote it."""
+    step: Step | None = None
+    """The last one that it was in."""
+    last_line: str = ""
+    """Of its log, without colours."""
+    may_miss_state: bool = False
+    """Whether a state may be missing: its engine changed something and is not known to have ended by itself."""
+    made: list[Made] = []
+    """What its log says that it changed after the last state that has arrived."""
+    is_made_cut: bool = False
+    """Whether that part of the log is too long to be read here, so that only its end was."""
 
 
 class JobListed(Job, frozen=True, kw_only=True):
@@ -233,5 +289,7 @@ class JobView(JobListed, frozen=True, kw_only=True):
     lock: Lock | None
     kept_plan: Plan | None = None
     """The one that it waits for a decision about, or went on with."""
-    doubts: list[Doubtful] = []
+    is_plan_stale: bool = False
+    """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
+    doubts: list[Known] = []
     """Why its module is in doubt, if it is: whoever approves a plan should know."""

@@ -8,7 +8,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew.errors import Invalid
-from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.jobs import approvals, create, losses, reasons, service
 from terracrew.server.jobs.model import JobStatus
@@ -27,9 +27,20 @@ class CancelForm(msgspec.Struct, frozen=True):
 class ApproveForm(msgspec.Struct, frozen=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
     """Of the attempt that made the plan which the page showed."""
+    doubts: str = ""
+    """The doubts which the page showed: `<job id>.<attempt>`, separated by spaces."""
+
+    @property
+    def seen(self) -> list[AttemptRef]:
+        pairs = (each.rpartition(".") for each in self.doubts.split())
+        return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if attempt.isdecimal()]
 
 
-class DeclineForm(ApproveForm, frozen=True):
+class ReplanForm(msgspec.Struct, frozen=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+
+
+class DeclineForm(ReplanForm, frozen=True):
     reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
@@ -78,8 +89,16 @@ async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
 @post("/{job:str}/approve")
 async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ApproveForm)
-    after = await approvals.approve(request.server.db, request.user, job, form.plan)
+    server = request.server
+    after = await approvals.approve(server.db, server.registry, request.user, job, form.plan, form.seen)
     return render.done(request, f"Job #{after.number} goes on with its plan", f"{HERE}/{job}")
+
+
+@post("/{job:str}/replan")
+async def replan(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ReplanForm)
+    after = await approvals.replan(request.server.db, request.user, job, form.plan)
+    return render.done(request, f"Job #{after.number} plans again", f"{HERE}/{job}")
 
 
 @post("/{job:str}/decline")
@@ -110,7 +129,7 @@ async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
 
 pages = Router(
     HERE,
-    route_handlers=[listing, show, cancel, rerun, approve, decline, gone],
+    route_handlers=[listing, show, cancel, rerun, approve, decline, replan, gone],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

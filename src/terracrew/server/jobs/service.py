@@ -10,14 +10,14 @@ from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import decide, reasons, store
+from terracrew.server.jobs import decide, known, reasons, store
 from terracrew.server.jobs.decide import Next
-from terracrew.server.jobs.model import Attempt, Doubtful, Job, JobView, Lock, StepRow
+from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ async def settle(
 async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Everything about a job that is not its log."""
     row = await tx.one(
-        """SELECT modules.path AS module_path, modules.engine,
+        """SELECT modules.path AS module_path, modules.engine, modules.state_version,
             coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
                 (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
             coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
@@ -101,6 +101,8 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         id=job.id,
     )
     assert row is not None
+    names = {name: value for name, value in row.items() if name != "state_version"}
+    kept = None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt)
     found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
     return JobView(
         **msgspec.structs.asdict(job),
@@ -109,9 +111,10 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         notes=await store.notes(tx, job.id),
         lock=await lock(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
-        kept_plan=None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt),
-        doubts=[] if job.is_terminal else await doubts(tx, job.module_id),
-        **row,
+        kept_plan=kept,
+        is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
+        doubts=[] if job.is_terminal else await known.doubts(tx, job.module_id),
+        **names,
     )
 
 
@@ -128,19 +131,3 @@ async def lock(tx: Tx, module_id: str) -> Lock | None:
         module_id=module_id,
     )
     return None if row is None else row_to(Lock, row)
-
-
-async def doubts(tx: Tx, module_id: str) -> list[Doubtful]:
-    """Why a module is in doubt, if it is."""
-    rows = await tx.all(
-        """SELECT jobs.id AS job_id, jobs.number, attempts.number AS attempt, attempts.begun_at, attempts.reason,
-            attempts.ended_at AS fenced_at, attempts.heard_at,
-            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
-            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
-        module_id=module_id,
-    )
-    return rows_to(Doubtful, rows)

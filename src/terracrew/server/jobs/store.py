@@ -12,11 +12,11 @@ from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
 JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
     jobs.priority, jobs.source, jobs.created_by, jobs.created_at, jobs.queued_at, jobs.runner_id, jobs.instance_id, jobs.cancel_mode,
     jobs.source_digest, jobs.source_description, jobs.engine_version, jobs.plan, jobs.message, jobs.claimed_at, jobs.started_at,
-    jobs.finished_at, jobs.needs_approval, jobs.approval_seconds, jobs.plan_attempt"""
+    jobs.finished_at, jobs.needs_approval, jobs.approval_seconds, jobs.interrupted, jobs.plan_attempt"""
 ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id, attempts.instance_id, attempts.claimed_at,
     attempts.mark, attempts.lines, attempts.started_at, attempts.begun_at, attempts.begun_state_version, attempts.ended_at,
     attempts.outcome, attempts.reason, attempts.is_gone, attempts.heard_at, attempts.lost_at, attempts.is_in_doubt,
-    attempts.inputs_sha256"""
+    attempts.is_change_ended, attempts.has_result, attempts.inputs_sha256"""
 PLAN: LiteralString = """plans.job_id, plans.attempt, plans.state_version, plans.inputs_sha256, plans.path, plans.sha256, plans.size,
     plans.made_at, plans.decide_by, plans.decision, plans.decided_by, plans.decided_at, plans.reason, plans.applied_by"""
 
@@ -65,6 +65,7 @@ async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] 
             attempts.begun_state_version AS a_begun_state_version, attempts.ended_at AS a_ended_at,
             attempts.outcome AS a_outcome, attempts.reason AS a_reason, attempts.is_gone AS a_is_gone,
             attempts.heard_at AS a_heard_at, attempts.lost_at AS a_lost_at, attempts.is_in_doubt AS a_is_in_doubt,
+            attempts.is_change_ended AS a_is_change_ended, attempts.has_result AS a_has_result,
             attempts.inputs_sha256 AS a_inputs_sha256
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :number""",
@@ -129,7 +130,7 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     touched = await tx.run(
         """UPDATE attempts SET started_at = :started_at, begun_at = :begun_at, begun_state_version = :begun_state_version,
             ended_at = :ended_at, outcome = :outcome, reason = :reason, is_gone = :is_gone, lost_at = :lost_at,
-            is_in_doubt = :is_in_doubt
+            is_in_doubt = :is_in_doubt, has_result = :has_result
         WHERE job_id = :job_id AND number = :number AND coalesce(outcome, '') = :was
             AND (started_at IS NULL) = :was_unstarted AND (begun_at IS NULL) = :was_unbegun""",
         was=before.outcome or "",
@@ -137,7 +138,7 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
         was_unbegun=before.begun_at is None,
         **to_params(
             after, "job_id", "number", "started_at", "begun_at", "begun_state_version", "ended_at", "outcome", "reason",
-            "is_gone", "lost_at", "is_in_doubt",
+            "is_gone", "lost_at", "is_in_doubt", "has_result",
         ),
     )  # fmt: skip
     if not touched:
@@ -171,6 +172,11 @@ async def plan(tx: Tx, job_id: str, attempt: int) -> Plan | None:
     return None if row is None else row_to(Plan, row)
 
 
+async def has_waited(tx: Tx, job_id: str) -> bool:
+    """Whether a plan of this job has waited for a person before."""
+    return await tx.one("SELECT 1 AS yes FROM plans WHERE job_id = :job_id LIMIT 1", job_id=job_id) is not None
+
+
 async def save_plan(tx: Tx, plan: Plan) -> None:
     """Keep a new one, or what was decided about one that nobody has decided about, or that an attempt has begun with it."""
     touched = await tx.run(
@@ -186,7 +192,7 @@ async def save_plan(tx: Tx, plan: Plan) -> None:
 
 
 async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
-    """Attempts of the module that were fenced after their `begin` and are not known to be gone, as they stay for now."""
+    """Attempts of the module after which something may be unaccounted for, as they stay until the transaction ends."""
     rows = await tx.all(
         "SELECT " + ATTEMPT + """ FROM attempts
         WHERE attempts.is_in_doubt AND attempts.job_id IN (SELECT id FROM jobs WHERE module_id = :module_id)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.spec import Source
-from terracrew.server.groups.model import Description
+from terracrew.server.groups.model import Description, Interrupted
 
 Engine = Literal["tofu", "terraform", "pulumi"]
 Backend = Literal["terracrew", "own"]
@@ -37,6 +37,8 @@ class Module(msgspec.Struct, frozen=True):
     """Whether a person must look at each plan before it is applied."""
     approval_seconds: int = 604_800
     """How long a plan waits for that."""
+    interrupted: Interrupted | None = None
+    """What follows a change that was cut short; none means as its group says."""
 
 
 class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +58,8 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a person must look at each plan before it is applied."""
     approval_seconds: ApprovalSeconds = 604_800
     """How long a plan waits for that; then its job is declined."""
+    interrupted: Interrupted | None = None
+    """After a change that was cut short: `ask` a person before anything is changed again, or `retry`. None: as its group says."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,6 +76,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: Description | UnsetType = UNSET
     needs_approval: bool | UnsetType = UNSET
     approval_seconds: ApprovalSeconds | UnsetType = UNSET
+    interrupted: Interrupted | UnsetType | None = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import path as paths
 from terracrew.server.groups import service as groups
+from terracrew.server.groups.model import Interrupted
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.model import Principal
@@ -64,6 +65,22 @@ async def find_many(
     return found
 
 
+async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupted]:
+    """What follows a change that is cut short, by module id: its own choice, else that of the nearest group that has one."""
+    chosen: dict[str, Interrupted] = {module.id: module.interrupted for module in modules if module.interrupted}
+    if rest := sorted({module.id for module in modules} - chosen.keys()):
+        rows = await tx.each(
+            """SELECT modules.id, groups.interrupted FROM batch JOIN modules ON modules.id = batch.id
+            JOIN groups ON groups.organization_id = modules.organization_id AND groups.interrupted IS NOT NULL
+                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
+            ORDER BY groups.depth""",
+            {"id": "text"},
+            [(each,) for each in rest],
+        )
+        chosen |= {row["id"]: row["interrupted"] for row in rows}  # the deepest group comes last
+    return {module.id: chosen.get(module.id) or "ask" for module in modules}
+
+
 async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) -> Module:
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
@@ -80,7 +97,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
         environment=new.environment, backend=new.backend, oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
         state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
-        approval_seconds=new.approval_seconds,
+        approval_seconds=new.approval_seconds, interrupted=new.interrupted,
     )  # fmt: skip
     _check_pin(module)
     await store.insert(tx, module)

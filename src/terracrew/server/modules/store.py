@@ -11,14 +11,14 @@ async def insert(tx: Tx, module: Module) -> None:
     await tx.run(
         """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source, inputs,
                                 environment, backend, oidc_audiences, runner_id, runner_instance_name, needs_approval,
-                                approval_seconds, created_at)
+                                approval_seconds, interrupted, created_at)
            VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source, :inputs,
                    :environment, :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
-                   :approval_seconds, :created_at)""",
+                   :approval_seconds, :interrupted, :created_at)""",
         **to_params(
             module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source", "inputs",
-            "environment", "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval", "approval_seconds",
-            "created_at",
+            "environment", "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval",
+            "approval_seconds", "interrupted", "created_at",
         ),
     )  # fmt: skip
 
@@ -29,11 +29,11 @@ async def update(tx: Tx, module: Module) -> None:
         """UPDATE modules SET description = :description, engine = :engine, source = :source, inputs = :inputs,
                   environment = :environment, backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
                   runner_instance_name = :runner_instance_name, needs_approval = :needs_approval,
-                  approval_seconds = :approval_seconds
+                  approval_seconds = :approval_seconds, interrupted = :interrupted
            WHERE id = :id""",
         **to_params(
             module, "id", "description", "engine", "source", "inputs", "environment", "backend", "oidc_audiences",
-            "runner_id", "runner_instance_name", "needs_approval", "approval_seconds",
+            "runner_id", "runner_instance_name", "needs_approval", "approval_seconds", "interrupted",
         ),
     )  # fmt: skip
 

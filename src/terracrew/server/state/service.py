@@ -62,12 +62,13 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
     version = await supersede(tx, job.module_id) if is_adopted else None
     await tx.run(
         """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
-            content, object, created_at)
+            content, object, resources, created_at)
         VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
-            :content, :object, :now)""",
+            :content, :object, :resources, :now)""",
         id=ids.new("sta"), module_id=job.module_id, version=version, status="current" if is_adopted else "quarantined",
         job_id=job.id, attempt=attempt.number, event=event, origin=fact.origin, serial=fact.serial, lineage=fact.lineage,
-        sha256=fact.sha256, size=fact.size, content=received.content, object=received.object, now=tx.now,
+        sha256=fact.sha256, size=fact.size, content=received.content, object=received.object,
+        resources=fact.resources, now=tx.now,
     )  # fmt: skip
     tx.wake("states", job.module_id)
     tx.wake("jobs", job.id)

@@ -7,8 +7,7 @@ import msgspec
 
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
-from terracrew.server.jobs.known import Known
-from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Lock, Outcome, Reason
+from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Known, Lock, Outcome, Reason
 from terracrew.server.modules.model import Module
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.web import words

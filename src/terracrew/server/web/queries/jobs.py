@@ -13,7 +13,6 @@ from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import known, reasons, service
-from terracrew.server.jobs.known import Known
 from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.web.queries import states
@@ -106,7 +105,7 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         may_approve=await _may(tx, who, Verb.JOB_APPROVE, place),
         shown=attempt if attempt in {each.number for each in view.attempts} else job.attempt,  # pyright: ignore[reportArgumentType]
         lost=await known.known(tx, job.id, job.attempt) if is_lost else None,
-        doubts=await _doubts(tx, view),
+        doubts=view.doubts,
         quarantine=await states.quarantine(tx, who, job.module_id, place),
     )
 
@@ -133,10 +132,6 @@ async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
         id=job_id,
     )
     return {each["number"]: " · ".join(filter(None, (each["path"], each["name"]))) for each in rows}
-
-
-async def _doubts(tx: Tx, view: JobView) -> list[Known]:
-    return [await known.known(tx, each.job_id, each.attempt) for each in view.doubts]
 
 
 async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:

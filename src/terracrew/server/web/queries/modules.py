@@ -54,7 +54,7 @@ async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
     return ModulePage(
         module=module,
         lock=await service.lock(tx, module.id),
-        doubts=[await known.known(tx, each.job_id, each.attempt) for each in await service.doubts(tx, module.id)],
+        doubts=await known.doubts(tx, module.id),
         quarantine=await states.quarantine(tx, who, module.id, place),
         jobs=(await jobs.listing(tx, who, "", module.path, None, watch)).rows[:RECENT],
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),

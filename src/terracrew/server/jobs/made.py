@@ -1,0 +1,64 @@
+"""What the log of an apply says that the engine changed. OpenTofu and Terraform print the same lines."""
+
+import re
+from collections.abc import Iterable
+
+from terracrew.escapes import ESCAPES
+from terracrew.protocol.events import Stream
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs.model import Made
+from terracrew.server.logs import chunks
+
+MAX_LOG_BYTES = 4 << 20
+"""How much of a log is read, from its end, to answer one question."""
+MAX_RESOURCES = 200
+_ID = re.compile(r" \[id=(?P<id>.*)\]$")
+_DONE = re.compile(r"^(?P<address>\S.*?): (?P<what>Creation|Modifications|Destruction) complete after \S+(?P<rest>.*)$")
+_STARTED = re.compile(r"^(?P<address>\S.*?): (?P<what>Creating|Modifying|Destroying)\.\.\.(?P<rest>.*)$")
+_FINISHED = {"Creation": "created", "Modifications": "changed", "Destruction": "destroyed"}
+_BEGUN = {"Creating": "creating", "Modifying": "changing", "Destroying": "destroying"}
+
+
+def made(lines: Iterable[str]) -> list[Made]:
+    """Every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
+    found: dict[str, Made] = {}
+    for line in lines:
+        if (match := _DONE.match(line)) and match["what"] in _FINISHED:
+            before = found.pop(match["address"], None)
+            name = _ID.search(match["rest"])
+            id_ = name["id"] if name else before.id if before else ""
+            found[match["address"]] = Made(match["address"], _FINISHED[match["what"]], id_)  # pyright: ignore[reportArgumentType]
+        elif match := _STARTED.match(line):
+            name = _ID.search(match["rest"])
+            found[match["address"]] = Made(match["address"], _BEGUN[match["what"]], name["id"] if name else "")  # pyright: ignore[reportArgumentType]
+    return list(found.values())
+
+
+async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Made], bool]:
+    """What the attempt's log says after this event, and whether the log was too long to be read from there."""
+    rows = await tx.all(
+        """SELECT first, size FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND last > :event
+        ORDER BY first DESC LIMIT 10000""",
+        job_id=job_id, attempt=attempt, event=event,
+    )  # fmt: skip
+    total, start = 0, None
+    for row in rows:
+        total += row["size"]
+        if total > MAX_LOG_BYTES:
+            break
+        start = row["first"]
+    if start is None:
+        return [], bool(rows)
+    kept = await tx.all(
+        """SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first >= :first
+        ORDER BY first""",
+        job_id=job_id, attempt=attempt, first=start,
+    )  # fmt: skip
+    text = b"".join(
+        record.payload
+        for row in kept
+        for number, record in chunks.records(bytes(row["data"]))
+        if number > event and record.stream == Stream.OUTPUT
+    )
+    found = made(ESCAPES.sub("", text.decode(errors="replace")).splitlines())
+    return found[-MAX_RESOURCES:], total > MAX_LOG_BYTES or len(found) > MAX_RESOURCES
