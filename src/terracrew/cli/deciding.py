@@ -15,6 +15,10 @@ _RESOURCES = 30
 _RISK = """If something of it still runs, it may still be changing things while the next attempt does, too.
 The attempt is fenced: what it still reports changes nothing by itself. {then}
 Nothing on {module} is changed before somebody has approved a plan that was made after this."""
+_MADE = {
+    "created": "created", "changed": "changed", "destroyed": "destroyed", "creating": "had begun to create",
+    "changing": "had begun to change", "destroying": "had begun to destroy",
+}  # fmt: skip
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -31,11 +35,18 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
     api = target.api()
     found = _waiting(api, job_id, plan)
     kept: int = found["kept_plan"]["attempt"]
-    _show_plan(api, found)
+    doubts: list[dict[str, Any]] = found["doubts"]
+    _show_plan(found)
+    if found["is_plan_stale"]:
+        raise Conflict(
+            f"the state of {found['module_path']} has changed since attempt {kept} made this plan: it cannot be approved",
+            hint=f"`terracrew job replan {found['number']}` makes a new one",
+        )
     if not yes:
         click.confirm(f"Approve the plan of attempt {kept}?", abort=True, err=True)
-    # By its number: if another plan has taken its place meanwhile, the server refuses.
-    after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept})
+    # By its number, with the doubts that were shown: if either has changed meanwhile, the server refuses.
+    seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
+    after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
     if as_json:
         return show.as_json(after)
     return click.echo(f"approved: job {after['number']} goes on with the plan of attempt {kept}")
@@ -55,6 +66,24 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
     if as_json:
         return show.as_json(after)
     return click.echo(f"declined: {follow.describe(after)}")
+
+
+@click.command("replan")
+@click.argument("job_id", metavar="JOB")
+@click.option("--plan", type=click.IntRange(min=1), metavar="N", help="Instead of the plan of attempt N, and no other.")
+@show.json_option
+@pass_target
+def replan(target: Target, job_id: str, plan: int | None, as_json: bool) -> None:
+    """Let the job JOB make a new plan instead of the one that it waits with.
+
+    Use it when the state has changed since, or after you have imported or removed what a cut-short change left behind.
+    """
+    api = target.api()
+    found = _waiting(api, job_id, plan)
+    after = api.post(f"/jobs/{found['id']}/replan", {"plan": found["kept_plan"]["attempt"]})
+    if as_json:
+        return show.as_json(after)
+    return click.echo(f"plans again: {follow.describe(after)}")
 
 
 @click.command("gone")
@@ -98,20 +127,43 @@ def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_
 
 def show_known(known: dict[str, Any]) -> None:
     """What is known of an attempt, on standard error: it goes before a question."""
-    missing = "perhaps: it was last heard in the middle of the change" if known["may_miss_state"] else "no"
+    missing = "perhaps: its engine is not known to have ended by itself" if known["may_miss_state"] else "no"
     states = f"{known['states']}, the last one with serial {known['serial']}" if known["states"] else "none"
+    is_over = known["ended_at"] is not None
     facts = [
         ("attempt", f"{known['attempt']} of job #{known['number']}"),
         ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
         ("began to change", show.moment(known["begun_at"])),
-        ("last heard", show.moment(known["heard_at"])),
+        ("cut short" if is_over else "last contact", show.moment(known["ended_at"] if is_over else known["heard_at"])),
+        ("by", known["reason"]),
         ("in the step", known["step"]),
         ("last line", known["last_line"]),
         ("states received", states),
+        ("module's state", _module_state(known["module_state"])),
         ("state missing?", missing),
-        ("given up", known["reason"]),
     ]
     show.facts(facts, err=True)
+    _show_made(known)
+
+
+def _module_state(state: dict[str, Any] | None) -> str:
+    if state is None:
+        return "none"
+    count = "" if state["resources"] is None else f", {state['resources']} resources"
+    writer = "this attempt" if state["is_own"] else "an earlier attempt"
+    return f"version {state['version']}, serial {state['serial']}{count}, written by {writer}"
+
+
+def _show_made(known: dict[str, Any]) -> None:
+    made: list[dict[str, Any]] = known["made"]
+    if not made:
+        return
+    show.note("Its log says, after the last state that has arrived, that it")
+    for each in made[-_RESOURCES:]:
+        name = f"  [id={show.text(each['id'])}]" if each["id"] else ""
+        click.echo(f"  {_MADE[each['action']]:20} {show.text(each['address'])}{name}", err=True)
+    if len(made) > _RESOURCES or known["is_made_cut"]:
+        click.echo("  … and more before that: see its log", err=True)
 
 
 def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
@@ -130,11 +182,10 @@ def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
     return found
 
 
-def _show_plan(api: "Api", job: dict[str, Any]) -> None:
-    doubts: list[dict[str, Any]] = job.get("doubts") or []
-    for each in doubts:
-        show.note("An earlier attempt was lost in the middle of a change, and nobody knows what became of it:")
-        show_known(api.get(f"/jobs/{each['job_id']}/attempts/{each['attempt']}"))
+def _show_plan(job: dict[str, Any]) -> None:
+    for each in job["doubts"]:
+        show.note("An earlier change was cut short. What it made and no state holds, this plan would make again:")
+        show_known(each)
     summary: dict[str, Any] = job.get("plan") or {}
     facts = [
         ("job", f"#{job['number']}  {job['type']}"),

@@ -4,6 +4,7 @@ import click
 
 from terracrew.cli import show
 from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
 
 
 @click.group()
@@ -37,6 +38,31 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
     if as_json:
         return show.as_json(made)
     return click.echo(f"created group {made['path']}")
+
+
+@group.command("update")
+@click.argument("path")
+@click.option("--description", help="What it is for.")
+@click.option(
+    "--interrupted",
+    type=click.Choice(["ask", "retry", "inherit"]),
+    help="For modules below it, after a change that was cut short: ask a person first, or try again.",
+)
+@show.json_option
+@pass_target
+def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
+    """Change the group PATH, or the organization by the id of its group. What is not given stays."""
+    from terracrew.client.http import segment
+
+    changes: dict[str, str | None] = {} if description is None else {"description": description}
+    if interrupted is not None:
+        changes["interrupted"] = None if interrupted == "inherit" else interrupted
+    if not changes:
+        raise Invalid("nothing was given that would change the group: see `terracrew group update --help`")
+    made = target.api().patch(f"/groups/{segment(path)}", changes)
+    if as_json:
+        return show.as_json(made)
+    return click.echo(f"updated group {made['path']}: {', '.join(changes)}")
 
 
 @group.command("delete")

@@ -28,7 +28,7 @@ def job() -> None:
     """
 
 
-for _command in (deciding.approve, deciding.decline, deciding.gone):
+for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.gone):
     job.add_command(_command)
 
 

@@ -22,6 +22,12 @@ _approval_timeout = click.option(
     "--approval-timeout", type=Duration(), metavar="24h", help="How long a plan waits for that; then it is declined."
 )
 
+_interrupted = click.option(
+    "--interrupted",
+    type=click.Choice(["ask", "retry", "inherit"]),
+    help="After a change that was cut short: ask a person first (the default at the top), or try again.",
+)
+
 
 @click.group()
 def module() -> None:
@@ -53,6 +59,7 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @click.option("--description", default="", help="What it is for.")
 @_needs_approval
 @_approval_timeout
+@_interrupted
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
 @show.json_option
 @pass_target
@@ -72,6 +79,7 @@ def create(
     description: str,
     needs_approval: bool | None,
     approval_timeout: int | None,
+    interrupted: str | None,
     parents: bool,
     as_json: bool,
 ) -> None:
@@ -87,7 +95,7 @@ def create(
     }
     if audiences:
         body["oidc_audiences"] = [each for each in audiences if each]
-    body |= _approval(needs_approval, approval_timeout)
+    body |= _approval(needs_approval, approval_timeout, interrupted)
     if runner:
         body["runner"] = runner
     if instance:
@@ -113,6 +121,7 @@ def create(
 @click.option("--description", help="What it is for.")
 @_needs_approval
 @_approval_timeout
+@_interrupted
 @show.json_option
 @pass_target
 def update(
@@ -127,6 +136,7 @@ def update(
     description: str | None,
     needs_approval: bool | None,
     approval_timeout: int | None,
+    interrupted: str | None,
     as_json: bool,
 ) -> None:
     """Change the module PATH. What is not given stays; an input replaces the one of its name."""
@@ -134,7 +144,7 @@ def update(
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes = _approval(needs_approval, approval_timeout)
+    changes = _approval(needs_approval, approval_timeout, interrupted)
     if found := sources.source(api, folder, local_path, subdirectory):
         changes["source"] = found
     if variables:
@@ -176,6 +186,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
+            ("if cut short", found["interrupted"] or "as its group says"),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", look.lock(found.get("lock"))),
@@ -273,9 +284,12 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
     return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
 
 
-def _approval(needs_approval: bool | None, approval_timeout: int | None) -> dict[str, Any]:
-    given = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
-    return {name: value for name, value in given.items() if value is not None}
+def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:
+    given: dict[str, Any] = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
+    found = {name: value for name, value in given.items() if value is not None}
+    if interrupted is not None:
+        found["interrupted"] = None if interrupted == "inherit" else interrupted
+    return found
 
 
 def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol import events
 from terracrew.protocol.events import (
     Kind,
@@ -159,7 +159,8 @@ async def test_a_late_report_never_changes_a_terminal_job(database: Database) ->
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
     await take(delivery(ref, 1, RUNNING, DONE))
     ended = await world.load(job)
-    await take(delivery(ref, 3, fact(Result("FAILED", "no, it failed"))))
+    with pytest.raises(Forbidden, match="its result has arrived"):
+        await take(delivery(ref, 3, fact(Result("FAILED", "no, it failed"))))
     assert await world.load(job) == ended
 
 
@@ -207,14 +208,16 @@ async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_j
     first, take = AttemptRef(job, 1), ingest(database, KEYS)
     await take(delivery(first, 1, RUNNING))
     await begin(database, first, 0)
-    await service.settle(database, first, lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now))
+    await take(delivery(first, 2, fact(StepStatus(Step.APPLY, "FAILED", 1))))
+    report = decide.Report("killed", last=2, is_delivered=True)
+    await service.settle(database, first, lambda j, a, now: decide.gone(j, a, report, now))
     await runner.has(job, attempt=2)
     second = AttemptRef(job, 2)
     await take(delivery(second, 1, RUNNING))
     assert await begin(database, second, 0) == Begun(0)
     # The second attempt is between its begin and its end: nothing is adopted under it.
     record, received = state(1)
-    await take(delivery(first, 2, record, received={2: received}))
+    await take(delivery(first, 3, record, received={3: received}))
     assert await database.read(lambda tx: states.current(tx, module)) is None
     assert (await database.read(lambda tx: states.standing(tx, module))).has_quarantine
     await take(delivery(second, 2, DONE))

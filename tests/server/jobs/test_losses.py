@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from terracrew.errors import Conflict
-from terracrew.protocol.events import KeptPlan, Result
+from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
@@ -18,6 +19,7 @@ from tests.server.jobs.test_ingest import RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
 
 LONG_AGO = timedelta(hours=1).total_seconds()
+APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x")))
 
 
@@ -51,6 +53,9 @@ class Lost:
         ref = AttemptRef(self.ref.job_id, attempt)
         await self.take(delivery(ref, 1, RUNNING))
         return ref
+
+    async def gone(self, report: decide.Report) -> None:
+        await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
 
     async def silence(self, seconds: float = LONG_AGO) -> None:
         """Nothing was heard of it for so long; and what it counts as since then is as old."""
@@ -146,7 +151,7 @@ async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(l
     refused = await begin(lost.world.db, AttemptRef(other, 1), 0, registry=lost.registry)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "approval"
-    assert "nobody knows" in refused.message
+    assert "was cut short" in refused.message
 
 
 @pytest.mark.feature("O3", "J8")
@@ -184,13 +189,19 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
 
 
 @pytest.mark.feature("O3")
-async def test_what_is_reported_gone_after_the_fence_ends_the_doubt(lost: Lost) -> None:
+async def test_a_runner_that_comes_back_ends_the_doubt_only_when_nothing_is_unaccounted_for(lost: Lost) -> None:
+    """A rebooted host reported its attempt gone, the doubt was over, and six resources were made twice."""
     await lost.given_up()
-    await service.settle(
-        lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now)
-    )
+    await lost.gone(decide.Report("killed", last=1, is_delivered=True))
     attempt = await lost.attempt()
-    assert (attempt.is_in_doubt, attempt.is_gone, attempt.outcome) == (False, True, "lost")
+    assert (attempt.is_in_doubt, attempt.is_gone, attempt.outcome) == (True, True, "lost"), "its engine was cut short"
+    await lost.take(delivery(lost.ref, 2, APPLIED))
+    await lost.gone(decide.Report("killed", last=3, is_delivered=True))
+    assert (await lost.attempt()).is_in_doubt, "the server does not have everything that the runner says it sent"
+    await lost.gone(decide.Report("killed", last=2, is_delivered=False))
+    assert (await lost.attempt()).is_in_doubt, "the runner says that something is undelivered"
+    await lost.gone(decide.Report("killed", last=2, is_delivered=True))
+    assert not (await lost.attempt()).is_in_doubt
     second = await lost.start(2)
     assert await begin(lost.world.db, second, 0, registry=lost.registry) == Begun(0)
 
@@ -200,7 +211,7 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
     await lost.given_up()
     record, received = state(1)
     await lost.take(delivery(lost.ref, 2, record, received={2: received}))
-    await lost.take(delivery(lost.ref, 3, fact(Result("SUCCEEDED"))))
+    await lost.take(delivery(lost.ref, 3, APPLIED, fact(Result("SUCCEEDED"))))
     assert (await lost.job()).status == "QUEUED"
     attempt = await lost.attempt()
     assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", False, True)

@@ -44,6 +44,7 @@ def _record(packed: bytes) -> Record:
 
 
 RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
+APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 DONE = fact(Result("SUCCEEDED"))
 
 
@@ -114,7 +115,9 @@ class Running:
         await service.settle(
             self.crew.server.db,
             self.ref,
-            lambda job, attempt, now: decide.gone(job, attempt, decide.Report("killed"), now),
+            lambda job, attempt, now: decide.gone(
+                job, attempt, decide.Report("killed", last=attempt.mark, is_delivered=True), now
+            ),
         )
 
 

@@ -7,13 +7,22 @@ import pytest
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from tests.server.jobs.world import begin
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running
-from tests.server.state.test_states import applied, content
+from tests.server.state.test_states import content, written
 
 
 async def quarantined(crew: Crew) -> tuple[Running, str]:
     """A module with a current state (serial 2) and one of another lineage in quarantine."""
-    attempt = await applied(crew, content(1), content(2))
+    attempt = await lost(crew)
     return attempt, await late(crew, attempt)
+
+
+async def lost(crew: Crew) -> Running:
+    """An apply that wrote two states and was lost before its result arrived; its job was canceled."""
+    attempt = await written(crew, content(1), content(2))
+    admin = crew.app.admin
+    await admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
+    await attempt.lose()
+    return attempt
 
 
 async def late(crew: Crew, attempt: Running) -> str:
@@ -26,7 +35,7 @@ async def late(crew: Crew, attempt: Running) -> str:
 @pytest.mark.feature("O3", "J15")
 async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_and_the_job_waits(crew: Crew) -> None:
     """A person's adoption needs the lock, so an attempt that waited with it would wait for ever."""
-    attempt = await applied(crew, content(1), content(2))
+    attempt = await lost(crew)
     again = await crew.run(attempt.module_id, kind="APPLY")
     await again.deliver(RUNNING)
     state_id = await late(crew, attempt)
@@ -86,7 +95,7 @@ async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew:
 
 
 async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: Crew) -> None:
-    attempt = await applied(crew, content(1), content(2))
+    attempt = await lost(crew)
     again = await crew.run(attempt.module_id)
     state_id = await late(crew, attempt)
     assert "has the module's lock" in await crew.app.admin.refused("POST", f"/api/v1/states/{state_id}/adopt", 409)
@@ -117,7 +126,7 @@ async def test_a_plan_from_before_the_adoption_is_not_applied(crew: Crew) -> Non
 
 @pytest.mark.feature("A2")
 async def test_only_an_owner_decides(crew: Crew) -> None:
-    attempt = await applied(crew, content(1), content(2))
+    attempt = await lost(crew)
     engine = (await crew.run(attempt.module_id)).engine
     state_id = await late(crew, attempt)
     approver = await crew.app.person("anna", "approver")

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import INLINE
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact
+from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running, fact
 
 
 def content(serial: int, size: int = 0) -> bytes:
@@ -15,12 +15,19 @@ def content(serial: int, size: int = 0) -> bytes:
 
 async def applied(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
     """A finished apply that wrote these states, with serials from 1 on."""
+    attempt = await written(crew, *states, module_id=module_id)
+    await attempt.deliver(DONE)
+    return attempt
+
+
+async def written(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+    """An apply whose engine has ended, and whose result is still to come."""
     attempt = await crew.run(module_id, kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
     for serial, state in enumerate(states, 1):
         await attempt.write(state, serial=serial)
-    await attempt.deliver(DONE)
+    await attempt.deliver(APPLIED)
     return attempt
 
 

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from terracrew.protocol.events import DEEPEST, Output, OutputsRead
+from terracrew.errors import Forbidden
+from terracrew.protocol.events import DEEPEST, Output, OutputsRead, Result
 from terracrew.server.hub import uploads
 from terracrew.server.jobs.ingest import MOST_NOTES
 from terracrew.server.state.model import INLINE
@@ -172,10 +173,40 @@ async def test_an_attempt_uploads_one_thing_at_a_time(crew: Crew) -> None:
 @pytest.mark.feature("X4")
 async def test_late_results_leave_a_few_notes_and_no_more(crew: Crew) -> None:
     attempt = await crew.run()
-    await attempt.deliver(RUNNING, DONE)
+    await attempt.deliver(RUNNING)
+    await attempt.lose()
+    unreadable = DONE._replace(payload=b"{")
     for _ in range(3):
-        await attempt.deliver(*[DONE] * 20)
+        await attempt.deliver(*[unreadable] * 20)
     assert await crew.app.scalar("SELECT count(*) FROM notes") == MOST_NOTES
+
+
+@pytest.mark.feature("X4", "J2")
+async def test_nothing_is_accepted_after_a_result(crew: Crew) -> None:
+    """After an apply had SUCCEEDED, its credential was used to send another state, which became the current one."""
+    attempt = await applied(crew, content(1))
+    for record in (DONE, RUNNING, fact(Result("FAILED", "no, it failed"))):
+        with pytest.raises(Forbidden, match="its result has arrived"):
+            await attempt.deliver(record)
+    with pytest.raises(Forbidden, match="its result has arrived"):
+        await attempt.write(content(2), serial=2)
+    listed = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
+    assert [each["version"] for each in listed["items"]] == [1]
+    view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
+    assert (view["status"], view["notes"]) == ("SUCCEEDED", [])
+
+
+@pytest.mark.feature("X4", "O3")
+async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING)
+    await attempt.lose()
+    sql = "UPDATE attempts SET ended_at = ended_at - :seconds"
+    await crew.server.db.write(lambda tx: tx.run(sql, seconds=6 * 86_400))
+    await attempt.deliver(log("late\n"))
+    await crew.server.db.write(lambda tx: tx.run(sql, seconds=2 * 86_400))
+    with pytest.raises(Forbidden, match="more than 7 days ago"):
+        await attempt.deliver(log("too late\n"))
 
 
 @pytest.mark.feature("X4")

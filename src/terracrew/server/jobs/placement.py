@@ -53,7 +53,7 @@ async def _maker(tx: Tx, job: Job) -> Row | None:
     """The runner that made the plan which the job goes on with, where no other may have it."""
     if job.plan_attempt is None:
         return None
-    sql = f"SELECT maker.id AS runner_id, maker.path FROM jobs JOIN ({routes.MAKER}) ON {routes.OF_JOB} WHERE jobs.id = :id"
+    sql = f"SELECT maker.id AS runner_id, maker.path AS path FROM jobs JOIN ({routes.MAKER}) ON {routes.OF_JOB} WHERE jobs.id = :id"
     return await tx.one(sql, id=job.id)
 
 

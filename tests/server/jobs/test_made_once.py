@@ -1,0 +1,308 @@
+"""What an engine has made is made a second time only after a person has looked (rule 9)."""
+
+import pytest
+
+from terracrew.errors import Conflict
+from terracrew.protocol.events import Result, StateFact, StepStatus
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.protocol.spec import Step
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import approvals, decide, known, made, service
+from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs.model import Attempt, Job, Made
+from terracrew.server.state import service as states
+from terracrew.server.state.model import Received
+from tests.server.jobs.test_approvals import waiting
+from tests.server.jobs.test_ingest import RUNNING, delivery, fact, log, state
+from tests.server.jobs.world import KEYS, Instance, World, begin
+
+APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
+ENDED = fact(StepStatus(Step.APPLY, "FAILED", 1))
+KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))
+FAILED = fact(Result("FAILED", "apply failed: ended by signal 9"))
+
+
+class Change:
+    """An apply whose first attempt has begun to change things."""
+
+    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
+        self.world, self.runner, self.module, self.job_id = world, runner, module, job
+        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+        self.registry = Registry()
+        self.take = ingest(world.db, KEYS)
+        self.next = 1
+
+    @classmethod
+    async def begun(cls, db: Database, interrupted: str = "ask") -> "Change":
+        world = await World.make(db)
+        module = await world.module()
+        change = cls(world, await world.runner(slots=100), module, await world.job(module, kind="APPLY"))
+        sql = "UPDATE jobs SET interrupted = :interrupted"
+        await db.write(lambda tx: tx.run(sql, interrupted=interrupted))
+        await change.start(1)
+        assert await begin(db, change.ref, 0) == Begun(0)
+        await change.tell(APPLYING)
+        return change
+
+    @property
+    def sealed(self) -> bytes:
+        """The content of a state, as the hub would have encrypted it for its row."""
+        return KEYS.encrypt(b"{}", f"state:{self.module}")
+
+    @property
+    def ref(self) -> AttemptRef:
+        return AttemptRef(self.job_id, 1)
+
+    async def start(self, attempt: int, job_id: str | None = None) -> AttemptRef:
+        ref = AttemptRef(job_id or self.job_id, attempt)
+        await self.runner.has(ref.job_id, attempt)
+        await self.take(delivery(ref, 1, RUNNING))
+        self.next = 2
+        return ref
+
+    async def tell(self, *records: object) -> None:
+        self.next = 1 + await self.take(delivery(self.ref, self.next, *records))  # type: ignore[arg-type]
+
+    async def write(self, serial: int, origin: str = "engine", lineage: str = "a") -> None:
+        record, _ = state(serial, lineage)
+        told = StateFact("ab", 2, serial, lineage, is_inline=True, origin=origin, resources=3)  # type: ignore[arg-type]
+        received = Received(told, self.sealed, None)
+        self.next = 1 + await self.take(delivery(self.ref, self.next, record, received={self.next: received}))
+
+    async def gone(self, *, last: int | None, is_delivered: bool = True) -> None:
+        report = decide.Report("the executor was ended by signal 9", last, is_delivered)
+        await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
+
+    async def attempt(self) -> Attempt:
+        return (await self.world.attempts(self.job_id))[0]
+
+    async def job(self) -> Job:
+        return await self.world.load(self.job_id)
+
+    async def code(self, ref: AttemptRef) -> str:
+        """What an attempt that asks for leave is told, from the state as it is now."""
+        module = await self.world.db.read(lambda tx: states.standing(tx, self.module))
+        answer = await begin(self.world.db, ref, module.state_version, registry=self.registry)
+        return answer.code if isinstance(answer, BeginRefused) else "begun"
+
+
+@pytest.fixture
+async def change(database: Database) -> Change:
+    return await Change.begun(database)
+
+
+@pytest.mark.feature("O3")
+async def test_an_engine_that_was_killed_with_its_executor_leaves_the_module_in_doubt(change: Change) -> None:
+    """The attempt was reported gone, attempt 2 applied by itself, and six resources were made twice."""
+    await change.gone(last=change.next - 1)
+    attempt = await change.attempt()
+    assert (attempt.outcome, attempt.is_gone, attempt.is_in_doubt) == ("gone", True, True)
+    assert (await change.job()).status == "QUEUED"
+    assert await change.code(await change.start(2)) == "approval"
+
+
+@pytest.mark.feature("O3")
+async def test_an_undelivered_end_leaves_the_module_in_doubt(change: Change) -> None:
+    """A proxy refused the upload of a state, the runner said `gone`, and the apply was repeated five times."""
+    await change.tell(ENDED)
+    await change.gone(last=change.next + 5, is_delivered=True)
+    assert (await change.attempt()).is_in_doubt, "the server trusts only its own mark"
+
+
+@pytest.mark.feature("O3")
+async def test_a_delivery_that_was_refused_leaves_the_module_in_doubt(change: Change) -> None:
+    await change.tell(ENDED)
+    await change.gone(last=change.next - 1, is_delivered=False)
+    assert (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3")
+async def test_a_report_that_names_no_last_event_is_not_believed(change: Change) -> None:
+    await change.tell(ENDED)
+    await change.gone(last=None)
+    assert (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3")
+async def test_an_engine_that_ended_by_itself_with_everything_delivered_is_requeued_unasked(change: Change) -> None:
+    await change.write(1)
+    await change.tell(ENDED)
+    await change.gone(last=change.next - 1)
+    assert not (await change.attempt()).is_in_doubt
+    assert await change.code(await change.start(2)) == "begun"
+
+
+@pytest.mark.feature("O3", "J15")
+async def test_an_errored_state_proves_that_the_engine_ended_by_itself(change: Change) -> None:
+    await change.write(1, "errored")
+    await change.gone(last=change.next - 1)
+    assert not (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3")
+async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_module_in_doubt(change: Change) -> None:
+    """`is_in_doubt: false`, `may_miss_state: false`, the lock free: the next apply made 31 resources again unasked."""
+    await change.tell(KILLED, FAILED)
+    assert (await change.job()).status == "FAILED"
+    attempt = await change.attempt()
+    assert (attempt.outcome, attempt.is_in_doubt) == ("failed", True)
+    assert (await change.world.db.read(lambda tx: known.known(tx, change.job_id, 1))).may_miss_state
+    other = await change.world.job(change.module, kind="APPLY")
+    assert await change.code(await change.start(1, other)) == "approval"
+
+
+@pytest.mark.feature("O3", "J9")
+async def test_a_cancel_that_kills_the_engine_leaves_the_module_in_doubt(change: Change) -> None:
+    await service.cancel(change.world.db, change.admin, change.job_id, "kill")
+    killed = fact(StepStatus(Step.APPLY, "CANCELED", -9, is_cut_short=True))
+    await change.tell(killed, fact(Result("CANCELED", "canceled during apply")))
+    assert (await change.job()).status == "CANCELED"
+    assert (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3")
+async def test_a_result_without_any_end_of_the_change_leaves_the_module_in_doubt(change: Change) -> None:
+    """The executor's own code failed: nobody knows what its engine did."""
+    await change.tell(fact(Result("FAILED", "the executor failed: KeyError")))
+    assert (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3")
+async def test_a_change_that_was_never_started_leaves_no_doubt(change: Change) -> None:
+    await service.cancel(change.world.db, change.admin, change.job_id, "after_step")
+    await change.tell(fact(StepStatus(Step.APPLY, "SKIPPED")), fact(Result("CANCELED", "canceled before apply")))
+    assert not (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("O3", "J9")
+@pytest.mark.parametrize("is_ended", [True, False])
+async def test_an_attempt_that_ends_canceled_though_nobody_asked_is_lost(change: Change, is_ended: bool) -> None:
+    """A reboot ended the job CANCELED, with no `cancel_mode` and nobody in the audit."""
+    stopped = fact(Result("CANCELED", "stopped during apply: the executor was told to end by SIGTERM"))
+    await change.tell(ENDED if is_ended else KILLED, stopped)
+    job, attempt = await change.job(), await change.attempt()
+    assert (job.status, job.attempt, job.losses) == ("QUEUED", 2, 1)
+    assert (attempt.outcome, attempt.has_result, attempt.is_in_doubt) == ("gone", True, not is_ended)
+    assert "SIGTERM" in attempt.reason
+
+
+@pytest.mark.feature("O3")
+async def test_where_making_it_twice_does_no_harm_it_is_tried_again_unasked(database: Database) -> None:
+    change = await Change.begun(database, "retry")
+    await change.gone(last=change.next - 1)
+    assert not (await change.attempt()).is_in_doubt
+    assert await change.code(await change.start(2)) == "begun"
+
+
+@pytest.mark.feature("O3")
+async def test_even_there_a_state_that_was_not_delivered_is_asked_about(database: Database) -> None:
+    change = await Change.begun(database, "retry")
+    await change.gone(last=change.next + 1)
+    assert (await change.attempt()).is_in_doubt
+
+
+@pytest.mark.feature("J15", "O3")
+async def test_a_state_with_a_changed_lineage_is_quarantined_even_from_the_current_attempt(change: Change) -> None:
+    """A stale errored.tfstate of the source, with somebody else's lineage, replaced the real state."""
+    await change.write(1)
+    await change.write(2, lineage="somebody-elses")
+    rows = await change.world.db.read(lambda tx: tx.all("SELECT serial, status FROM states ORDER BY serial"))
+    assert [(row["serial"], row["status"]) for row in rows] == [(1, "current"), (2, "quarantined")]
+
+
+# ---- approvals apply to what was seen
+
+
+async def _waits(change: Change, job_id: str, attempt: int) -> AttemptRef:
+    """A plan of this job waits for a person."""
+    ref = await change.start(attempt, job_id)
+    assert await change.code(ref) == "approval"
+    module = await change.world.db.read(lambda tx: states.standing(tx, change.module))
+    await change.take(delivery(ref, 2, waiting(module.state_version)))
+    return ref
+
+
+async def _approve(change: Change, ref: AttemptRef, *seen: AttemptRef) -> Job:
+    return await approvals.approve(change.world.db, change.registry, change.admin, ref.job_id, ref.attempt, list(seen))
+
+
+@pytest.mark.feature("J8", "O3")
+async def test_an_approval_names_the_doubts_that_its_reader_saw(change: Change) -> None:
+    """A page that was opened before a fence approved after it."""
+    await change.gone(last=change.next - 1)
+    second = await _waits(change, change.job_id, 2)
+    with pytest.raises(Conflict, match="in doubt for a reason that this approval does not name"):
+        await _approve(change, second)
+    assert (await _approve(change, second, change.ref)).status == "QUEUED"
+
+
+@pytest.mark.feature("J8", "O3")
+async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again(change: Change) -> None:
+    """`job approve 1` showed "2 to add", planned again and applied "1 add, 1 change, 1 destroy"."""
+    await change.gone(last=change.next - 1)
+    other = await change.world.job(change.module, kind="APPLY")
+    first = await _waits(change, change.job_id, 2)
+    second = await _waits(change, other, 1)
+    await _approve(change, second, change.ref)
+    ref = await change.start(2, other)
+    assert await begin(change.world.db, ref, 0, 1, change.registry) == Begun(0)
+    record, received = state(1)
+    received = Received(received.fact, change.sealed, None)
+    applied = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
+    await change.take(delivery(ref, 2, record, applied, fact(Result("SUCCEEDED")), received={2: received}))
+    with pytest.raises(Conflict, match="has changed since"):
+        await _approve(change, first)
+    after = await approvals.replan(change.world.db, change.admin, change.job_id, 2)
+    assert (after.status, after.attempt, after.plan_attempt) == ("QUEUED", 3, None)
+    third = await change.start(3)
+    assert await change.code(third) == "approval", "nobody has seen this plan, and the doubt is over"
+
+
+@pytest.mark.feature("J8")
+async def test_a_job_whose_plan_was_approved_and_that_plans_again_asks_again(change: Change) -> None:
+    await change.gone(last=change.next - 1)
+    second = await _waits(change, change.job_id, 2)
+    await _approve(change, second, change.ref)
+    third = await change.start(3)
+    sql = "UPDATE attempts SET is_in_doubt = false"
+    await change.world.db.write(lambda tx: tx.run(sql))
+    assert await change.code(third) == "approval", "it planned again, for whatever reason"
+
+
+# ---- what the next approver is shown
+
+
+def test_the_log_tells_what_was_made_and_what_was_being_made() -> None:
+    lines = """\
+terraform_data.paid: Creating...
+terraform_data.paid: Provisioning with 'local-exec'...
+terraform_data.paid: Creation complete after 0s [id=a1]
+module.net["eu"].aws_vpc.main: Modifying... [id=vpc-1]
+module.net["eu"].aws_vpc.main: Modifications complete after 1m2s [id=vpc-1]
+aws_instance.old[0]: Destroying... [id=i-9]
+aws_instance.old[0]: Destruction complete after 3s
+terraform_data.slow: Creating...
+terraform_data.slow: Still creating... [10s elapsed]
+terraform_data.slow (local-exec): other: Creation is what it says""".splitlines()
+    assert made.made(lines) == [
+        Made("terraform_data.paid", "created", "a1"),
+        Made('module.net["eu"].aws_vpc.main', "changed", "vpc-1"),
+        Made("aws_instance.old[0]", "destroyed", "i-9"),
+        Made("terraform_data.slow", "creating"),
+    ]
+
+
+@pytest.mark.feature("O3", "U5")
+async def test_the_next_approver_is_shown_how_far_the_change_came(change: Change) -> None:
+    """The approver saw a plain "10 to add" and nothing about the apply that was cut off after six."""
+    await change.tell(log("a.x: Creation complete after 0s [id=1]\n"))
+    await change.write(1)
+    await change.tell(log("\x1b[1ma.y: Creation complete after 0s [id=2]\x1b[0m\na.z: Creating...\n"))
+    await change.gone(last=change.next - 1)
+    (doubt,) = await change.world.db.read(lambda tx: known.doubts(tx, change.module))
+    assert (doubt.reason, doubt.may_miss_state, doubt.states) == ("the executor was ended by signal 9", True, 1)
+    assert doubt.made == [Made("a.y", "created", "2"), Made("a.z", "creating")], "a.x is in the state that arrived"
+    assert doubt.module_state is not None
+    assert (doubt.module_state.serial, doubt.module_state.resources, doubt.module_state.is_own) == (1, 3, True)
