@@ -16,7 +16,16 @@ HEARD = {"job_id": "job_1", "number": 7, "attempt": 2, "since": "2024-01-02T03:0
 
 def asking(**changes: Any) -> dict[str, Any]:
     kept = {"attempt": 3, "decide_by": "2024-01-09T03:04:05Z", "decision": None}
-    return view("AWAITING_APPROVAL", plan=PLAN, plan_attempt=3, kept_plan=kept, doubts=[], attempt=3, **changes)
+    return view(
+        "AWAITING_APPROVAL",
+        plan=PLAN,
+        plan_attempt=3,
+        kept_plan=kept,
+        is_plan_stale=False,
+        doubts=[],
+        attempt=3,
+        **changes,
+    )
 
 
 @pytest.mark.feature("J8")
@@ -28,7 +37,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracr
     for words in ("1 to add, 0 to change, 2 to destroy", "delete   aws_vpc.main", "2024-01-09"):
         assert words in terracrew.err
     assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 goes on with the plan of attempt 3\n"
-    assert site.asked[-1].json() == {"plan": 3}
+    assert site.asked[-1].json() == {"plan": 3, "doubts": []}
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
 
@@ -48,13 +57,31 @@ def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(ter
 
 @pytest.mark.feature("J8", "O3")
 def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(terracrew: Terracrew, site: Site) -> None:
-    site.on("GET /api/v1/jobs/7", asking() | {"doubts": [{"job_id": "job_0", "attempt": 1}]})
-    site.on("GET /api/v1/jobs/job_0/attempts/1", known(reason="ada said that it is gone"))
-    terracrew("job", "approve", "7", stdin="n\n")
+    made = [{"address": "a.b", "action": "created", "id": "i-1"}, {"address": "a.c", "action": "creating", "id": ""}]
+    state = {"version": 4, "serial": 9, "created_at": "2024-01-02T03:04:05Z", "resources": 2, "is_own": True}
+    doubt = known(reason="ada said that it is gone", job_id="job_0", made=made, module_state=state)
+    site.on("GET /api/v1/jobs/7", asking() | {"doubts": [doubt]})
+    site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
+    terracrew("job", "approve", "7", stdin="y\n")
     before, _, after = terracrew.err.partition("1 to add")
     assert after
-    for words in ("nobody knows what became of it", "rule[4]: Creating...", "perhaps", "ada said that it is gone"):
-        assert words in before
+    for words in (
+        "An earlier change was cut short", "rule[4]: Creating...", "perhaps", "ada said that it is gone",
+        "version 4, serial 9, 2 resources, written by this attempt", "created              a.b  [id=i-1]",
+        "had begun to create  a.c",
+    ):  # fmt: skip
+        assert words in before, words
+    assert site.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
+
+
+@pytest.mark.feature("J8")
+def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
+    site.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
+    terracrew("job", "approve", "7", "--yes")
+    assert (terracrew.code, "terracrew job replan 7" in terracrew.err) == (5, True)
+    assert terracrew("job", "replan", "7").startswith("plans again: job 7")
+    assert site.asked[-1].json() == {"plan": 3}
 
 
 @pytest.mark.feature("J8")

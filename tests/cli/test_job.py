@@ -208,7 +208,8 @@ def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "claimed_at": "2024-01-02T03:04:05Z", "started_at": None, "begun_at": "2024-01-02T03:04:06Z", "heard_at": "2024-01-02T03:04:07Z",
         "lost_at": None, "ended_at": None, "outcome": None, "reason": "", "is_gone": False, "is_in_doubt": False,
         "lines": 3, "states": 2, "serial": 9, "state_at": "2024-01-02T03:04:07Z", "step": "apply",
-        "last_line": "rule[4]: Creating...", "may_miss_state": True, **changes,
+        "last_line": "rule[4]: Creating...", "may_miss_state": True, "made": [], "is_made_cut": False, "module_state": None,
+        **changes,
     }  # fmt: skip
 
 

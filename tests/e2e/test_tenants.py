@@ -107,6 +107,8 @@ BODIES: dict[str, Any] = {
     "POST /runnerhub/attempts/{job}/{attempt}/cloud-token": {"audience": "sts.amazonaws.com", "phase": "plan"},
     "POST /jobs/{job}/approve": {"plan": 1},
     "POST /jobs/{job}/decline": {"plan": 1},
+    "POST /jobs/{job}/replan": {"plan": 1},
+    "PATCH /groups/{group}": {"description": "changed by {who}"},
     "POST /tokens": {"name": "made-by-{who}"},
     "POST /users": {"name": "made-by-{who}"},
     "PATCH /users/{user_id}": {"is_disabled": True},

@@ -6,8 +6,9 @@ import msgspec
 
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import known
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Doubtful, Lock
+from terracrew.server.jobs.model import Known, Lock
 from terracrew.server.modules.model import Module
 
 
@@ -24,7 +25,7 @@ class Quarantined(msgspec.Struct, frozen=True):
 
 
 class ModuleView(Module, frozen=True, kw_only=True):
-    doubts: list[Doubtful]
+    doubts: list[Known]
     """Attempts after which a change may be unaccounted for: every plan waits for a person."""
     quarantined: list[Quarantined]
     lock: Lock | None
@@ -39,7 +40,7 @@ async def view(tx: Tx, module: Module) -> ModuleView:
     )
     return ModuleView(
         **msgspec.structs.asdict(module),
-        doubts=await jobs.doubts(tx, module.id),
+        doubts=await known.doubts(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
     )
