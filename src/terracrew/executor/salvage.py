@@ -33,7 +33,7 @@ async def run(start: ExecutorStart) -> int:
         stopping = group.create_task(parts.control.stopping())
         welcomed = group.create_task(parts.shipper.welcomed.wait())
         await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if parts.control.refused is None:
+        if parts.control.refused is None and not parts.shipper.is_complete:
             parts.recorder.step = _last_step(parts)
             if parts.recorder.offsets.is_known and not parts.outbox.has_lost_events:
                 await _read_on(parts)

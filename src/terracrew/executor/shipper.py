@@ -55,6 +55,8 @@ class Shipper:
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self.welcomed = asyncio.Event()
+        self.is_complete = False
+        """Whether the server has the attempt's result, so that nothing may be added to the outbox any more."""
         outbox.on_append = self._appended
         leave.on_change = self._changed.set
         leave.on_silence = self._drop
@@ -202,6 +204,7 @@ class Shipper:
             if not self._is_salvage:
                 return self._refuse("the server has events of this attempt that did not come from here")
             self._outbox.pad(message.mark)  # the machine crashed before all that was shipped had reached its disk
+        self.is_complete = message.has_result
         if message.is_superseded:
             self._control.supersede("another attempt of this job is the current one")
         self._cadence = message.cadence

@@ -205,6 +205,8 @@ class ExecutorWelcome(_FromServer, frozen=True, tag="welcome"):
     protocol: int
     is_superseded: bool = False
     """The attempt is no longer current: deliver what there is, start nothing more."""
+    has_result: bool = False
+    """Its result has arrived, and nothing is accepted after that."""
     cadence: LogCadence = LogCadence()
 
 

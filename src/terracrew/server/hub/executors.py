@@ -22,6 +22,7 @@ from terracrew.protocol.events import (
     unpack,
 )
 from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.server.audit import service as audit
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import cadence, heartbeats, transfer
@@ -61,7 +62,7 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     server.registry.add_executor(session)
     try:
         await socket.keep_alive()
-        connection = await _welcome(server, session, protocol)
+        connection = await _welcome(server, session, principal, protocol)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
                 await connection.deliver(frame)
@@ -84,7 +85,15 @@ async def _admitted(server: "Server", principal: Principal, hello: messages.Exec
     return AttemptRef(hello.job_id, hello.attempt)
 
 
-async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
+async def _audit_late_delivery(tx: Tx, principal: Principal, owned: jobs.Owned) -> None:
+    job, attempt = owned.job, owned.attempt
+    details = {"attempt": attempt.number, "outcome": attempt.outcome, "mark": attempt.mark}
+    await audit.record(
+        tx, principal, "attempt.deliver_late", "job", job.id, details, organization_id=job.organization_id
+    )
+
+
+async def _welcome(server: "Server", session: ExecutorSession, principal: Principal, protocol: int) -> "_Connection":
     ref, socket = session.ref, session.socket
 
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration]:
@@ -103,7 +112,18 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
         # must not wait for the next round of heartbeats to learn of this.
         await server.db.write(lambda tx: heartbeats.executor_came(tx, ref, server.id))
     session.cadence = msgspec.structs.replace(session.cadence, is_watched=server.watchers.is_watched(job.id))
-    socket.post(messages.ExecutorWelcome(attempt.mark, protocol, is_superseded=not is_current, cadence=session.cadence))
+    if attempt.ended_at is not None and not attempt.has_result:
+        # What a lost or fenced attempt still delivers can become the module's state, so people can see that it came.
+        await server.db.write(lambda tx: _audit_late_delivery(tx, principal, owned))
+    socket.post(
+        messages.ExecutorWelcome(
+            attempt.mark,
+            protocol,
+            is_superseded=not is_current,
+            has_result=attempt.has_result,
+            cadence=session.cadence,
+        )
+    )
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
     return _Connection(server, session, job.module_id, state_key)

@@ -6,8 +6,10 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
+from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state import store
@@ -70,6 +72,9 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
         sha256=fact.sha256, size=fact.size, content=received.content, object=received.object,
         resources=fact.resources, now=tx.now,
     )  # fmt: skip
+    if is_adopted and not decide.is_current(job, attempt):
+        details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
+        await audit.record(tx, SYSTEM, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
     tx.wake("states", job.module_id)
     tx.wake("jobs", job.id)
 
