@@ -10,6 +10,8 @@ import msgspec
 
 from terracrew.client.http import segment
 from tests.chaos import hosts, witness
+from tests.chaos.made_once import Look, MadeTwice, made_twice
+from tests.chaos.person import Person
 from tests.chaos.site import Site, reason_code
 from tests.chaos.witness import Record
 from tests.chaos.work import Work
@@ -17,6 +19,9 @@ from tests.chaos.work import Work
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELED", "DECLINED")
 BY_ITSELF = ("succeeded", "failed", "canceled", "waiting")
 """Outcomes of attempts that reported their own end, so that their log is whole."""
+_KILLS_ENGINES = (
+    "kill engine", "reboot host", "replace host", "shut down host", "deliver late", "return disk",
+)  # fmt: skip
 _NUMBERED = re.compile(rb"^(?:[^\n]*\(local-exec\):[^\n]*?)?(plan|apply)-line (\d+)", re.MULTILINE)
 """At the start of a line, or where the real engine puts what a provisioner prints; it repeats all of it when that fails."""
 
@@ -34,22 +39,27 @@ class Found(msgspec.Struct, frozen=True):
     jobs: list[dict[str, Any]]
     states: dict[str, list[dict[str, Any]]]
     witnesses: list[Record]
+    looks: list[Look] = []
+    """What the person decided, as they wrote it down."""
+    asked_to_cancel: set[str] = set()
 
 
-def gather(site: Site, work: Work) -> Found:
+def gather(site: Site, work: Work, person: Person) -> Found:
     api = site.api(timeout=60)
     jobs = [api.get(f"/jobs/{listed['id']}") for listed in list(api.list("/jobs", limit=200))]
     states = {path: list(api.list(f"/modules/{segment(path)}/states", limit=200)) for path in work.modules}
-    return Found(jobs, states, witness.read(site.witnesses))
+    return Found(jobs, states, witness.read(site.witnesses), person.looks, person.canceled)
 
 
 def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
     yield from _all_ended(site, work, found)
     yield from no_overlap(found)
+    yield from made_once(found, frozenset(work.retried))
     yield from states_kept(site.wiped, work.modules, found)
     yield from success_has_its_state(found)
     yield from states_in_order(found)
     yield from history(found)
+    yield from only_asked_cancels(found)
     yield from logs(site, found)
     yield from _no_job_lost_to_a_fault(site, found)
     yield from _no_surprise(site)
@@ -73,7 +83,7 @@ def _no_job_lost_to_a_fault(site: Site, found: Found) -> Iterator[Violation]:
     killed: set[str] = set()
     full: set[str] = set()
     for entry in site.timeline.entries:
-        if entry.kind == "fault" and entry.what in ("kill engine", "kill host", "lose host and disk"):
+        if entry.kind == "fault" and entry.what in _KILLS_ENGINES:
             killed.update(entry.attempts)
         elif entry.kind == "fault" and entry.what == "full disk":
             full.add(entry.target.split()[0])
@@ -114,6 +124,17 @@ def no_overlap(found: Found) -> Iterator[Violation]:
         if first.pid != one.pid:
             text = f"{one.owner} applies the plan that {first.owner} applied"
             yield Violation("a plan is applied once", text, one.at, one.owner)
+
+
+def made_once(found: Found, exempt: frozenset[str] = frozenset()) -> Iterator[Violation]:
+    """One violation for each pair of attempts, however many things the second one made again."""
+    pairs: dict[tuple[str, str], list[MadeTwice]] = {}
+    for one in made_twice(found.witnesses, found.looks, exempt):
+        pairs.setdefault((one.first.owner, one.second.owner), []).append(one)
+    for several in pairs.values():
+        one = several[0]
+        more = f" ({len(several)} things)" if len(several) > 1 else ""
+        yield Violation("made once", one.text + more, one.second.at, one.first.owner)
 
 
 def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Iterator[Violation]:
@@ -166,6 +187,14 @@ def history(found: Found) -> Iterator[Violation]:
             yield Violation("history", f"{_name(job)} has several attempts that reported an end", attempt=_name(job))
         if job["status"] == "SUCCEEDED" and (not attempts or attempts[-1]["outcome"] != "succeeded"):
             yield Violation("history", f"{_name(job)} SUCCEEDED without an attempt that did", attempt=_name(job))
+
+
+def only_asked_cancels(found: Found) -> Iterator[Violation]:
+    """Nobody but a person cancels: a host that shuts down loses its attempts, and their jobs go on elsewhere."""
+    for job in found.jobs:
+        if job["status"] == "CANCELED" and job["id"] not in found.asked_to_cancel:
+            text = f"{_name(job)} is CANCELED ({job['message'][:200]}), and nobody asked for it"
+            yield Violation("no cancel unasked", text, attempt=_name(job))
 
 
 def logs(site: Site, found: Found) -> Iterator[Violation]:

@@ -3,6 +3,11 @@
 It is copied into a folder of its own as an executable called `tofu`, and runs without any package. In a folder without
 `chaos.json` it becomes the real engine. A witness is a line of JSON in a file of the module, outside the system; while
 a step changes things the module's file is locked, and the kernel gives that lock back only when the process is gone.
+
+It treats resources as OpenTofu does: it plans from the state alone, replaces the things that the state names, makes those
+that it does not name, and saves its state only after every few things. If it is killed, the things that it made after the
+last save exist, and no state names them. The first SIGINT or SIGTERM ends it after the current thing, with a save; the
+second one ends it at once, without a save.
 """
 
 import base64
@@ -17,16 +22,46 @@ import socket
 import sys
 import time
 
-PLAN_FACTS = (
-    {"type": "planned_change", "change": {"resource": {"addr": "chaos.thing"}, "action": "update"}},
-    {"type": "change_summary", "changes": {"add": 0, "change": 1, "remove": 0}},
-)
 PATIENCE = 90.0
 """How long it tries to print while the disk is full; a real engine would lose the line."""
+TYPE = "chaos_thing"
+SLICE_SECONDS = 0.1
+"""How soon it notices a signal while it waits."""
 
 
 class Interrupted(Exception):
     """The person or the executor wants it to stop."""
+
+
+class Signals:
+    """The first one interrupts at once, but nothing may come between a thing that is made and the memory of it."""
+
+    count = 0
+    is_deferred = False
+    """Whether the program itself asks if a signal has come."""
+
+    @classmethod
+    def receive(cls, *_: object) -> None:
+        cls.count += 1
+        if cls.count > 1:
+            with contextlib.suppress(OSError):
+                os.write(1, b"Two interrupts received. Exiting immediately. Note that data loss may have occurred.\n")
+            os._exit(1)
+        if not cls.is_deferred:
+            raise Interrupted
+
+    @classmethod
+    def check(cls) -> None:
+        if cls.count:
+            raise Interrupted
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            cls.check()
+            time.sleep(min(left, SLICE_SECONDS))
+        cls.check()
 
 
 class Witness:
@@ -93,19 +128,57 @@ def locked():
         ask("UNLOCK", json.dumps(name).encode())
 
 
-def plan(out: str, facts: str) -> None:
+def things(state: dict[str, object]) -> dict[str, str]:
+    """The id of each thing that a state names."""
+    return {one["name"]: one["instances"][0]["attributes"]["id"] for one in state["resources"]}  # type: ignore[attr-defined]
+
+
+def described(known: dict[str, str]) -> list[dict[str, object]]:
+    """The resources of a state with these things."""
+    shared = {"mode": "managed", "type": TYPE, "provider": 'provider["chaos.test/chaos/chaos"]'}
+    return [
+        {**shared, "name": name, "instances": [{"schema_version": 0, "attributes": {"id": number}}]}
+        for name, number in sorted(known.items())
+    ]
+
+
+def planned_actions(
+    module: dict[str, object], state: dict[str, object], *, is_destroying: bool
+) -> list[dict[str, str]]:
+    """From the state alone: what it does not name is made."""
+    known = things(state)
+    if is_destroying:
+        return [{"name": name, "action": "delete", "id": number} for name, number in known.items()]
+    wanted = [f"thing-{number}" for number in range(int(module["things"]))]  # type: ignore[call-overload]
+    return [
+        {"name": name, "action": "replace" if name in known else "create", "id": known.get(name, "")} for name in wanted
+    ]
+
+
+def plan(module: dict[str, object], out: str, facts: str, *, is_destroying: bool) -> None:
     with locked():
         state = current()
+    actions = planned_actions(module, state, is_destroying=is_destroying)
     for number in range(1, 6):
         say(f"plan-line {number}")
     with open(facts, "w") as file:
-        file.writelines(json.dumps(fact) + "\n" for fact in PLAN_FACTS)
+        for one in actions:
+            change = {"resource": {"addr": f"{TYPE}.{one['name']}"}, "action": one["action"]}
+            file.write(json.dumps({"type": "planned_change", "change": change}) + "\n")
+        counts = {
+            "add": sum(one["action"] != "delete" for one in actions),
+            "change": 0,
+            "remove": sum(one["action"] != "create" for one in actions),
+        }
+        file.write(json.dumps({"type": "change_summary", "changes": counts}) + "\n")
+    made = {"id": os.urandom(8).hex(), "serial": state["serial"], "lineage": state["lineage"], "actions": actions}
     with open(out, "w") as file:
-        json.dump({"id": os.urandom(8).hex(), "serial": state["serial"], "lineage": state["lineage"]}, file)
+        json.dump(made, file)
 
 
 def apply(module: dict[str, object], path: str) -> int:
-    """Print numbered lines and write states for a while; a state that cannot be handed over is left in a file."""
+    """Print numbered lines, make things and save states for a while; a state that cannot be saved is left in a file."""
+    Signals.is_deferred = True
     with open(path) as file:
         planned = json.load(file)
     witness = Witness(module, path)
@@ -117,24 +190,30 @@ def apply(module: dict[str, object], path: str) -> int:
         witness.enter()
         witness.tell("start", base=state["serial"], lineage=state["lineage"], plan=planned["id"])
         code, printed = 0, 0
-        lines, writes = int(module["lines"]), int(module["states"])  # type: ignore[call-overload]
-        pause = float(module["seconds"]) / lines  # type: ignore[arg-type]
+        known, actions = things(state), list(planned["actions"])
+        lines, saves = int(module["lines"]), int(module["states"])  # type: ignore[call-overload]
+        pause, count = float(module["seconds"]) / lines, len(actions)  # type: ignore[arg-type]
+        every = max(count // saves, 1)
         try:
             for number in range(1, lines + 1):
                 say(f"apply-line {number}")
                 printed = number
-                time.sleep(pause)
-                if number % max(lines // writes, 1) == 0 or number == lines:
-                    write(witness, state, lock, printed)
+                Signals.sleep(pause)
+                while actions and (count - len(actions) + 1) * lines <= number * count:
+                    done = count - len(actions) + 1
+                    carry_out(witness, actions.pop(0), known, int(state["serial"]))  # type: ignore[call-overload]
+                    if done % every == 0 and done < count:
+                        write(witness, state, known, lock, printed)
+            write(witness, state, known, lock, printed)
         except Interrupted:
             code = 1
-            say("Interrupt received.")
             try:
-                write(witness, state, lock, printed)
+                say("Interrupt received.")
+                write(witness, state, known, lock, printed)
             except OSError:
-                leave_behind(witness, state, printed)
+                leave_behind(witness, state, known, printed)
         except OSError as error:
-            leave_behind(witness, state, printed)
+            leave_behind(witness, state, known, printed)
             with contextlib.suppress(OSError):
                 say(f"Error: Failed to save state: {error}")
             code = 1
@@ -142,8 +221,25 @@ def apply(module: dict[str, object], path: str) -> int:
     return code
 
 
-def write(witness: Witness, state: dict[str, object], lock: str, printed: int) -> None:
-    """One more state. It counts as written when the backend has said so."""
+def carry_out(witness: Witness, action: dict[str, str], known: dict[str, str], serial: int) -> None:
+    """One planned action. The witness is the world: a thing exists from its line `made` to its line `destroyed`."""
+    name, address = action["name"], f"{TYPE}.{action['name']}"
+    if action["action"] != "create":
+        say(f"{address}: Destroying... [id={action['id']}]")
+        witness.tell("destroyed", resource=name, id=action["id"], known_serial=serial)
+        known.pop(name, None)
+        say(f"{address}: Destruction complete after 0s")
+    if action["action"] != "delete":
+        say(f"{address}: Creating...")
+        number = os.urandom(8).hex()
+        witness.tell("made", resource=name, id=number, known_serial=serial)
+        known[name] = number
+        say(f"{address}: Creation complete after 0s [id={number}]")
+
+
+def write(witness: Witness, state: dict[str, object], known: dict[str, str], lock: str, printed: int) -> None:
+    """Save one more state. It counts as written when the backend has said so."""
+    state["resources"] = described(known)
     state["serial"] = int(state["serial"]) + 1  # type: ignore[call-overload]
     state["lineage"] = state["lineage"] or os.urandom(8).hex()
     state["outputs"] = {"serial": {"value": state["serial"], "type": "number"}}
@@ -153,7 +249,8 @@ def write(witness: Witness, state: dict[str, object], lock: str, printed: int) -
     witness.tell("state", serial=state["serial"], sha256=hashlib.sha256(content).hexdigest(), printed=printed)
 
 
-def leave_behind(witness: Witness, state: dict[str, object], printed: int) -> None:
+def leave_behind(witness: Witness, state: dict[str, object], known: dict[str, str], printed: int) -> None:
+    state["resources"] = described(known)
     content = json.dumps(state).encode()
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -180,6 +277,15 @@ def provision(folder: str, name: str, seconds: str) -> int:
     return 0
 
 
+def report_resource(what: str, folder: str, name: str, resource: str, number: str) -> int:
+    """What a resource of the real engine runs when it is made or destroyed."""
+    Signals.is_deferred = True
+    witness = Witness({"name": name, "witness": folder}, _plan_above(os.getppid()))
+    Signals.sleep(SLICE_SECONDS)
+    witness.tell(what, resource=resource, id=number)
+    return 0
+
+
 def _plan_above(pid: int) -> str:
     """The plan that the engine above this process applies."""
     with open(f"/proc/{pid}/cmdline") as file:
@@ -197,7 +303,7 @@ def output() -> None:
 
 def main(arguments: list[str]) -> int:
     if os.path.basename(sys.argv[0]) == "provision":
-        return provision(*arguments)
+        return report_resource(*arguments) if arguments[0] in ("made", "destroyed") else provision(*arguments)
     if arguments[0] == "version":
         print(json.dumps({"terraform_version": os.environ.get("CHAOS_VERSION", "1.12.6")}))
         return 0
@@ -211,7 +317,7 @@ def main(arguments: list[str]) -> int:
             say(f"{arguments[0]}-line 1")
         case "plan":
             option = {name: value for name, _, value in (one.partition("=") for one in arguments[1:])}
-            plan(option["-out"], option["-json-into"])
+            plan(module, option["-out"], option["-json-into"], is_destroying="-destroy" in arguments)
         case "apply":
             return apply(module, arguments[-1])
         case "output":
@@ -222,13 +328,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def interrupt(*_: object) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise Interrupted
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, Signals.receive)
     try:
         sys.exit(main(sys.argv[1:]))
     except Interrupted:

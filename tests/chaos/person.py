@@ -1,16 +1,19 @@
 """The person who operates the site: looks at jobs that wait and acts by their reason, but only on what is known for sure.
 
 An approval after a fence is given, and "it is gone" is said, only when no process of the older attempts is left on any
-host and nobody is inside the module's mutating section. So no overlap can be blamed on a person.
+host and nobody is inside the module's mutating section. So no overlap can be blamed on a person. What a person was shown
+when they decided is written down outside the system.
 """
 
 import random
 import threading
+import time
 from typing import Any
 
 from terracrew.client.http import segment
 from terracrew.errors import Conflict, Locked, NotFound, TerracrewError
 from tests.chaos import witness
+from tests.chaos.made_once import Look
 from tests.chaos.site import Site, reason_code
 from tests.chaos.work import Work
 
@@ -24,6 +27,9 @@ class Person:
         self._thread = threading.Thread(target=site.timeline.watched("the person", self._watch), daemon=True)
         self._api = site.api(timeout=10)
         self.acts: dict[str, int] = {}
+        self.looks: list[Look] = []
+        self.canceled: set[str] = set()
+        """Jobs whose cancellation was asked for, whatever was answered."""
         self.is_patient = True
         """During the storm a person does not see everything at once, sometimes declines, and cancels."""
 
@@ -58,14 +64,27 @@ class Person:
         if listed["status"] == "AWAITING_APPROVAL":
             if not self._is_quiet(listed):
                 return self._count("waited: an older attempt is not over")
-            act = "decline" if self.is_patient and self._random.random() < 0.1 else "approve"
-            return self._act(
-                f"/jobs/{listed['id']}/{act}", {"plan": listed["plan_attempt"]}, f"{act} ({reason})", listed
-            )
+            if self.is_patient and self._random.random() < 0.1:
+                return self._decide(listed, "decline", {"plan": listed["plan_attempt"]}, reason)
+            return self._approve(listed, reason)
         if reason == "lost" and self._random.random() < 0.5 and self._is_quiet(listed):
             # Not always before the lease runs out, so that both ways are taken.
             return self._act(f"/jobs/{listed['id']}/attempts/{listed['attempt']}/gone", None, "it is gone", listed)
         return None
+
+    def _approve(self, listed: dict[str, Any], reason: str) -> None:
+        """Look at the job as it is shown now, and approve the plan that is shown, with all that the person is warned of."""
+        began = time.monotonic()
+        job = self._api.get(f"/jobs/{listed['id']}")
+        doubts = [{"job_id": one["job_id"], "attempt": one["attempt"]} for one in job["doubts"]]
+        shown = frozenset(f"{one['job_id']}.{one['attempt']}" for one in doubts)
+        look = Look(began, "approve", job["id"], self._work.modules[listed["module_path"]], shown)
+        if job["is_plan_stale"] or (self.is_patient and self._random.random() < 0.05):
+            return self._decide(job, "replan", {"plan": job["plan_attempt"]}, reason)
+        return self._decide(job, "approve", {"plan": job["plan_attempt"], "doubts": doubts}, reason, look)
+
+    def _decide(self, job: dict[str, Any], act: str, body: Any, reason: str, look: Look | None = None) -> None:
+        self._act(f"/jobs/{job['id']}/{act}", body, f"{act} ({reason})", job, look)
 
     def _is_quiet(self, listed: dict[str, Any]) -> bool:
         """Whether nothing of this module can still change anything, whoever was told what."""
@@ -76,21 +95,42 @@ class Person:
         return not any(one.attempt.rpartition(".")[0] in jobs for one in self._site.members() if one.attempt)
 
     def _cancel(self, listed: dict[str, Any]) -> None:
+        self.canceled.add(listed["id"])
         mode = self._random.choice(["after_step", "interrupt", "kill"])
         self._act(f"/jobs/{listed['id']}/cancel", {"mode": mode}, f"cancel ({mode})", listed)
 
     def _clear_quarantine(self, path: str) -> None:
+        """Adopt the newest state of an attempt, unless another attempt has written a current one after it; discard others."""
         states = list(self._api.list(f"/modules/{segment(path)}/states", limit=200))
-        newest = max((one["serial"] for one in states if one["status"] == "current"), default=0)
-        for state in sorted((one for one in states if one["status"] == "quarantined"), key=lambda one: one["serial"]):
-            act = "adopt" if state["serial"] > newest else "discard"
-            self._act(f"/states/{state['id']}/{act}", None, act, {"id": state["job_id"], "attempt": state["attempt"]})
-            newest = max(newest, state["serial"])
+        waiting = sorted((one for one in states if one["status"] == "quarantined"), key=lambda one: one["serial"])
+        current = next((one for one in states if one["status"] == "current"), None)
+        for state in waiting:
+            began, owner = time.monotonic(), f"{state['job_id']}.{state['attempt']}"
+            is_newer = current is None or (state["serial"] > current["serial"] and self._continues(state, current))
+            act = "adopt" if is_newer else "discard"
+            job = {"id": state["job_id"], "attempt": state["attempt"]}
+            look = Look(began, "discard", state["job_id"], self._work.modules[path], frozenset({owner}))
+            self._act(f"/states/{state['id']}/{act}", None, act, job, look if act == "discard" else None)
+            if is_newer:
+                current = state
 
-    def _act(self, path: str, body: Any, name: str, job: dict[str, Any]) -> None:
+    def _continues(self, state: dict[str, Any], current: dict[str, Any]) -> bool:
+        """Whether a state was made from the current one: nobody else has written since its attempt began."""
+        if (state["job_id"], state["attempt"]) == (current["job_id"], current["attempt"]):
+            return True
+        attempts = self._api.get(f"/jobs/{state['job_id']}")["attempts"]
+        begun = next((one["begun_at"] for one in attempts if one["number"] == state["attempt"]), None)
+        return state["lineage"] == current["lineage"] and begun is not None and current["created_at"] < begun
+
+    def _act(self, path: str, body: Any, name: str, job: dict[str, Any], look: Look | None = None) -> None:
+        """A decision that was not answered may have been taken, so it counts as taken."""
+        if look:
+            self.looks.append(look)
         try:
             self._api.post(path, body)
         except (Conflict, Locked, NotFound) as error:
+            if look:
+                self.looks.remove(look)
             return self._count(f"{name}: {error.code}")
         self._site.timeline.add("act", name, f"{job['id']}.{job['attempt']}")
         return self._count(name)

@@ -41,7 +41,7 @@ def run(plan: Plan, directory: Path, *, is_loud: bool = False) -> Outcome:
         seconds = _settle(site)
         person.stop()
         _say(f"settled after {seconds:.0f} s; looking at what is left")
-        found = checks.gather(site, work)
+        found = checks.gather(site, work, person)
         wrong = list(checks.violations(site, work, found))
         parts = [
             report.table(site, found, wrong), report.summary(site, found), report.failures(found),

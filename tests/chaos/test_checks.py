@@ -6,6 +6,7 @@ import pytest
 
 from tests.chaos import checks
 from tests.chaos.checks import Found
+from tests.chaos.made_once import Look
 from tests.chaos.witness import Record
 
 JOB = "job_a"
@@ -127,3 +128,77 @@ def test_a_line_that_is_missing_doubled_or_misplaced_is_seen(text: bytes, is_who
 def test_a_traceback_is_found_with_what_was_said_before_and_after_it() -> None:
     text = "12:00 ERROR it broke\nTraceback (most recent call last):\n  File x\nValueError: odd\nfine again\n"
     assert checks.tracebacks(text) == ["12:00 ERROR it broke … ValueError: odd (1×)"]
+
+
+def thing(what: str, at: float, attempt: int, number: str, resource: str = "thing-1") -> Record:
+    return record(what, at, attempt, attempt, resource=resource, id=number)
+
+
+def look(at: float, *shown: str, act: Any = "approve", job: str = JOB) -> Look:
+    return Look(at, act, job, "fast", frozenset(shown))
+
+
+CUT_SHORT = (record("start", 1), thing("made", 2, 1, "a"))
+"""The first attempt made a thing and was killed before it could save."""
+AGAIN = (record("start", 4, 2, 2), thing("made", 5, 2, "b"))
+"""The second attempt does not know the thing and makes another."""
+
+
+def made_once(*witnesses: Record, looks: tuple[Look, ...] = ()) -> list[str]:
+    seen = found(*witnesses)
+    return rules(checks.made_once(Found(seen.jobs, seen.states, seen.witnesses, list(looks))))
+
+
+def test_a_thing_that_is_made_again_after_a_cut_without_an_approval_is_seen() -> None:
+    """Seen: a rebooted host reported its attempt gone, and six resources were made twice."""
+    assert made_once(*CUT_SHORT, *AGAIN) == ["made once"]
+
+
+def test_a_thing_may_be_made_again_by_a_plan_that_a_person_approved_after_the_cut() -> None:
+    assert made_once(*CUT_SHORT, *AGAIN, looks=(look(3, f"{JOB}.1"),)) == []
+
+
+def test_a_thing_may_be_made_again_after_its_state_was_discarded() -> None:
+    assert made_once(*CUT_SHORT, *AGAIN, looks=(look(3, f"{JOB}.1", act="discard"),)) == []
+
+
+def test_a_thing_may_be_made_again_later_once_a_person_has_looked() -> None:
+    """The approved plan ended before it came to this thing; the module is not in doubt any more."""
+    later = (record("start", 4, 2, 2), record("end", 5, 2, 2), record("start", 6, 3, 3), thing("made", 7, 3, "c"))
+    assert made_once(*CUT_SHORT, *later, looks=(look(3, f"{JOB}.1"),)) == []
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        (look(1.5, f"{JOB}.1"),),
+        (look(3),),
+        (look(3, "job_b.1"),),
+        (look(6, f"{JOB}.1"),),
+        (look(3, f"{JOB}.1", job="job_b"),),
+    ],
+    ids=["before the cut", "not shown", "shown another", "afterwards", "of a plan that never began"],
+)
+def test_an_approval_that_does_not_cover_the_cut_permits_nothing(looks: tuple[Look, ...]) -> None:
+    assert made_once(*CUT_SHORT, *AGAIN, looks=looks) == ["made once"]
+
+
+def test_a_module_that_chose_to_retry_is_exempt() -> None:
+    assert rules(checks.made_once(found(*CUT_SHORT, *AGAIN), frozenset({"fast"}))) == []
+
+
+def test_a_thing_that_is_destroyed_before_another_is_made_in_its_place_is_fine() -> None:
+    replaced = (record("start", 4, 2, 2), thing("destroyed", 5, 2, "a"), thing("made", 5, 2, "b"))
+    assert made_once(*CUT_SHORT, *replaced) == []
+
+
+def test_things_of_other_names_are_no_repetition() -> None:
+    assert made_once(*CUT_SHORT, record("start", 4, 2, 2), thing("made", 5, 2, "b", "thing-2")) == []
+
+
+def test_a_cancel_that_nobody_asked_for_is_seen() -> None:
+    """Seen: a reboot ended jobs CANCELED, with nobody in the audit log."""
+    canceled = found(status="CANCELED")
+    canceled.jobs[0]["message"] = ""
+    assert rules(checks.only_asked_cancels(canceled)) == ["no cancel unasked"]
+    assert rules(checks.only_asked_cancels(Found(canceled.jobs, {}, [], [], {JOB}))) == []

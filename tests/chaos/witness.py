@@ -22,6 +22,12 @@ class Record(msgspec.Struct, frozen=True):
     code: int = 0
     plan: str = ""
     """Which saved plan is applied."""
+    resource: str = ""
+    """The thing that was made or destroyed."""
+    id: str = ""
+    """Of that one thing: what replaces it has another."""
+    known_serial: int = 0
+    """The serial of the last state that the engine had saved or read by then."""
 
     @property
     def owner(self) -> str:
@@ -48,3 +54,14 @@ def is_locked(folder: Path, module: str) -> bool:
         return False
     locks = Path("/proc/locks").read_text().splitlines()
     return any("FLOCK" in line and f":{inode} " in line for line in locks)
+
+
+def writers(folder: Path) -> set[int]:
+    """The processes that are inside a mutating section now."""
+    inodes = {os.stat(path).st_ino for path in folder.glob("*.jsonl")}
+    found: set[int] = set()
+    for line in Path("/proc/locks").read_text().splitlines():
+        parts = line.split()
+        if parts[1] == "FLOCK" and int(parts[5].rpartition(":")[2]) in inodes:
+            found.add(int(parts[4]))
+    return found

@@ -15,10 +15,22 @@ from tests.chaos.site import Site
 GROUPS = 5
 APPROVED = 0.2
 """The share of modules whose plans wait for a person."""
+RETRIED = 0.1
+"""The share of modules where a change that was cut short may be repeated unasked."""
 _MOST_WAITING = 2
 _REAL = """
 resource "terraform_data" "first" {{ input = plantimestamp() }}
+resource "terraform_data" "part" {{
+  count            = 3
+  triggers_replace = plantimestamp()
+  provisioner "local-exec" {{ command = "{program} made {witness} {name} part-${{count.index}} ${{self.id}}" }}
+  provisioner "local-exec" {{
+    when    = destroy
+    command = "{program} destroyed {witness} {name} part-${{count.index}} ${{self.id}}"
+  }}
+}}
 resource "terraform_data" "slow" {{
+  depends_on       = [terraform_data.part]
   triggers_replace = plantimestamp()
   input            = terraform_data.first.output
   provisioner "local-exec" {{ command = "{program} {witness} {name} {seconds}" }}
@@ -39,6 +51,8 @@ class Work:
         self._site, self._random = site, rng
         self.modules: dict[str, str] = {}
         """Witness name by module path."""
+        self.retried: set[str] = set()
+        """Witness names of modules that chose `interrupted: retry`."""
         self.jobs: dict[str, Made] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=site.timeline.watched("the supply of jobs", self._supply), daemon=True)
@@ -74,6 +88,7 @@ class Work:
             {
                 "name": name, "witness": str(self._site.witnesses), "seconds": seconds,
                 "lines": self._random.choice([20, 100, 300]), "states": self._random.choice([1, 2, 5]),
+                "things": self._random.choice([3, 10, 20]),
             }
         )  # fmt: skip
 
@@ -86,8 +101,17 @@ class Work:
         uploaded = api.upload("/archives", archive.pack(folder), "application/gzip")
         source = {"kind": "archive", "archive_id": uploaded["id"]}
         needs_approval = self._random.random() < APPROVED
-        api.post("/modules", {"path": path, "engine": "tofu", "source": source, "needs_approval": needs_approval})
-        self.modules[path] = path.rpartition("/")[2]
+        name = path.rpartition("/")[2]
+        interrupted = "retry" if self._random.random() < RETRIED else "ask"
+        api.post(
+            "/modules",
+            {
+                "path": path, "engine": "tofu", "source": source, "needs_approval": needs_approval, "interrupted": interrupted,
+            },
+        )  # fmt: skip
+        self.modules[path] = name
+        if interrupted == "retry":
+            self.retried.add(name)
 
     def _supply(self) -> None:
         """Keep so many jobs unfinished; a module may have several, and only one of them may run."""
