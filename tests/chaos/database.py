@@ -28,6 +28,9 @@ class Postgres:
         )
         # Not inside the site's directory, which may be nobody's but ours to enter.
         self._folder = folder = Path(tempfile.mkdtemp(prefix="terracrew-chaos-pg-"))
+        self.clock_file = folder / "clock"
+        self.environment: dict[str, str] = {}
+        """For its processes, beside what they inherit."""
         self._port = free_port()
         self._process: subprocess.Popen[Any] | None = None
         self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
@@ -45,7 +48,8 @@ class Postgres:
             program = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
             self._process = subprocess.Popen(
                 [*program, "-h", "127.0.0.1", "-p", str(self._port), *_SETTINGS],
-                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **self._user,
+                cwd=self._folder, env=os.environ | self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, **self._user,
             )  # fmt: skip
 
     def stop(self, *, is_immediate: bool) -> None:

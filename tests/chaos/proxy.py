@@ -17,18 +17,24 @@ import msgspec
 
 Whose = Literal["runner", "executors", "all"]
 Direction = Literal["up", "down", "both"]
+Mode = Literal["open", "hold", "closed", "refuse"]
 _EXECUTORS_CREDENTIAL = b"Bearer tch"
 _PIECE = 1 << 16
+_LINGER_SECONDS = 2.0
+_METHODS = (b"GET ", b"PUT ", b"POST ", b"PATCH ", b"DELETE ", b"HEAD ")
+_REFUSALS = ("413 Request Entity Too Large", "403 Forbidden", "404 Not Found", "502 Bad Gateway")
 
 
 class Order(msgspec.Struct, frozen=True):
     """What shall be with the connections of a link from now on; `reset` ends those that there are."""
 
     link: int
-    mode: Literal["open", "hold", "closed"]
+    mode: Mode
     whose: Whose = "all"
     direction: Direction = "both"
     is_reset: bool = False
+    refused_share: float = 0.0
+    """In mode `refuse`: how many of all requests the proxy answers itself."""
 
 
 class Link:
@@ -36,12 +42,14 @@ class Link:
         self._targets = targets
         self._gates = {(whose, way): asyncio.Event() for whose in ("runner", "executors") for way in ("up", "down")}
         self._is_closed = False
+        self._refused_share = 0.0
         self._open: set[asyncio.StreamWriter] = set()
         for gate in self._gates.values():
             gate.set()
 
     def obey(self, order: Order) -> None:
         self._is_closed = order.mode == "closed"
+        self._refused_share = order.refused_share if order.mode == "refuse" else 0.0
         for (whose, way), gate in self._gates.items():
             is_meant = order.whose in (whose, "all") and order.direction in (way, "both")
             gate.clear() if order.mode == "hold" and is_meant else gate.set()
@@ -58,11 +66,14 @@ class Link:
             head = await reader.read(_PIECE)
             whose = "executors" if _EXECUTORS_CREDENTIAL in head else "runner"
             await self._gates[whose, "up"].wait()
+            if self._is_refused(head):
+                await _refuse(reader, writer)
+                return
             there, back = await self._reach()
             ends.append(back)
             self._open.add(back)
             back.write(head)
-            up = asyncio.create_task(self._pump(reader, back, self._gates[whose, "up"]))
+            up = asyncio.create_task(self._pump(reader, back, self._gates[whose, "up"], answers=writer))
             down = asyncio.create_task(self._pump(there, writer, self._gates[whose, "down"]))
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
             for task in (up, down):
@@ -80,13 +91,41 @@ class Link:
                 return await asyncio.open_connection("127.0.0.1", port)
         raise ConnectionRefusedError
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    def _is_refused(self, data: bytes) -> bool:
+        """A piece that begins with a method is the beginning of a request: frames of a WebSocket are masked."""
+        return random.random() < self._refused_share and data.startswith(_METHODS)
+
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        gate: asyncio.Event,
+        answers: asyncio.StreamWriter | None = None,
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_PIECE):
                 await gate.wait()
+                if answers and self._is_refused(data):
+                    await _refuse(reader, answers)
+                    return
                 writer.write(data)
                 await writer.drain()
         await gate.wait()  # an end is news, too
+
+
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer before the request has been read, then wait a little for the client to read the answer, as nginx does."""
+    reason = random.choice(_REFUSALS)
+    page = f"<html><head><title>{reason}</title></head><body><center><h1>{reason}</h1></center></body></html>"
+    head = f"HTTP/1.1 {reason}\r\nServer: nginx\r\nContent-Type: text/html\r\nConnection: close\r\n"
+    with contextlib.suppress(OSError):
+        writer.write(f"{head}Content-Length: {len(page)}\r\n\r\n{page}".encode())
+        await writer.drain()
+        writer.write_eof()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await reader.read(_PIECE):
+                pass
 
 
 async def _serve(links: int, targets: list[int]) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,7 @@ from terracrew.server.identity import service
 from terracrew.server.identity import store as people
 from terracrew.server.identity.sessions import person
 from tests.chaos import engine, hosts
+from tests.chaos.clock import Clock
 from tests.chaos.database import Postgres
 from tests.chaos.proxy import Network
 from tests.chaos.timeline import Timeline
@@ -121,6 +123,7 @@ class Site:
         self.wiped: set[str] = set()
         """Attempts whose directory went with their host."""
         self._token = ""
+        self.clocks: dict[str, Clock] = {}
 
     # ---- people
 
@@ -133,6 +136,8 @@ class Site:
         self.witnesses.mkdir()
         self._install_engine()
         if self.postgres:
+            self.clocks["postgres"] = clock = Clock(self.postgres.clock_file)
+            self.postgres.environment = clock.of_postgres
             self.postgres.start()
             self.postgres.wait()
         for number, port in enumerate(self._ports, 1):
@@ -168,7 +173,7 @@ class Site:
                 objects.as_uri(),
             ]
         arguments += ["--apply-lease-seconds", str(self.plan.lease_seconds)]
-        self.servers[name] = Process(name, arguments, self.directory / f"{name}.log", self._env)
+        self.servers[name] = Process(name, arguments, self.directory / f"{name}.log", self._env | self._clock_of(name))
 
     def _make_runner(self, name: str, link: int) -> None:
         made = self.api().post("/runners/register", {"name": name, "group": "", "max_jobs": 4})
@@ -183,10 +188,15 @@ class Site:
             "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(self.directory / "bin"),
             hosts.MARK: f"{self.run}/{name}",
             "CHAOS_TOFU": self._tofu,
-        }  # fmt: skip
+        } | self._clock_of(name)  # fmt: skip
         arguments = ["runner", "start", "--instance", name, "--working-directory", str(folder)]
         self.runners[name] = Process(name, arguments, self.directory / f"{name}.log", env)
         self.links[name] = link
+
+    def _clock_of(self, name: str) -> dict[str, str]:
+        """The environment of a process that has a clock of its own."""
+        self.clocks[name] = Clock(self.directory / f"clock-{name}")
+        return self.clocks[name].of_python
 
     def folder(self, host: str) -> Path:
         return self.directory / f"disk-{host}"
@@ -230,6 +240,19 @@ class Site:
         self.wiped.update(path.name for path in folder.glob("**/attempts/*") if path.is_dir())
         for entry in folder.iterdir():
             shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
+
+    def set_disk_aside(self, host: str) -> Path:
+        """Take the disk out of a host that is off: what is on it is neither lost nor in reach."""
+        folder, aside = self.folder(host), Path(tempfile.mkdtemp(prefix=f"aside-{host}-", dir=self.directory))
+        for entry in folder.iterdir():
+            shutil.move(entry, aside / entry.name)
+        self.wiped.update(path.name for path in aside.glob("**/attempts/*") if path.is_dir())
+        return aside
+
+    def put_disk_back(self, host: str, aside: Path) -> None:
+        for entry in aside.iterdir():
+            shutil.move(entry, self.folder(host) / entry.name)
+        self.wiped -= {path.name for path in self.folder(host).glob("**/attempts/*") if path.is_dir()}
 
     def close(self) -> None:
         for process in (*self.servers.values(), *self.runners.values()):

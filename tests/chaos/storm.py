@@ -5,8 +5,9 @@ import itertools
 import random
 import time
 
-from tests.chaos.faults import Faults, Struck, Undo
+from tests.chaos.faults import Faults
 from tests.chaos.site import Site
+from tests.chaos.targets import Struck, Undo
 
 _TICK = 0.05
 
@@ -17,7 +18,7 @@ class Storm:
         wanted = site.plan.faults or tuple(faults.all)
         self._names = [name for name in faults.all if name in wanted]
         self._weights = [faults.all[name][0] for name in self._names]
-        self._undone: list[tuple[float, int, str, Undo]] = []
+        self._undone: list[tuple[float, int, str, str, Undo]] = []
         self._order = itertools.count()
         self._first: list[str] = []
 
@@ -44,19 +45,24 @@ class Storm:
         self._strike(self._random.choices(self._names, self._weights)[0])
 
     def _strike(self, name: str) -> bool:
-        struck: Struck | None = self._faults.all[name][1]()
+        struck = self._faults.all[name][1]()
         if struck is None:
             return False
-        words = f"for {struck.seconds:.1f} s" if struck.seconds else ""
-        self._site.timeline.add("fault", name, f"{struck.target} {words}".strip(), struck.attempts)
-        heapq.heappush(
-            self._undone,
-            (time.monotonic() + struck.seconds, next(self._order), f"{name}: {struck.target}", struck.undo),
-        )
+        self._note(name, struck)
         return True
+
+    def _note(self, name: str, struck: Struck) -> None:
+        words = f"for {struck.seconds:.1f} s" if struck.seconds else ""
+        if struck.stage:
+            words = f"{words}, {struck.stage}"
+        self._site.timeline.add("fault", name, f"{struck.target} {words}".strip(), struck.attempts)
+        due = time.monotonic() + struck.seconds
+        heapq.heappush(self._undone, (due, next(self._order), name, struck.target, struck.undo))
 
     def _undo(self, now: float) -> None:
         while self._undone and self._undone[0][0] <= now:
-            _, _, name, undo = heapq.heappop(self._undone)
-            undo()
-            self._site.timeline.add("heal", name)
+            _, _, name, target, undo = heapq.heappop(self._undone)
+            if (next_stage := undo()) is not None:
+                self._note(name, next_stage)
+            else:
+                self._site.timeline.add("heal", f"{name}: {target}")

@@ -8,7 +8,7 @@ from tests.chaos.run import run
 from tests.chaos.site import Plan
 
 _QUICK = (
-    "kill server", "kill runner", "kill executor", "kill engine", "kill zygote", "kill host", "stop runner", "stop executor",
+    "kill server", "kill runner", "kill executor", "kill engine", "kill zygote", "reboot host", "stop runner", "stop executor",
     "stop host", "term server", "term runner", "partition, held", "partition, closed", "database restart, fast",
     "database restart, immediate",
 )  # fmt: skip
