@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # their rooms import this one
     from terracrew.server.jobs.ingest import Ingest
     from terracrew.server.jobs.scheduler import Scheduler
     from terracrew.server.logs.follow import Watchers
+    from terracrew.server.metrics.gauges import Gauges
     from terracrew.server.supervise import Tasks
 
 
@@ -48,6 +49,12 @@ class Server:
     counts: Counts = field(default_factory=Counts)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
+
+    @cached_property
+    def gauges(self) -> "Gauges":
+        from terracrew.server.metrics.gauges import Gauges
+
+        return Gauges(self.db, self.registry)
 
     @cached_property
     def readiness(self) -> Readiness:

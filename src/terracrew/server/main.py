@@ -23,6 +23,7 @@ from terracrew.server.identity.expiry import Expiry
 from terracrew.server.identity.sessions import person
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 
@@ -78,6 +79,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "revocations": server.identity.tokens.forget_revoked,
         "expiry": Expiry(server.db, server.id).run,
         "rights": server.streams.watch_rights,
+        "loop lag": watch_loop_lag,
         "plans": lambda: approvals.keep_clean(server.db, server.objects),
     }
     started = asyncio.Event()

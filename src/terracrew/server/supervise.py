@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from terracrew.errors import Unavailable
+from terracrew.server.metrics.process import loop_failures
 
 log = structlog.get_logger("terracrew.server")
 
@@ -42,6 +43,7 @@ async def supervise(
                 await ready()
         except Exception:
             log.exception("loop failed", loop=name)
+            loop_failures.add(1, name)
         if until is not None and until.is_set():
             return
         if asyncio.get_running_loop().time() - started > 60:

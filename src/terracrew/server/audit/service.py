@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -13,6 +14,7 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.credentials import ANYWHERE
 from terracrew.server.identity.model import Principal
+from terracrew.server.metrics import process as counts
 from terracrew.server.paging import Page, page, start
 
 
@@ -50,6 +52,12 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
         )  # fmt: skip
         rows.append((change.organization_id or who.organization_id, entry))
     await store.insert(tx, rows)
+    tx.on_commit(partial(_count, [change.action for change in changes]))
+
+
+def _count(actions: Sequence[str]) -> None:
+    for action in actions:
+        counts.changes.add(1, action)
 
 
 async def listing(tx: Tx, who: Principal, target: str | None, after: str | None, limit: int) -> Page[Entry]:

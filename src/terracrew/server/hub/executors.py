@@ -35,6 +35,7 @@ from terracrew.server.jobs import approvals, claims, decide, leave
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
+from terracrew.server.metrics import jobs as counts
 from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 from terracrew.server.state.model import Received
 
@@ -172,6 +173,7 @@ class _Connection:
                 mark = await outlast(self._server.db, lambda taken=taken: self._store(taken))
                 self.session.socket.post(messages.Ack(mark))
         except Exception as error:
+            counts.delivery_refused(error)
             # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
             if not isinstance(error, TerracrewError | ValueError):
                 log.exception("a delivery failed", job=self.session.ref.job_id, attempt=self.session.ref.attempt)

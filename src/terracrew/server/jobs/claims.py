@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import LiteralString
 
 import msgspec
@@ -15,6 +16,7 @@ from terracrew.server.identity import credentials
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, routes, store
 from terracrew.server.jobs.model import Plan
+from terracrew.server.metrics import jobs as counts
 
 
 class Claimant(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_ke
 RETURNING job_id"""
 
 GRANT = """
-SELECT jobs.id, jobs.attempt, jobs.number, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
+SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
@@ -179,6 +181,7 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
     )  # fmt: skip
     for item in winners:
         tx.wake("jobs", item.claimant.job_id)
+    tx.on_commit(partial(counts.claimed, [tx.now - row["queued_at"] for row in granted.values()]))
     return {id(item): _won(granted[item.claimant.job_id], item.credentials, keys) for item in winners}
 
 

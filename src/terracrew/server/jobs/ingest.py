@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
+from terracrew.server.metrics import jobs as counts
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 
@@ -214,6 +216,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     await _save_attempts(tx, [change for change in changes if change.attempt != change.was_attempt])
     await _save_jobs(tx, [change for change in changes if change.job != change.was_job])
     for change in changes:
+        tx.on_commit(partial(_count, change))
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received, job, attempt in change.states:
@@ -226,6 +229,12 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             tx.wake(f"log:{change.job.id}")
         if change.steps or change.notes or change.job != change.was_job:
             tx.wake("jobs", change.job.id)
+
+
+def _count(change: _Change) -> None:
+    counts.delivered(change.attempt.mark - change.was_attempt.mark, change.chunk.size if change.chunk else 0)
+    counts.job_moved(change.was_job, change.job)
+    counts.attempt_moved(change.was_attempt, change.attempt)
 
 
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:

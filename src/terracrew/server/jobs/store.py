@@ -1,6 +1,7 @@
 """Rows of jobs, attempts, steps and notes; every write of a status is a compare-and-set."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import LiteralString
 
 from terracrew.errors import NotFound, Superseded
@@ -8,6 +9,7 @@ from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.decide import Next
 from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
+from terracrew.server.metrics import jobs as counts
 
 JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
     jobs.priority, jobs.source, jobs.created_by, jobs.created_at, jobs.queued_at, jobs.runner_id, jobs.instance_id, jobs.cancel_mode,
@@ -123,6 +125,7 @@ async def save(tx: Tx, before: Job, after: Job) -> None:
         tx.wake("ended", f"{before.id} {before.attempt}")
     if (after.status == "QUEUED") != (before.status == "QUEUED"):
         tx.wake("queue", after.id)
+    tx.on_commit(partial(counts.job_moved, before, after))
 
 
 async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
@@ -143,6 +146,7 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     )  # fmt: skip
     if not touched:
         raise Superseded(f"attempt {before.number} of {before.job_id} has ended, or gone on, meanwhile")
+    tx.on_commit(partial(counts.attempt_moved, before, after))
 
 
 async def move(tx: Tx, job: Job, attempt: Attempt, decision: Next) -> None:

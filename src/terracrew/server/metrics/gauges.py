@@ -1,0 +1,95 @@
+"""Figures of the whole database: read in the background, one at a time, and kept for some seconds.
+
+Every server reports the same values (take `max()` of them), and a scrape never waits long or reads more than once.
+"""
+
+import asyncio
+import contextlib
+import time
+
+import msgspec
+import structlog
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs.backlog import Backlog, backlog
+from terracrew.server.metrics.process import loop_failures
+from terracrew.server.runners.model import RunnerStatus
+
+FRESH_SECONDS = 5.0
+log = structlog.get_logger("terracrew.server")
+MAX_WAIT_SECONDS = 2.0
+"""How long a scrape waits for fresh figures; then it gets the last ones."""
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    runners: dict[str, int]
+    """By status, of those that are not disabled."""
+    disabled: int
+    instances: int
+    """That are connected."""
+    slots: int
+    """Of the connected ones."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    backlog: Backlog
+    fleet: Fleet
+    read_at: float
+    """By the monotonic clock."""
+
+
+class Gauges:
+    def __init__(self, db: Database, registry: Registry) -> None:
+        self._db, self._registry = db, registry
+        self._figures: Figures | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def current(self) -> Figures | None:
+        """The figures, fresh if that goes quickly; None if they have never been read."""
+        if self._figures is None or time.monotonic() - self._figures.read_at >= FRESH_SECONDS:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read(), name="gauges")
+                self._reading.add_done_callback(_note_failure)
+            await asyncio.wait([self._reading], timeout=MAX_WAIT_SECONDS)
+        return self._figures
+
+    async def _read(self) -> None:
+        with contextlib.suppress(Unavailable):  # the last figures stay, and their age tells
+            self._figures = await self._db.read_in_background(self._work)
+
+    async def _work(self, tx: Tx) -> Figures:
+        return Figures(await backlog(tx, self._registry), await _fleet(tx), time.monotonic())
+
+
+def _note_failure(reading: "asyncio.Task[None]") -> None:
+    error = None if reading.cancelled() else reading.exception()
+    if error is not None:
+        log.error("the figures of the database cannot be read", exc_info=error)
+        loop_failures.add(1, "gauges")
+
+
+async def _fleet(tx: Tx) -> Fleet:
+    """The status of a runner is what `runners.model.status` says of it, for all of them at once."""
+    runners = {status.value: 0 for status in RunnerStatus}
+    disabled = 0
+    for row in await tx.all(
+        """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END AS status, count(*) AS runners
+        FROM (
+            SELECT runners.is_disabled, runners.is_draining,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS connected,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected
+                    AND NOT instances.is_draining) AS online
+            FROM runners) AS found
+        GROUP BY is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END"""
+    ):
+        if row["is_disabled"]:
+            disabled += row["runners"]
+        else:
+            runners[row["status"]] += row["runners"]
+    row = await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
+    assert row is not None
+    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0))

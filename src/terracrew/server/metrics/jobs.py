@@ -1,0 +1,98 @@
+"""What happens to jobs and attempts, counted by the server that commits it: how long they wait and run, and how they are lost.
+
+Each server counts what it has committed itself, so the whole is the sum over all servers.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from terracrew.errors import TerracrewError
+from terracrew.server.metrics.instruments import Counter, Histogram
+
+if TYPE_CHECKING:  # they count by means of this module
+    from terracrew.server.jobs.model import Attempt, Job
+
+_WAIT_BOUNDS_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+_DURATION_BOUNDS_SECONDS = (0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
+
+queue_wait = Histogram(
+    "terracrew_job_queue_wait_seconds",
+    "Time from when a job was queued to when a runner claimed it",
+    _WAIT_BOUNDS_SECONDS,
+)
+start_wait = Histogram(
+    "terracrew_job_start_wait_seconds",
+    "Time from when a job was claimed to when its executor started",
+    _WAIT_BOUNDS_SECONDS,
+)
+duration = Histogram(
+    "terracrew_job_duration_seconds",
+    "Time from when the last attempt of a job started to its end",
+    _DURATION_BOUNDS_SECONDS,
+    ("type", "result"),
+)
+ended = Counter("terracrew_jobs_ended", "Jobs that ended, started or not", ("type", "result"))
+requeued = Counter("terracrew_jobs_requeued", "Jobs that were queued again after an attempt of theirs had ended early")
+attempts_ended = Counter("terracrew_attempts_ended", "Attempts that ended", ("outcome",))
+attempts_lost = Counter(
+    "terracrew_attempts_lost", "Attempts with which contact was lost in the middle of a change; some of them come back"
+)
+attempts_in_doubt = Counter(
+    "terracrew_attempts_in_doubt",
+    "Attempts after which a change may be unaccounted for, so that their module is in doubt",
+)
+events = Counter("terracrew_ingest_events", "Events of executors that were stored")
+event_bytes = Counter("terracrew_ingest_log_bytes", "Bytes of logs that were stored, before compression")
+batches = Counter("terracrew_ingest_batches", "Deliveries of executors that were stored")
+refused = Counter("terracrew_ingest_refused", "Deliveries of executors that were not stored, and come again", ("code",))
+ALL = (
+    queue_wait, start_wait, duration, ended, requeued, attempts_ended, attempts_lost, attempts_in_doubt, events, event_bytes,
+    batches, refused,
+)  # fmt: skip
+
+for _outcome in ("succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"):
+    attempts_ended.add(0, _outcome)
+for _type in ("PLAN", "APPLY", "DESTROY"):
+    for _result in ("SUCCEEDED", "FAILED", "CANCELED", "DECLINED"):
+        ended.add(0, _type, _result)
+refused.add(0, "unavailable")
+
+
+def claimed(waits: Iterable[float]) -> None:
+    """Jobs were claimed that had waited so many seconds."""
+    for seconds in waits:
+        queue_wait.observe(seconds)
+
+
+def job_moved(before: "Job", after: "Job") -> None:
+    """A job was saved."""
+    if before.started_at is None and after.started_at is not None and after.claimed_at is not None:
+        start_wait.observe((after.started_at - after.claimed_at).total_seconds())
+    if after.is_terminal and not before.is_terminal:
+        labels = (after.type.value, after.status.value)
+        ended.add(1, *labels)
+        if after.started_at is not None and after.finished_at is not None:
+            duration.observe((after.finished_at - after.started_at).total_seconds(), *labels)
+    elif before.is_active and after.status == "QUEUED":
+        requeued.add()
+
+
+def attempt_moved(before: "Attempt", after: "Attempt") -> None:
+    """An attempt was saved."""
+    if before.outcome is None and after.outcome is not None:
+        attempts_ended.add(1, after.outcome)
+    if before.lost_at is None and after.lost_at is not None:
+        attempts_lost.add()
+    if after.is_in_doubt and not before.is_in_doubt:
+        attempts_in_doubt.add()
+
+
+def delivered(event_count: int, log_bytes: int) -> None:
+    """A delivery of an executor was stored."""
+    batches.add()
+    events.add(event_count)
+    event_bytes.add(log_bytes)
+
+
+def delivery_refused(error: Exception) -> None:
+    refused.add(1, error.code if isinstance(error, TerracrewError) else "invalid")

@@ -1,0 +1,37 @@
+"""What this server process counts about itself: loops that failed, changes that people made, and how late its event loop is."""
+
+import asyncio
+import time
+
+from terracrew.server.metrics.instruments import Counter, Histogram
+
+LAG_PERIOD_SECONDS = 1.0
+_LAG_BOUNDS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+loop_lag = Histogram(
+    "terracrew_event_loop_lag_seconds", "How much later than asked the event loop woke a task up", _LAG_BOUNDS_SECONDS
+)
+loop_failures = Counter(
+    "terracrew_loop_failures", "Background loops that ended with an error and were started again", ("loop",)
+)
+changes = Counter("terracrew_audited_changes", "Changes in the audit log, by what was done", ("action",))
+ALL = (loop_lag, loop_failures, changes)
+
+# What an operator may want to be told of is there before it first happens: a rate needs a value to start from.
+for _action in (
+    "job.give_up",
+    "state.adopt",
+    "state.discard",
+    "module.delete",
+    "runner.delete",
+    "user.create",
+    "user.link",
+):
+    changes.add(0, _action)
+
+
+async def watch_loop_lag() -> None:
+    while True:
+        asked = time.monotonic()
+        await asyncio.sleep(LAG_PERIOD_SECONDS)
+        loop_lag.observe(time.monotonic() - asked - LAG_PERIOD_SECONDS)

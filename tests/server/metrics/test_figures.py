@@ -1,0 +1,170 @@
+"""What an operator can alert on, as Prometheus reads it."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from terracrew.protocol.events import Result
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import service
+from terracrew.server.jobs.decide import Heard, give_up, lost
+from terracrew.server.metrics import gauges
+from tests.server.app.fixtures import on_one
+from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
+
+pytestmark = pytest.mark.feature("O6")
+SILENCE = timedelta(minutes=5)
+Samples = dict[tuple[str, tuple[str, ...]], float]
+
+
+@pytest.fixture(autouse=True)
+def fresh_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gauges, "FRESH_SECONDS", 0.0)
+
+
+async def scraped(crew: Crew) -> Samples:
+    answer = await crew.app.stranger().get("/metrics")
+    assert answer.status_code == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.values()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def grown(before: Samples, after: Samples, name: str, *labels: str) -> float:
+    return after[name, labels] - before.get((name, labels), 0.0)
+
+
+async def test_jobs_their_waits_and_what_they_deliver_are_counted(crew: Crew) -> None:
+    before = await scraped(crew)
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log("one\ntwo\n"))
+    await attempt.deliver(DONE)
+    after = await scraped(crew)
+    for name, labels in (
+        ("terracrew_job_queue_wait_seconds_count", ()),
+        ("terracrew_job_start_wait_seconds_count", ()),
+        ("terracrew_jobs_ended_total", ("PLAN", "SUCCEEDED")),
+        ("terracrew_job_duration_seconds_count", ("PLAN", "SUCCEEDED")),
+        ("terracrew_attempts_ended_total", ("succeeded",)),
+    ):
+        assert grown(before, after, name, *labels) == 1, name
+    assert grown(before, after, "terracrew_ingest_batches_total") == 2
+    assert grown(before, after, "terracrew_ingest_events_total") == 3
+    assert grown(before, after, "terracrew_ingest_log_bytes_total") >= len("one\ntwo\n")
+    assert grown(before, after, "terracrew_database_commit_seconds_count") >= 4
+    assert after["terracrew_database_up", ()] == 1
+    assert after["terracrew_database_waiting_writes", ()] == 0
+    assert after["terracrew_jobs", ("QUEUED",)] == 0
+    assert after["terracrew_runners", ("ONLINE",)] == 1
+    assert after["terracrew_runner_slots", ()] == 100
+    assert after["terracrew_gauges_age_seconds", ()] < 5
+
+
+async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: Crew) -> None:
+    """There was nothing to alert on: no figure said that attempts were lost or modules in doubt."""
+    before = await scraped(crew)
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    db = crew.server.db
+    await service.settle(
+        db, attempt.ref, lambda job, own, now: lost(job, own, Heard(now - SILENCE, is_closed=True), now)
+    )
+    during = await scraped(crew)
+    assert grown(before, during, "terracrew_attempts_lost_total") == 1
+    assert during["terracrew_jobs_waiting", ("lost",)] == during["terracrew_attempts_lost_now", ()] == 1
+    await service.settle(
+        db, attempt.ref, lambda job, own, now: give_up(job, own, Heard(now - SILENCE, is_closed=True), "ada", now)
+    )
+    after = await scraped(crew)
+    assert grown(before, after, "terracrew_attempts_in_doubt_total") == 1
+    assert grown(before, after, "terracrew_attempts_ended_total", "lost") == 1
+    assert grown(before, after, "terracrew_jobs_requeued_total") == 1
+    assert after["terracrew_modules_in_doubt", ()] == 1
+    assert after["terracrew_attempts_lost_now", ()] == 0
+
+
+async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: Crew) -> None:
+    module, other = await crew.world.module("busy"), await crew.world.module("free")
+    await crew.run(module)
+    for _ in range(3):
+        await crew.world.job(module)
+    await crew.world.job(other)
+    await crew.world.job(other)
+    found = await scraped(crew)
+    assert found["terracrew_jobs", ("QUEUED",)] == 5
+    assert found["terracrew_jobs", ("CLAIMED",)] == 1
+    assert found["terracrew_jobs_waiting", ("module_busy",)] == 4
+    assert found["terracrew_jobs_waiting", ("no_engine",)] == 1
+    assert found["terracrew_job_oldest_queued_seconds", ()] >= 0
+    waiting = {labels[0]: value for (name, labels), value in found.items() if name == "terracrew_jobs_waiting"}
+    assert sum(waiting.values()) == 5
+    assert "other" in waiting
+
+
+async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+
+    async def wait(tx: Tx) -> None:
+        await tx.run(
+            """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by)
+            VALUES (:id, 1, 0, '', '', '', 0, :made_at, :now)""",
+            id=attempt.ref.job_id, made_at=tx.now - 3600, now=tx.now + 3600,
+        )  # fmt: skip
+        await tx.run(
+            "UPDATE jobs SET status = 'AWAITING_APPROVAL', plan_attempt = 1 WHERE id = :id", id=attempt.ref.job_id
+        )
+
+    await crew.server.db.write(wait)
+    found = await scraped(crew)
+    assert found["terracrew_approvals_waiting", ()] == found["terracrew_jobs_waiting", ("approval",)] == 1
+    assert 3600 <= found["terracrew_approval_oldest_waiting_seconds", ()] < 3700
+    assert found["terracrew_states_quarantined", ()] == 0
+
+
+async def test_changes_are_counted_by_what_was_done(crew: Crew) -> None:
+    before = await scraped(crew)
+    await crew.app.admin.made("/api/v1/groups", {"path": "net"})
+    assert grown(before, await scraped(crew), "terracrew_audited_changes_total", "group.create") == 1
+
+
+async def test_a_delivery_that_is_not_stored_changes_no_figure(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING)
+    before = await scraped(crew)
+    with pytest.raises(Exception, match="is missing"):
+        await attempt.deliver(fact(Result("SUCCEEDED")), first=9)
+    after = await scraped(crew)
+    assert grown(before, after, "terracrew_ingest_batches_total") == 0
+    assert grown(before, after, "terracrew_jobs_ended_total", "PLAN", "SUCCEEDED") == 0
+
+
+@on_one
+async def test_a_scrape_does_not_freeze_the_server_while_many_jobs_wait(crew: Crew) -> None:
+    modules = [await crew.world.module(f"m{number}") for number in range(20)]
+
+    async def many(tx: Tx) -> None:
+        own = crew.world.organization
+        await tx.each(
+            """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
+            SELECT id, own, module_id, number, 'PLAN', 'QUEUED', '{"kind":"local","path":"/x"}', 'test', 1, 1
+            FROM batch WHERE true""",
+            {"id": "text", "own": "text", "module_id": "text", "number": "bigint"},
+            [(f"job_{number:032x}", own, modules[number % 20], number + 1000) for number in range(20_000)],
+        )
+
+    await crew.server.db.write(many)
+    worst = 0.0
+    scraping = asyncio.create_task(scraped(crew))
+    while not scraping.done():
+        asked = time.monotonic()
+        await asyncio.sleep(0.001)
+        worst = max(worst, time.monotonic() - asked)
+    assert (await scraping)["terracrew_jobs", ("QUEUED",)] == 20_000
+    assert worst < 0.2, "the queries ran on the event loop"
