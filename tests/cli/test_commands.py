@@ -145,7 +145,7 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
     """`module show` did not say that a module was in doubt."""
     doubt = {
         "number": 7, "attempt": 2, "runner_path": "platform/net", "instance_name": "net-a", "begun_at": "2024-01-02T03:04:05Z",
-        "fenced_at": "2024-01-02T03:34:05Z", "reason": "lost in the middle of a change",
+        "ended_at": "2024-01-02T03:34:05Z", "reason": "lost in the middle of a change",
     }  # fmt: skip
     state = {"id": "sta_1", "number": 7, "attempt": 2, "serial": 9, "created_at": "2024-01-02T03:04:05Z"}
     module = {

@@ -147,7 +147,10 @@ def test_a_state_that_changed_while_the_plan_waited_makes_a_new_plan(
     waiting(system, second)
     approve(system, second)
     assert system.wait(second)["status"] == "SUCCEEDED", system.log(second)
-    approve(system, first)
+    assert system.job(first)["is_plan_stale"]
+    with pytest.raises(Conflict, match="has changed since"):
+        approve(system, first)
+    system.api.post(f"/jobs/{segment(first)}/replan", {"plan": 1})
     waiting(system, first, plan=2)
     assert words(witness) == ["applied"], "the first plan is not applied to a state that it was not made from"
     approve(system, first, plan=2)

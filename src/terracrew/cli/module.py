@@ -310,7 +310,7 @@ def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _doubt(doubt: dict[str, Any]) -> str:
     where = " · ".join(filter(None, (doubt.get("runner_path"), doubt.get("instance_name"))))
-    since = show.moment(doubt.get("fenced_at"))
+    since = show.moment(doubt.get("ended_at"))
     return f"attempt {doubt['attempt']} of job #{doubt['number']} on {where}, {since}: {doubt.get('reason') or ''}"
 
 

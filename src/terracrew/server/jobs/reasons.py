@@ -73,7 +73,8 @@ async def _quarantine(tx: Tx, job: Job) -> Reason | None:
 
 async def _undecided(tx: Tx, job: Job) -> Reason:
     row = await tx.one(
-        """SELECT plans.made_at, plans.decide_by, EXISTS (
+        """SELECT plans.made_at, plans.decide_by, plans.state_version <> (
+            SELECT state_version FROM modules WHERE id = :module_id) AS is_stale, EXISTS (
             SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
             WHERE jobs.module_id = :module_id AND attempts.is_in_doubt) AS is_in_doubt
         FROM plans WHERE plans.job_id = :job_id AND plans.attempt = :attempt""",
@@ -81,9 +82,11 @@ async def _undecided(tx: Tx, job: Job) -> Reason:
     )  # fmt: skip
     assert row is not None
     text = "its plan waits for a person to approve or decline it"
-    if row["is_in_doubt"]:
+    if row["is_stale"]:
+        text = "the state has changed since its plan was made: let it plan again, or cancel it"
+    elif row["is_in_doubt"]:
         text = (
-            "an attempt on this module was lost in the middle of a change, and nobody knows what became of it: "
+            "an earlier change of this module was cut short, and what it made may be in no state: "
             "look at what is known of it, then approve or decline this plan"
         )
     return Reason(
