@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.model import Made
 from terracrew.server.logs import chunks
 
-MAX_LOG_BYTES = 4 << 20
+MAX_LOG_BYTES = 2 << 20
 """How much of a log is read, from its end, to answer one question."""
 MAX_RESOURCES = 200
 _ID = re.compile(r" \[id=(?P<id>.*)\]$")
@@ -22,8 +22,11 @@ _BEGUN = {"Creating": "creating", "Modifying": "changing", "Destroying": "destro
 def made(lines: Iterable[str]) -> list[Made]:
     """Every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
     found: dict[str, Made] = {}
-    for line in lines:
-        if (match := _DONE.match(line)) and match["what"] in _FINISHED:
+    for coloured in lines:
+        if " complete after " not in coloured and "ing..." not in coloured:
+            continue
+        line = ESCAPES.sub("", coloured)
+        if match := _DONE.match(line):
             before = found.pop(match["address"], None)
             name = _ID.search(match["rest"])
             id_ = name["id"] if name else before.id if before else ""
@@ -38,7 +41,7 @@ async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Mad
     """What the attempt's log says after this event, and whether the log was too long to be read from there."""
     rows = await tx.all(
         """SELECT first, size FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND last > :event
-        ORDER BY first DESC LIMIT 10000""",
+        ORDER BY first DESC LIMIT 2000""",
         job_id=job_id, attempt=attempt, event=event,
     )  # fmt: skip
     total, start = 0, None
@@ -60,5 +63,5 @@ async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Mad
         for number, record in chunks.records(bytes(row["data"]))
         if number > event and record.stream == Stream.OUTPUT
     )
-    found = made(ESCAPES.sub("", text.decode(errors="replace")).splitlines())
+    found = made(text.decode(errors="replace").splitlines())
     return found[-MAX_RESOURCES:], total > MAX_LOG_BYTES or len(found) > MAX_RESOURCES
