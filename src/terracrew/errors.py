@@ -8,6 +8,7 @@
     ├── NotFound              404
     │   └── Removed           404  a runner that was there, and for whose processes there is nothing left to do
     ├── Conflict              409  not in this state of things
+    │   ├── Incomplete        409  an upload of which parts are missing
     │   ├── Superseded        409  an attempt that is no longer the current one
     │   └── Locked            409  the module's state lock is somebody else's
     ├── RateLimited           429
@@ -15,6 +16,7 @@
     ├── Incompatible          426  the two ends speak different protocol versions
     ├── EngineMissing         —    no such engine on this machine
     └── Unreachable           —    the server does not answer
+        └── ForeignAnswer     —    something else answered: a proxy, a firewall, a login page
 
 Translation happens at borders only: constraint → error (db), error → problem+json (api), problem+json → the same class
 (client), error → message and exit code (cli).
@@ -62,6 +64,10 @@ class Conflict(TerracrewError):
     status, code, exit_code = 409, "conflict", 5
 
 
+class Incomplete(Conflict):
+    code = "incomplete"
+
+
 class Superseded(Conflict):
     code = "superseded"
 
@@ -88,6 +94,10 @@ class EngineMissing(TerracrewError):
 
 class Unreachable(TerracrewError):
     status, code, exit_code = 503, "unreachable", 6
+
+
+class ForeignAnswer(Unreachable):
+    status, code = 502, "foreign_answer"
 
 
 def tree(root: type[TerracrewError] = TerracrewError) -> dict[str, type[TerracrewError]]:

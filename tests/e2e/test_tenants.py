@@ -16,6 +16,7 @@ import pytest
 import urllib3
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.app import ROUTERS
 from terracrew.server.request import App, Call
 from tests.e2e import modules
@@ -39,7 +40,7 @@ _SEES = _OWN | _LISTS | {
     "GET /jobs/{job}/attempts/{attempt}", "GET /dashboard/jobs/{job}", "GET /dashboard/modules/{module}",
 }  # fmt: skip
 _RUNS = _SEES | {
-    "POST /archives", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/{job}/rerun",
+    "POST /archives", "PUT /uploads", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/{job}/rerun",
     "POST /jobs/{job}/attempts/{attempt}/gone", "GET /modules/{module}/state", "GET /modules/{module}/states",
     "GET /states/{version}", "POST /dashboard/jobs/{job}/cancel", "POST /dashboard/jobs/{job}/rerun",
     "POST /dashboard/jobs/{job}/gone", "POST /dashboard/modules/{module}/run",
@@ -59,17 +60,20 @@ MAY: dict[str, set[str]] = {
     "stranger": _OWN | _LISTS,
     "foreign viewer": _OWN | _LISTS,
     "foreign owner": _OWN | _LISTS | {
-        "POST /groups", "POST /archives", "POST /runners", "POST /runners/register", "GET /users", "POST /users",
+        "POST /groups", "POST /archives", "PUT /uploads", "POST /runners", "POST /runners/register", "GET /users", "POST /users",
         "GET /service-accounts", "POST /service-accounts", "GET /audit", "POST /dashboard/runners/add",
     },
     "viewer": _SEES,
-    "sibling's operator": _OWN | _LISTS | {"POST /archives"},
+    "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
     "executor": {"GET /me"} | _LISTS - {"GET /events"},
 }  # fmt: skip
-REFUSED_BY = {"POST /modules": {400, 401, 403, 404}}
-"""In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none."""
+REFUSED_BY = {"POST /modules": {400, 401, 403, 404}, "PUT /uploads/{upload}/{index}": {401, 403, 409}}
+"""Who may upload is told that there is no such upload, and to begin one (409).
+
+In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none.
+"""
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
 SEES_TEAM = {"viewer", "operator", "approver"}
 OF_NO_TENANT = ("/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/", "/schema")
@@ -87,11 +91,14 @@ FORM = {
 }
 """Enough for every form: the others' fields are passed over."""
 ARCHIVE = b"\x1f\x8b"
+OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
 BODIES: dict[str, Any] = {
     "POST /groups": {"path": "made-by-{who}"},
     "POST /modules": {"path": "module-by-{who}", "source": {"kind": "archive", "archive_id": "{archive}"}},
     "PATCH /modules/{module}": {"description": "mine now"},
     "POST /archives": ARCHIVE,
+    "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},
+    "PUT /uploads/{upload}/{index}": b"x" * PART_BYTES,
     "POST /runners": {"name": "made-by-{who}"},
     "POST /runners/register": {"name": "registered-by-{who}"},
     "PATCH /runners/{runner}": {"is_disabled": True},
@@ -103,6 +110,8 @@ BODIES: dict[str, Any] = {
     "POST /jobs/{job}/rerun": {},
     "POST /jobs/{job}/attempts/{attempt}/gone": {},
     "PUT /runnerhub/attempts/{job}/{attempt}/states/{number}": b"x" * 40,
+    "PUT /runnerhub/attempts/{job}/{attempt}/uploads": {"target": "plan", "sha256": "0" * 64, "size": 2_000_000},
+    "PUT /runnerhub/attempts/{job}/{attempt}/uploads/{upload}/{index}": b"x" * PART_BYTES,
     "PUT /runnerhub/attempts/{job}/{attempt}/plan": b"x" * 40,
     "POST /runnerhub/attempts/{job}/{attempt}/cloud-token": {"audience": "sts.amazonaws.com", "phase": "plan"},
     "POST /jobs/{job}/approve": {"plan": 1},
@@ -227,7 +236,8 @@ def _team(system: System) -> dict[str, str]:
         "user_id": api.post("/users", {"name": "victim"})["user"]["id"],
         "role_id": api.post("/roles", {"principal": "victim", "role": "viewer", "path": "team"})["id"],
         "token_id": api.post("/tokens", {"name": "spare"})["id"], "attempt": "1", "number": "1",
-        "doubtful": api.get("/modules/team%2Fdb")["id"],
+        "upload": api.put("/uploads", msgspec.json.encode(OURS_IN_PARTS), {"Content-Type": "application/json"})["id"],
+        "index": "0", "doubtful": api.get("/modules/team%2Fdb")["id"],
     }  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from terracrew.server.settings import ServerSettings
 from terracrew.server.state import api as states
 from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
+from terracrew.server.uploads import api as uploads
 from terracrew.server.web import routes as pages
 
 LARGEST_BODY = 1024 * 1024
@@ -50,6 +51,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     *operations.handlers,
     groups.router,
     modules.router,
+    uploads.router,
     runners.router,
     jobs.router,
     logs.router,

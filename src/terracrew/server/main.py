@@ -26,6 +26,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
+from terracrew.server.uploads import service as uploads
 
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of the file
 log = structlog.get_logger("terracrew.server")
@@ -81,6 +82,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "rights": server.streams.watch_rights,
         "loop lag": watch_loop_lag,
         "plans": lambda: approvals.keep_clean(server.db, server.objects),
+        "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()
     stop = Stop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
+from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import uploads
 from terracrew.server.identity import authorize, cloud
@@ -31,6 +33,7 @@ from terracrew.server.request import Call
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
+from terracrew.server.uploads import service as parts
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 MAX_STATE = 256 << 20
 MAX_PLAN = 1 << 30
 _NONCE, _TAG = 12, 16
+_PLAN_TARGET = "plan"
+_STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 _IN_MEMORY = 1 << 20
 _sealers = ThreadPoolExecutor(2, "seal")
 """A state is encrypted in one piece, so only so many large ones are in memory at a time."""
@@ -95,6 +100,29 @@ async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]
     return Response(plain.content, media_type="application/octet-stream", headers=headers)
 
 
+@put("/uploads", status_code=200)
+async def stage(
+    request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
+) -> UploadStaged:
+    """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
+    own = await _own(request, job_id, attempt)
+    if _STATE_TARGET.match(data.target):
+        max_bytes = MAX_STATE + _NONCE + _TAG
+    elif data.target == _PLAN_TARGET:
+        max_bytes = MAX_PLAN
+    else:
+        raise Invalid("the target of an upload is `plan` or `states/` and a number")
+    return await parts.stage(request.server, _uploader(own.ref), data, max_bytes)
+
+
+@put("/uploads/{upload:str}/{index:int}", status_code=204, request_max_body_size=PART_BYTES)
+async def put_part(
+    request: Call, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
+) -> None:
+    own = await _own(request, job_id, attempt)
+    await parts.put_part(request.server, _uploader(own.ref), upload, index, await request.body())
+
+
 @put("/states/{number:int}", status_code=204, request_max_body_size=MAX_STATE + _NONCE + _TAG)
 async def put_state(
     request: Call,
@@ -102,6 +130,7 @@ async def put_state(
     attempt: FromPath[int],
     number: Annotated[int, PathParameter(ge=1, le=1 << 53)],
     plain: Annotated[bool, HeaderParameter(name="X-Plain")] = False,
+    upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
     """A state under the attempt's key or, salvaged when nobody had that key any more, in plain.
 
@@ -112,6 +141,9 @@ async def put_state(
     key = (
         None if plain else server.keys.decrypt(own.state_key, claims.state_key_context(own.ref.job_id, own.ref.attempt))
     )
+    received = await parts.body(server, request.stream(), _uploader(own.ref), upload, f"states/{number}")
+    if received.result is not None:
+        return
     folder = server.settings.uploads
     # What came in plain is held in memory: it does not touch the disk before it is encrypted.
     room = MAX_STATE + 1 if plain else _IN_MEMORY
@@ -120,7 +152,7 @@ async def put_state(
         tempfile.SpooledTemporaryFile(room, dir=str(folder)) as body,
         tempfile.NamedTemporaryFile(dir=folder, prefix="state-") as sealed,
     ):
-        async for piece in request.stream():
+        async for piece in received.pieces():
             body.write(piece)
         try:
             sha256 = await asyncio.get_running_loop().run_in_executor(
@@ -136,17 +168,26 @@ async def put_state(
         for other in others:
             if other != name:
                 await server.objects.delete(other)
+        await received.finish(name)
 
 
 @put("/plan", status_code=204, request_max_body_size=MAX_PLAN)
-async def put_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> None:
+async def put_plan(
+    request: Call,
+    job_id: FromPath[str],
+    attempt: FromPath[int],
+    upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
+) -> None:
     """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
     own, server = await _current(request, job_id, attempt), request.server
     if own.has_begun:
         raise Conflict("this attempt has begun: its plan is not one to wait with")
+    received = await parts.body(server, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
+    if received.result is not None:
+        return
     with uploads.alone(own.ref), tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="plan-") as body:
         sha256, size = hashlib.sha256(), 0
-        async for piece in request.stream():
+        async for piece in received.pieces():
             await asyncio.to_thread(body.write, piece)
             sha256.update(piece)
             size += len(piece)
@@ -158,6 +199,7 @@ async def put_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int])
         if not await server.objects.exists(name):
             await server.objects.put(name, Path(body.name))
         await uploads.remove_others(server.objects, name)
+        await received.finish(name)
 
 
 @get("/plan")
@@ -207,6 +249,10 @@ async def prepare(
     if len(plain) != fact.size or hashlib.sha256(plain).hexdigest() != fact.sha256:
         raise ValueError(f"the state of event {number} does not have the hash or the size that its event says")
     return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, plain))
+
+
+def _uploader(ref: AttemptRef) -> str:
+    return f"{ref.job_id}:{ref.attempt}"
 
 
 def _object(ref: AttemptRef, number: int, sha256: str) -> str:
@@ -277,6 +323,6 @@ def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
-    route_handlers=[get_archive, get_state, put_state, put_plan, get_plan, cloud_token],
+    route_handlers=[get_archive, get_state, stage, put_part, put_state, put_plan, get_plan, cloud_token],
     include_in_schema=False,
 )

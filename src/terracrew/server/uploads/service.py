@@ -1,0 +1,171 @@
+"""Bodies that arrive in parts: kept as encrypted objects, which every server of a cluster reads, until the whole is used."""
+
+import asyncio
+import hashlib
+import random
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
+from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
+from terracrew.server.db.seam import Database
+from terracrew.server.objects import Objects
+from terracrew.server.uploads import store
+from terracrew.server.uploads.store import Upload
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+MAX_UNFINISHED = 4
+"""Uploads that one owner may have under way; the least recently used one makes room, so that nobody fills the store."""
+UNUSED_SECONDS = 24 * 3600.0
+"""An upload that nobody has used for this long is removed. Its client sends the parts again, if it ever comes back."""
+SWEEP_SECONDS = 1800.0
+_TOUCH_SECONDS = 600.0
+_READ_AHEAD = 8
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+async def stage(server: "Server", owner: str, wanted: UploadWanted, max_bytes: int) -> UploadStaged:
+    """Announce an upload, or ask what is still missing of it."""
+    if not _SHA256.match(wanted.sha256) or wanted.size <= 0:
+        raise Invalid("an upload has a size of at least one byte and the SHA-256 of its content in hexadecimal digits")
+    if wanted.size > max_bytes:
+        raise TooLarge(f"{wanted.target} has {wanted.size:,} bytes, and the largest that is accepted has {max_bytes:,}")
+    upload = await server.db.write(lambda tx: store.stage(tx, owner, wanted))
+    if upload.result is not None:
+        if await server.objects.exists(upload.result):
+            return UploadStaged(upload.id, PART_BYTES, [])
+        await remove(server.db, server.objects, upload)  # what was made of it is gone, so it starts again
+        upload = await server.db.write(lambda tx: store.stage(tx, owner, wanted))
+    for other in (await server.db.read(lambda tx: store.unfinished(tx, owner)))[MAX_UNFINISHED:]:
+        await remove(server.db, server.objects, other)
+    return UploadStaged(upload.id, PART_BYTES, await _missing(server.objects, upload))
+
+
+async def put_part(server: "Server", owner: str, upload_id: str, index: int, content: bytes) -> None:
+    """Keep one part. The same part may come again, in any order, at any server."""
+    upload = await _find(server.db, owner, upload_id)
+    if upload.result is not None:
+        return  # a request that was repeated although it had succeeded
+    if not 0 <= index < part_count(upload.size):
+        raise Invalid(f"upload {upload_id} has {part_count(upload.size)} parts, so none has the index {index}")
+    expected = min(PART_BYTES, upload.size - index * PART_BYTES)
+    if len(content) != expected:
+        raise Invalid(f"part {index} of upload {upload_id} has {expected:,} bytes, not {len(content):,}")
+    name = _part(upload, index)
+    await server.objects.put(name, server.keys.encrypt(content, name))
+    if await server.db.read(lambda tx: _is_stale(tx.now, upload)):
+        await server.db.write(lambda tx: store.touch(tx, upload.id))
+
+
+class Body:
+    """The content of a request: sent with it, or staged before in parts."""
+
+    def __init__(self, server: "Server", received: AsyncIterator[bytes], upload: Upload | None) -> None:
+        self._server, self._received, self._upload = server, received, upload
+
+    @property
+    def result(self) -> str | None:
+        """The object that an earlier request made of it, whose answer was lost on the way."""
+        return self._upload and self._upload.result
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        return self._received if self._upload is None else _content(self._server, self._upload)
+
+    async def finish(self, result: str) -> None:
+        """Its content is stored under this name, so that the parts are not needed any more."""
+        if (upload := self._upload) is not None:
+            await self._server.db.write(lambda tx: store.finish(tx, upload.id, result))
+            await _remove_parts(self._server.objects, upload)
+
+
+async def body(server: "Server", received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
+    """The body of a request for this target; `upload_id` is empty where the request brings its content itself."""
+    if not upload_id:
+        return Body(server, received, None)
+    upload = await _find(server.db, owner, upload_id)
+    if upload.target != target:
+        raise Invalid(f"upload {upload_id} is for {upload.target}, not for {target}")
+    if upload.result is not None and not await server.objects.exists(upload.result):
+        raise Incomplete(f"what was made of upload {upload_id} has been removed: upload it again")
+    if upload.result is None and (missing := await _missing(server.objects, upload)):
+        raise Incomplete(
+            f"upload {upload_id} lacks {len(missing)} of its {part_count(upload.size)} parts", missing=missing
+        )
+    return Body(server, received, upload)
+
+
+async def sweep(db: Database, objects: Objects) -> int:
+    """Remove what nobody has used for long; how many."""
+    uploads = await db.read(lambda tx: store.unused(tx, UNUSED_SECONDS))
+    for upload in uploads:
+        await remove(db, objects, upload)
+    return len(uploads)
+
+
+async def sweep_regularly(db: Database, objects: Objects) -> None:
+    """On every server: what one has removed, another finds removed."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+        await sweep(db, objects)
+
+
+async def remove(db: Database, objects: Objects, upload: Upload) -> None:
+    """The parts first: a row without parts is harmless, parts without a row would stay for ever."""
+    await _remove_parts(objects, upload)
+    await db.write(lambda tx: store.remove(tx, upload))
+
+
+async def _find(db: Database, owner: str, upload_id: str) -> Upload:
+    upload = await db.read(lambda tx: store.find(tx, owner, upload_id))
+    if upload is None:
+        raise Incomplete(f"there is no upload {upload_id[:50]!r} (any more): stage it again")
+    return upload
+
+
+async def _missing(objects: Objects, upload: Upload) -> list[int]:
+    found = {int(name.rpartition("/")[2]) for name in await objects.names(f"parts/{upload.id}")}
+    return [index for index in range(part_count(upload.size)) if index not in found]
+
+
+async def _content(server: "Server", upload: Upload) -> AsyncIterator[bytes]:
+    """The parts in their order, read ahead, since each may take a round trip to a distant store."""
+
+    async def read(index: int) -> bytes:
+        name = _part(upload, index)
+        return server.keys.decrypt(await server.objects.get(name), name)
+
+    digest = hashlib.sha256()
+    waiting: list[asyncio.Task[bytes]] = []
+    try:
+        for index in range(part_count(upload.size)):
+            while len(waiting) < _READ_AHEAD and index + len(waiting) < part_count(upload.size):
+                waiting.append(asyncio.create_task(read(index + len(waiting))))
+            content = await waiting.pop(0)
+            digest.update(content)
+            yield content
+    except NotFound:  # another request has used it or removed it meanwhile
+        raise Unavailable(f"upload {upload.id} changed while it was read: try again") from None
+    finally:
+        for task in waiting:
+            task.cancel()
+    if digest.hexdigest() != upload.sha256:
+        await remove(server.db, server.objects, upload)
+        raise Unavailable(
+            f"what arrived of {upload.target} does not have the SHA-256 that was announced: send it again"
+        )
+
+
+async def _remove_parts(objects: Objects, upload: Upload) -> None:
+    for name in await objects.names(f"parts/{upload.id}"):
+        await objects.delete(name)
+
+
+def _part(upload: Upload, index: int) -> str:
+    return f"parts/{upload.id}/{index}"
+
+
+async def _is_stale(now: float, upload: Upload) -> bool:
+    return now - upload.used_at > _TOUCH_SECONDS

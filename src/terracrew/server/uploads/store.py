@@ -1,0 +1,70 @@
+"""The table of uploads: what is being received in parts, from whom, and what was made of it."""
+
+import msgspec
+
+from terracrew import ids
+from terracrew.protocol.uploads import UploadWanted
+from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.seam import Tx
+
+_COLUMNS = "id, owner, target, sha256, size, result, used_at"
+
+
+class Upload(msgspec.Struct, frozen=True):
+    id: str
+    owner: str
+    target: str
+    sha256: str
+    size: int
+    result: str | None
+    used_at: float
+
+
+async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
+    """The upload of this content for this target: the one that there is, or a new one."""
+    row = await tx.one(
+        f"""INSERT INTO uploads ({_COLUMNS}) VALUES (:id, :owner, :target, :sha256, :size, NULL, :now)
+            ON CONFLICT (owner, target, sha256, size) DO UPDATE SET used_at = excluded.used_at
+            RETURNING {_COLUMNS}""",
+        id=ids.new("upl"), owner=owner, target=wanted.target, sha256=wanted.sha256, size=wanted.size, now=tx.now,
+    )  # fmt: skip
+    assert row is not None
+    return row_to(Upload, row)
+
+
+async def find(tx: Tx, owner: str, upload_id: str) -> Upload | None:
+    row = await tx.one(f"SELECT {_COLUMNS} FROM uploads WHERE id = :id AND owner = :owner", id=upload_id, owner=owner)
+    return None if row is None else row_to(Upload, row)
+
+
+async def touch(tx: Tx, upload_id: str) -> None:
+    await tx.run("UPDATE uploads SET used_at = :now WHERE id = :id", id=upload_id, now=tx.now)
+
+
+async def finish(tx: Tx, upload_id: str, result: str) -> None:
+    await tx.run("UPDATE uploads SET result = :result, used_at = :now WHERE id = :id", id=upload_id, result=result, now=tx.now)  # fmt: skip
+
+
+async def unfinished(tx: Tx, owner: str) -> list[Upload]:
+    """Those of an owner that nothing has been made of yet, the most recently used ones first."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
+        owner=owner,
+    )
+    return rows_to(Upload, rows)
+
+
+async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT 100",
+        before=tx.now - age_seconds,
+    )
+    return rows_to(Upload, rows)
+
+
+async def remove(tx: Tx, upload: Upload) -> bool:
+    """Unless somebody has used it meanwhile."""
+    found = await tx.run(
+        "DELETE FROM uploads WHERE id = :id AND used_at = :used_at", id=upload.id, used_at=upload.used_at
+    )
+    return bool(found)
