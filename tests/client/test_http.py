@@ -25,12 +25,19 @@ def test_every_error_of_the_tree_comes_back_as_itself(site: Site, code: str, kin
     assert caught.value.details == {"place": "a/b"}
 
 
-def test_an_answer_that_is_not_ours_becomes_the_nearest_error(site: Site) -> None:
-    site.then(lambda asked: asked.answer(403, b"<html>proxy</html>", "text/html"))
-    with pytest.raises(errors.Forbidden, match="403 Forbidden"):
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 413, 502])
+def test_an_answer_that_is_not_ours_says_that_something_between_here_and_the_server_answered(
+    site: Site, status: int
+) -> None:
+    """A firewall's 403 was shown as "you may not", and a proxy's 404 as "there is no such module"."""
+    site.then(*[lambda asked: asked.answer(status, b"<html>proxy</html>", "text/html")] * 3)
+    with pytest.raises(errors.ForeignAnswer, match=rf"answered {status} .*between here and the server"):
         Api(site.url).get("/me")
-    site.then(lambda asked: asked.answer(200, b"<html>portal</html>", "text/html"))
-    with pytest.raises(errors.Unreachable, match="not a Terracrew server"):
+
+
+def test_a_problem_with_a_code_that_only_newer_servers_have_is_told_in_its_own_words(site: Site) -> None:
+    site.then(lambda asked: asked.problem(418, "teapot", "this server makes tea"))
+    with pytest.raises(errors.TerracrewError, match="this server makes tea"):
         Api(site.url).get("/me")
 
 
@@ -195,7 +202,7 @@ def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: Site) 
     assert time.monotonic() - began >= 1
     assert said == ["the database does not answer"]
     site.then(lambda asked: asked.answer(429, {}, **{"Retry-After": "600"}))
-    with pytest.raises(errors.RateLimited):
+    with pytest.raises(errors.ForeignAnswer):
         api.get("/jobs/1")
     assert time.monotonic() - began < 10, "nobody sits there for ten minutes"
 

@@ -2,19 +2,25 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
 import uvicorn
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
+from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 
 HUB, API, KEY = "hub-credential-0123456789", "api-credential-0123456789", bytes(range(32))
+_JSON = {"Content-Type": "application/json"}
+_HTML = [(b"content-type", b"text/html")]
+_CODES = {413: "too_large", 503: "unavailable"}
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -50,6 +56,12 @@ class Hub:
         self.state, self.state_version = b"", 0
         self.state_problem: dict[str, str] | None = None
         self.puts: dict[int, tuple[bytes, bool]] = {}
+        self.foreign: Callable[[str, str, int], int | None] = lambda _method, _name, _size: None
+        """The status with which a proxy answers a request (method, name, size of its body) instead of this server."""
+        self.own_refusal = ""
+        """The code with which this server itself refuses every upload, if it does."""
+        self.largest_put = 0
+        self.staged: dict[str, tuple[UploadWanted, dict[int, bytes]]] = {}
         self.cloud_tokens: list[tuple[str, str, str]] = []
         """Audience, phase and token of each that was asked for."""
         self.cloud_token_life = 600.0
@@ -148,9 +160,17 @@ class Hub:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if dict(scope["headers"]).get(b"authorization") != f"Bearer {self._credential}".encode():
             if scope["type"] == "websocket":
-                await send({"type": "websocket.close"})
+                await receive()
+                await send({"type": "websocket.accept"})
+                refusal = messages.Refused("unauthenticated", "this credential is not known", is_final=True)
+                await send({"type": "websocket.send", "text": messages.encode(refusal).decode()})
+                await send({"type": "websocket.close", "code": 4403})
             else:
-                await _respond(send, 401, b"")
+                await _problem(send, 401, "unauthenticated")
+        elif status := self._foreign_handshake(scope):
+            await receive()
+            await send({"type": "websocket.http.response.start", "status": status, "headers": _HTML})
+            await send({"type": "websocket.http.response.body", "body": b"<html>a proxy</html>"})
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
@@ -220,11 +240,32 @@ class Hub:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b"".join([chunk async for chunk in _body(receive)])
         name = re.fullmatch(r"/runnerhub/attempts/[^/]+/\d+/(.+)", scope["path"])
+        self.largest_put = max(self.largest_put, len(body))
+        if status := self.foreign(scope["method"], name[1] if name else "", len(body)):
+            await _respond(send, status, b"<html>a proxy</html>", {"Content-Type": "text/html", "Server": "proxy"})
+            return
+        if upload := dict(scope["headers"]).get(b"x-upload"):
+            wanted, parts = self.staged[upload.decode()]
+            body = b"".join(parts[index] for index in range(part_count(wanted.size)))
+            assert hashlib.sha256(body).hexdigest() == wanted.sha256
+            assert name
+            assert name[1] == wanted.target
         match (scope["method"], name[1].split("/") if name else []):
+            case ("PUT", ["uploads"]) if self.own_refusal:
+                await _problem(send, 409, self.own_refusal)
+            case ("PUT", ["uploads"]):
+                wanted = msgspec.json.decode(body, type=UploadWanted)
+                _, parts = self.staged.setdefault(wanted.sha256, (wanted, {}))
+                missing = [index for index in range(part_count(wanted.size)) if index not in parts]
+                await _respond(send, 200, msgspec.json.encode(UploadStaged(wanted.sha256, PART_BYTES, missing)), _JSON)
+            case ("PUT", ["uploads", upload_id, index]):
+                self.staged[upload_id][1][int(index)] = body
+                await _respond(send, 204, b"")
             case ("GET", ["archive"]):
                 await _respond(send, 200, self.archive)
             case ("GET", ["state"]) if self.state_problem:
-                await _respond(send, 409, json.dumps(self.state_problem).encode())
+                problem = json.dumps({"detail": "", **self.state_problem}).encode()
+                await _respond(send, 409, problem, {"Content-Type": "application/problem+json"})
             case ("GET", ["state"]):
                 await _respond(send, 200, self.state, {"X-State-Version": str(self.state_version)})
             case ("PUT", ["states", number]):
@@ -235,9 +276,11 @@ class Hub:
                 async with self._changed:
                     self.plan_puts += 1
                     self._changed.notify_all()
-                if status is None:
+                if status is not None:
+                    await _problem(send, status, _CODES[status])
+                else:
                     self.plan = body
-                await _respond(send, status or 204, b"")
+                    await _respond(send, 204, b"")
             case ("GET", ["plan"]) if self.plan:
                 await _respond(send, 200, self.plan)
             case ("POST", ["cloud-token"]):
@@ -246,9 +289,13 @@ class Hub:
                 async with self._changed:
                     self.cloud_tokens.append((wanted["audience"], wanted["phase"], token))
                     self._changed.notify_all()
-                await _respond(send, 200, json.dumps({"token": token, "expires_in": self.cloud_token_life}).encode())
+                body = json.dumps({"token": token, "expires_in": self.cloud_token_life}).encode()
+                await _respond(send, 200, body, _JSON)
             case _:
-                await _respond(send, 404, b"")
+                await _problem(send, 404, "not_found")
+
+    def _foreign_handshake(self, scope: Scope) -> int | None:
+        return self.foreign("CONNECT", "", 0) if scope["type"] == "websocket" else None
 
 
 def unseal(sealed: bytes, owner: str = "job_1:1") -> bytes:
@@ -263,7 +310,13 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
+async def _problem(send: Send, status: int, code: str) -> None:
+    body = json.dumps({"status": status, "code": code, "detail": f"refused with {code}"}).encode()
+    await _respond(send, status, body, {"Content-Type": "application/problem+json"})
+
+
 async def _respond(send: Send, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-    pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    headers = {"Content-Type": "application/octet-stream", **(headers or {})}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     await send({"type": "http.response.body", "body": body})

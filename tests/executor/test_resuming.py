@@ -108,7 +108,7 @@ async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
             why = b"it was made with tofu 0.0.1"
         case "missing":
             hub.plan = b""
-            why = b"answered 404"
+            why = b"refused with not_found"
         case _:
             stage.workspaces.joinpath("job_1.1").mkdir()
             why = b"is in use"

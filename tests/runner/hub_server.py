@@ -57,6 +57,9 @@ class HubServer:
         self.expires_in = 3600.0
         self.refusal: messages.Refused | None = None
         self.has_refused = asyncio.Event()
+        self.foreign: dict[str, int] = {}
+        """The status with which a proxy answers instead of this server: at the `token` endpoint, or to the `handshake`."""
+        self.has_answered_foreign = asyncio.Event()
         self.welcome = RunnerWelcome(instance_id="ins_1", epoch=1, protocol=1, heartbeat_seconds=0.1, unknown=[])
         self._peers: asyncio.Queue[Peer] = asyncio.Queue()
 
@@ -66,10 +69,20 @@ class HubServer:
             return await self._peers.get()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"] == "/connect/token":
+        if status := self.foreign.get("token" if scope["type"] == "http" else "handshake"):
+            await self._answer_foreign(scope["type"], status, receive, send)
+        elif scope["type"] == "http" and scope["path"] == "/connect/token":
             await self._give_token(receive, send)
         elif scope["type"] == "websocket" and scope["path"] == "/runnerhub":
             await self._serve(scope, receive, send)
+
+    async def _answer_foreign(self, kind: str, status: int, receive: Any, send: Any) -> None:
+        await receive()
+        prefix = "http.response" if kind == "http" else "websocket.http.response"
+        headers = [(b"content-type", b"text/html"), (b"location", b"https://login.example/")]
+        await send({"type": f"{prefix}.start", "status": status, "headers": headers})
+        await send({"type": f"{prefix}.body", "body": b"<html>Sign in</html>"})
+        self.has_answered_foreign.set()
 
     async def _give_token(self, receive: Any, send: Any) -> None:
         body = b""
@@ -82,7 +95,8 @@ class HubServer:
         token = f"token-{len(self.forms)}"
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.expires_in}
         if self.token_status != 200:
-            answer = {"code": "unauthenticated", "detail": "client id or secret is wrong"}
+            words = "client id or secret is wrong"
+            answer = {"error": "invalid_client", "code": "unauthenticated", "error_description": words}
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": self.token_status, "headers": headers})
         await send({"type": "http.response.body", "body": msgspec.json.encode(answer)})

@@ -391,3 +391,21 @@ async def _hang_up(hub: hub_server.HubServer) -> None:
     peer = await hub.peer()
     await peer.hear(HandBack)
     await peer.hang_up()
+
+
+@pytest.mark.feature("O1")
+@pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 409, 426, 502])
+@pytest.mark.parametrize("at", ["token", "handshake"])
+async def test_a_proxy_that_answers_instead_of_the_server_does_not_stop_a_runner(
+    bench: Bench, at: str, status: int
+) -> None:
+    """A proxy's 426 or 409 at the token endpoint ended the runner, as if the server itself had refused it for good."""
+    bench.hub.foreign[at] = status
+    runner = await bench.start()
+    async with asyncio.timeout(BOUND):
+        await bench.hub.has_answered_foreign.wait()
+        while "between here and the server" not in runner.output:
+            await asyncio.sleep(0.01)
+    bench.hub.foreign.clear()
+    await bench.hub.peer()
+    assert f"answered {status}" in runner.output

@@ -1,5 +1,6 @@
 """What a module or a job is made from, as it is given on the command line: a folder, inputs, variables."""
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -62,7 +63,21 @@ def upload(api: "Api", folder: Path) -> str:
 
     if not any(folder.iterdir()):
         raise Invalid(f"{folder} is empty: there is nothing to upload")
-    return api.upload("/archives", archive.pack(folder), "application/gzip")["id"]
+    data = archive.pack(folder)
+    progress = _progress(len(data))
+    return api.upload_in_parts("/archives", data, "application/gzip", target="archive", progress=progress)["id"]
+
+
+def _progress(size: int) -> Callable[[int], None]:
+    """Show how much of an upload has arrived, on a terminal only; what needs one request is not worth it."""
+
+    def show(arrived: int) -> None:
+        if sys.stderr.isatty():
+            is_last = arrived >= size
+            line = f"\ruploading {arrived / 1e6:.1f} of {size / 1e6:.1f} MB ({arrived * 100 // size} %)"
+            click.echo(line, err=True, nl=is_last)
+
+    return show
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The public API over HTTP, for the command line, the demo and scripts: problems come back as our own errors."""
 
+import contextlib
+import hashlib
 import io
 import random
 import time
@@ -13,8 +15,9 @@ from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
 
 from terracrew import __version__, errors
 from terracrew.client import address
-from terracrew.client.problems import from_response
+from terracrew.client.problems import foreign, from_response
 from terracrew.client.sse import OPEN, Event, Parser
+from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 
 Token = str | Callable[[], str] | None
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
@@ -70,6 +73,42 @@ class Api:
     def upload(self, path: str, data: bytes | BinaryIO, content_type: str) -> Any:
         """Post a file as the body. It is sent once: a repeat would make a second one."""
         return self._call("POST", path, data, {"Content-Type": content_type})
+
+    def upload_in_parts(
+        self,
+        path: str,
+        data: bytes,
+        content_type: str,
+        *,
+        target: str,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Any:
+        """Post a body of any size through proxies that limit the size of one. `progress` is told the bytes that arrived."""
+        if len(data) <= PART_BYTES:
+            return self.upload(path, data, content_type)
+        wanted = UploadWanted(target, hashlib.sha256(data).hexdigest(), len(data))
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                answer = self._call("PUT", "/uploads", *_json(wanted, None))
+                staged = msgspec.convert(answer, UploadStaged)
+                self._send_parts(staged, data, progress)
+                return self._call("POST", path, b"", {"Content-Type": content_type, HEADER: staged.id})
+            except errors.NotFound:  # a server of the version before this one knows no parts
+                return self.upload(path, data, content_type)
+            except errors.Incomplete:  # the server has removed parts meanwhile
+                if not tries_left:
+                    raise
+        raise AssertionError  # the last try has returned or raised
+
+    def _send_parts(self, staged: UploadStaged, data: bytes, progress: Callable[[int], None]) -> None:
+        size = staged.part_bytes
+        arrived = len(data) - sum(len(data[index * size : (index + 1) * size]) for index in staged.missing)
+        progress(arrived)
+        for index in staged.missing:
+            part = data[index * size : (index + 1) * size]
+            self.put(f"/uploads/{staged.id}/{index}", part, {"Content-Type": "application/octet-stream"})
+            arrived += len(part)
+            progress(arrived)
 
     def list(self, path: str, **query: Any) -> Iterator[Any]:
         """Every item of a list, page after page."""
@@ -139,7 +178,7 @@ class Api:
     def _call(
         self, method: Method, path: str, body: bytes | BinaryIO | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        once = method not in _REPEATABLE and "Idempotency-Key" not in (headers or {})
+        once = method not in _REPEATABLE and not {"Idempotency-Key", HEADER} & (headers or {}).keys()
         rewind = _rewinder(body)
         if body is not None and not isinstance(body, bytes) and rewind:
             headers = {"Content-Length": str(_remaining(body)), **(headers or {})}
@@ -161,7 +200,7 @@ class Api:
                 if method == "DELETE" and tried:
                     return None  # an earlier try did it, and only its answer was lost
                 raise
-        return _decode(response)
+        return self._decode(response, method, path)
 
     def _open(
         self, path: str, headers: Mapping[str, str] | None = None, *, read_timeout: float | None = None
@@ -193,9 +232,8 @@ class Api:
         if response.status < 300:
             return response
         try:
-            raise from_response(
-                response.status, response.headers, response.read(_PIECE) if not preload else response.data
-            )
+            content = response.data if preload else response.read(_PIECE)
+            raise from_response(response.status, response.headers, content, f"{method} {self.base_url}{PREFIX}{path}")
         except HTTPError as error:
             raise self._unreachable(error, method) from error
         finally:
@@ -209,6 +247,14 @@ class Api:
             # Said here, since the HTTP library would quote the whole header.
             raise errors.Unauthenticated("the token has characters that no token has: paste it again")
         return {"Authorization": f"Bearer {token}"}
+
+    def _decode(self, response: urllib3.BaseHTTPResponse, method: Method, path: str) -> Any:
+        if not response.data:
+            return None
+        if "json" in response.headers.get("Content-Type", ""):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                return msgspec.json.decode(response.data)
+        raise foreign(response.status, response.headers, f"{method} {self.base_url}{PREFIX}{path}")
 
     def _unreachable(self, error: Exception, method: Method) -> errors.Unreachable:
         if isinstance(error, SSLError):
@@ -248,14 +294,6 @@ def _json(body: Any, headers: Mapping[str, str] | None) -> tuple[bytes | None, d
     if body is None:
         return None, dict(headers or {})
     return msgspec.json.encode(body), {"Content-Type": "application/json", **(headers or {})}
-
-
-def _decode(response: urllib3.BaseHTTPResponse) -> Any:
-    if not response.data:
-        return None
-    if "json" not in response.headers.get("Content-Type", ""):
-        raise errors.Unreachable("what answers there is not a Terracrew server: its answer is not JSON")
-    return msgspec.json.decode(response.data)
 
 
 def _pause(failures: int) -> float:

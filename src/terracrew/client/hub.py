@@ -7,16 +7,8 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as _connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
 
-from terracrew.errors import (
-    Forbidden,
-    Incompatible,
-    Invalid,
-    RateLimited,
-    TerracrewError,
-    Unauthenticated,
-    Unavailable,
-    Unreachable,
-)
+from terracrew.client import problems
+from terracrew.errors import Forbidden, Incompatible, Invalid, RateLimited, Unauthenticated, Unavailable, Unreachable
 from terracrew.protocol.messages import MAX_GRANT_FRAME
 
 PATH = "/runnerhub"
@@ -24,7 +16,7 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 8.0
 PROMPT = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_FINAL: dict[int, type[TerracrewError]] = {401: Unauthenticated, 403: Forbidden, 426: Incompatible}
+_FINAL = (Unauthenticated, Forbidden, Incompatible)
 
 
 class Backoff:
@@ -58,11 +50,21 @@ def address(server_url: str) -> str:
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + PATH, "", ""))
 
 
+class _Connect(_connect):
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Follow no redirect: a credential goes to the server that it is for, and nowhere else."""
+        return exc
+
+
 async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME) -> ClientConnection:
-    """Open a connection. Unauthenticated, Forbidden and Incompatible are for good; after Unreachable, try again."""
+    """Open a connection. Unauthenticated, Forbidden and Incompatible are for good; after Unreachable, try again.
+
+    Our server accepts every handshake and sends its refusal as a message. A handshake that fails was therefore answered by
+    something else, unless the answer has a problem code of ours.
+    """
     url = address(server_url)
     try:
-        return await _connect(
+        return await _Connect(
             url,
             additional_headers={"Authorization": f"Bearer {credential}"},
             compression=None,
@@ -73,8 +75,11 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
             close_timeout=1,
         )
     except InvalidStatus as error:
-        status = error.response.status_code
-        kind = _FINAL.get(status, Unreachable)
-        raise kind(f"{server_url} answered {status} to the hub's handshake") from error
+        response = error.response
+        own = problems.own(response.headers, bytes(response.body or b""))
+        if isinstance(own, _FINAL):
+            raise own from error
+        asked = f"the WebSocket handshake of {url}"
+        raise own or problems.foreign(response.status_code, response.headers, asked) from error
     except (OSError, TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
         raise Unreachable(f"{server_url} cannot be reached: {error}") from error

@@ -1,4 +1,4 @@
-"""Turns a problem+json answer into the same error that the server raised."""
+"""Turns a problem+json answer into the same error that the server raised, and recognises the answers of other programs."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -8,47 +8,57 @@ import msgspec
 
 from terracrew import errors
 
-_KNOWN = frozenset({"type", "title", "status", "detail", "code", "instance", "message", "self"})
-_BY_STATUS: dict[int, type[errors.TerracrewError]] = {
-    400: errors.Invalid,
-    401: errors.Unauthenticated,
-    403: errors.Forbidden,
-    404: errors.NotFound,
-    405: errors.Invalid,
-    409: errors.Conflict,
-    413: errors.TooLarge,
-    422: errors.Invalid,
-    426: errors.Incompatible,
-    429: errors.RateLimited,
-    502: errors.Unavailable,
-    503: errors.Unavailable,
-    504: errors.Unavailable,
-}
+MEDIA_TYPE = "application/problem+json"
+_MEMBERS = frozenset({"type", "title", "status", "detail", "code", "instance", "message", "self"})
 
 
-def from_response(status: int, headers: Mapping[str, str], body: bytes) -> errors.TerracrewError:
-    """The error that an answer stands for; where something else than our server answered, the nearest one."""
+def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None:
+    """The error that our server raised; None if the answer has no problem code of ours, so that it proves nothing."""
     problem = _problem(headers, body)
     code, detail = problem.get("code"), problem.get("detail")
     kind = errors.tree().get(code) if isinstance(code, str) else None
-    details = {name: value for name, value in problem.items() if name not in _KNOWN}
-    if (wait := headers.get("Retry-After", "")).isdecimal():
-        details["retry_after"] = float(wait)
+    if kind is None or not isinstance(detail, str):
+        return None
+    details = {name: value for name, value in problem.items() if name not in _MEMBERS}
+    return kind(detail, **{**details, **_wait(headers)})
+
+
+def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.ForeignAnswer:
+    """What to say of an answer that is not our server's; `asked` names the request."""
+    name = headers.get("Server", "")[:80]
+    by = f" ({name})" if name.isprintable() and name else ""
+    to = f" It sends to {headers['Location'][:200]!r}." if 300 <= status < 400 and "Location" in headers else ""
+    return errors.ForeignAnswer(
+        f"{asked} was answered {status} {_phrase(status)} by something that is not a Terracrew server{by}: "
+        f"a proxy, a firewall or a load balancer between here and the server, or another program at that address.{to}",
+        answered=status,
+        **_wait(headers),
+    )
+
+
+def from_response(status: int, headers: Mapping[str, str], body: bytes, asked: str) -> errors.TerracrewError:
+    """The error that an answer stands for, for a person to read; a newer server may have codes that are not known here."""
+    if error := own(headers, body):
+        return error
     if 300 <= status < 400:
-        place = headers.get("Location", "elsewhere")
-        return errors.Invalid(f"that address sends its visitors to {place}: use that address")
-    if not isinstance(detail, str):
-        detail = f"the server answered {status} {_phrase(status)}"
-    return (kind or _BY_STATUS.get(status, errors.TerracrewError))(detail, **details)
+        return errors.Invalid(
+            f"that address sends its visitors to {headers.get('Location', 'elsewhere')}: use that address"
+        )
+    detail = _problem(headers, body).get("detail")
+    return errors.TerracrewError(detail) if isinstance(detail, str) else foreign(status, headers, asked)
 
 
 def _problem(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    if "json" not in headers.get("Content-Type", ""):
+    if MEDIA_TYPE not in headers.get("Content-Type", ""):
         return {}
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
+
+
+def _wait(headers: Mapping[str, str]) -> dict[str, float]:
+    return {"retry_after": float(wait)} if (wait := headers.get("Retry-After", "")).isdecimal() else {}
 
 
 def _phrase(status: int) -> str:

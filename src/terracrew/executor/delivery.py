@@ -12,6 +12,7 @@ from terracrew.executor.record import Offsets, Recorder
 from terracrew.executor.redact import Redactor
 from terracrew.executor.shipper import Shipper
 from terracrew.executor.transfer import Transfer
+from terracrew.executor.trouble import Trouble
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import AttemptRecord, LogStreamSettings
@@ -26,7 +27,7 @@ REFUSED = "refused"
 
 DELIVERED = 0
 UNDELIVERED = 3
-"""The server refused this attempt for good; its directory holds what it would not take."""
+"""The server itself, with a code of ours, refused this attempt for good; its directory holds what it would not take."""
 
 
 INCOMPATIBLE = 4
@@ -55,7 +56,9 @@ class Delivery:
             Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets, *cloud.left(directory)]),
             Offsets(directory / "output.offset", self.outbox),
         )
-        self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control)
+        # A result ends the log, and a dead executor may have left one: nothing is added after that.
+        trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
+        self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
         self.leave = Leave(self.control, self.recorder.say)
         hello = ExecutorHello(record.job_id, record.attempt, __version__, version.OLDEST, version.NEWEST)
         self.shipper = Shipper(
@@ -66,6 +69,7 @@ class Delivery:
             aside=self.aside,
             transfer=self.transfer,
             control=self.control,
+            trouble=trouble,
             leave=self.leave,
             settings=settings,
             is_salvage=is_salvage,

@@ -10,7 +10,7 @@ from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.redact import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, OutputsRead, Stream
+from terracrew.protocol.events import Fact, Kind, OutputsRead, Result, Stream
 from terracrew.protocol.spec import Step
 
 _SLOT = struct.Struct(">QQ")
@@ -53,6 +53,7 @@ class Recorder:
     def __init__(self, outbox: Outbox, redactor: Redactor, offsets: Offsets) -> None:
         self.outbox, self.redactor, self.offsets = outbox, redactor, offsets
         self.step = Step.FETCH
+        self._has_result = False
 
     def output(self, piece: Piece) -> None:
         """What the engine printed; alone among all that is recorded, it does not touch the reserve."""
@@ -71,7 +72,13 @@ class Recorder:
         line = self.redactor.mask(text[:_LONGEST_LINE].encode()) + b"\n"
         self.outbox.append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
 
+    def note(self, text: str) -> None:
+        """A line of Terracrew's own that may come at any time; after the result the log takes no more."""
+        if not self._has_result:
+            self.say(text)
+
     def fact(self, fact: Fact) -> None:
+        self._has_result = self._has_result or isinstance(fact, Result)
         record = events.pack_fact(fact, self.step, time.time())
         if not isinstance(fact, OutputsRead):  # those are data, and must arrive as they are
             header, payload = record[: events.HEADER.size], record[events.HEADER.size :]

@@ -9,12 +9,21 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from terracrew.client import hub
-from terracrew.errors import Forbidden, Incompatible, TerracrewError, Unauthenticated, Unavailable, Unreachable
+from terracrew.errors import (
+    Forbidden,
+    ForeignAnswer,
+    Incompatible,
+    TerracrewError,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.transfer import Transfer
+from terracrew.executor.trouble import Trouble
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
@@ -23,6 +32,9 @@ from terracrew.protocol.start import LogStreamSettings
 WINDOW = 16
 """Batches on their way at once, so that throughput does not fall with distance."""
 _LASTED = 10.0
+_LAST_WORDS_SECONDS = 1.0
+"""What a server said before it closed the connection is read for this long."""
+_CONNECTING = "the connection to the runner hub"
 
 
 class Shipper:
@@ -36,13 +48,14 @@ class Shipper:
         aside: Aside,
         transfer: Transfer,
         control: Control,
+        trouble: Trouble,
         leave: Leave,
         settings: LogStreamSettings,
         is_salvage: bool = False,
     ) -> None:
         self._server_url, self._credential, self._hello = server_url, credential, hello
         self._outbox, self._aside, self._transfer = outbox, aside, transfer
-        self._control, self._leave = control, leave
+        self._control, self._trouble, self._leave = control, trouble, leave
         self._settings, self._cadence = settings, messages.LogCadence()
         self._is_salvage = is_salvage
         self._is_resuming = is_salvage  # a fresh attempt's mark is 0, so its events need not wait for the welcome
@@ -67,12 +80,15 @@ class Shipper:
         while self._control.refused is None:
             try:
                 self._connection = await hub.connect(self._server_url, self._credential)
-            except Unreachable:
+            except Unreachable as error:
+                if isinstance(error, ForeignAnswer):
+                    self._trouble.report(_CONNECTING, error)
                 await asyncio.sleep(backoff.next())
                 continue
             except (Unauthenticated, Forbidden, Incompatible) as error:
                 self._refuse(error.message, is_for_now=isinstance(error, Incompatible))
                 return
+            self._trouble.over(_CONNECTING)
             self.welcomed.clear()
             mark, since, self._put_off = self._outbox.acknowledged, time.monotonic(), None
             try:
@@ -102,11 +118,13 @@ class Shipper:
 
     async def _converse(self, connection: ClientConnection) -> None:
         self._window.clear()
-        await connection.send(messages.encode(self._hello), text=True)
+        with contextlib.suppress(ConnectionClosed):  # a refusal may have come first, and is still to be read
+            await connection.send(messages.encode(self._hello), text=True)
         receiving = asyncio.create_task(self._receive(connection))
         sending = asyncio.create_task(self._send(connection))
         try:
             await asyncio.wait({receiving, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({receiving}, timeout=_LAST_WORDS_SECONDS)
         finally:
             for task in (receiving, sending):
                 task.cancel()
@@ -146,7 +164,7 @@ class Shipper:
                 headers = {"X-Plain": "1"} if parcel.is_plain else {}
                 try:
                     await self._transfer.put(f"states/{parcel.number}", parcel.path, headers)
-                except TerracrewError as error:
+                except TerracrewError as error:  # a code of our server's: everything else is tried again for ever
                     self._refuse(error.message)
                     raise OSError(error.message) from error
                 self._aside.shipped(parcel.number)

@@ -1,16 +1,16 @@
 """The runner's short-lived token: asked for with its client id and secret, and again before it expires."""
 
 import asyncio
+import contextlib
 import time
 from urllib.parse import urlencode
 
 import msgspec
-from urllib3 import PoolManager
+from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.exceptions import HTTPError
 
 from terracrew import errors
-from terracrew.client import address
-from terracrew.client.problems import from_response
+from terracrew.client import address, problems
 from terracrew.errors import TerracrewError, Unreachable
 
 PATH = "/connect/token"
@@ -24,10 +24,17 @@ class _Answer(msgspec.Struct):
 
 
 class _Refusal(msgspec.Struct):
-    """As RFC 6749 has it, and with a code of ours where there is more to say than that."""
+    """As RFC 6749 has it, with a code of ours beside it."""
 
+    error: str
     error_description: str
     code: str = ""
+
+
+_WITHOUT_CODE: dict[str, type[TerracrewError]] = {
+    "invalid_client": errors.Unauthenticated,
+    "temporarily_unavailable": errors.RateLimited,
+}
 
 
 class Tokens:
@@ -75,17 +82,24 @@ class Tokens:
         except (HTTPError, OSError) as error:
             raise Unreachable(f"{self._url} cannot be reached: {error}") from error
         if response.status != 200:
-            raise _refusal(from_response(response.status, response.headers, response.data), response.data)
+            raise self._refusal(response)
         try:
             return msgspec.json.decode(response.data, type=_Answer)
-        except msgspec.MsgspecError as error:
-            raise Unreachable(f"what answers at {self._url} is not a Terracrew server: {error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise problems.foreign(response.status, response.headers, f"POST {self._url}") from error
+
+    def _refusal(self, response: BaseHTTPResponse) -> TerracrewError:
+        """The error that our server meant: a problem, or the JSON of RFC 6749 with a code of ours."""
+        if error := problems.own(response.headers, response.data):
+            return error
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            told = msgspec.json.decode(response.data, type=_Refusal)
+            # A server of the version before this one gives a code only where its answer is final.
+            if kind := errors.tree().get(told.code) or _WITHOUT_CODE.get(told.error):
+                return kind(told.error_description, **_wait(response))
+        return problems.foreign(response.status, response.headers, f"POST {self._url}")
 
 
-def _refusal(error: TerracrewError, body: bytes) -> TerracrewError:
-    """The error in the words of a token endpoint, which are no problem+json."""
-    try:
-        told = msgspec.json.decode(body, type=_Refusal)
-    except msgspec.MsgspecError:
-        return error
-    return errors.tree().get(told.code, type(error))(told.error_description)
+def _wait(response: BaseHTTPResponse) -> dict[str, float]:
+    seconds = response.headers.get("Retry-After", "")
+    return {"retry_after": float(seconds)} if seconds.isdecimal() else {}

@@ -10,9 +10,18 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from uuid_utils import uuid7
 
-from terracrew.errors import Forbidden, Invalid, NotFound, RateLimited, TerracrewError, TooLarge, Unauthenticated
+from terracrew.client.problems import MEDIA_TYPE
+from terracrew.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    TerracrewError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 
-MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = 1.0
 """Seconds that whoever gets a 503 should wait, where nobody knows better."""
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
@@ -48,7 +57,8 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
 def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """What the framework itself refused."""
     if error.detail == _WENT_AWAY:
-        return answer(HTTPStatus.BAD_REQUEST, Invalid.code, "the body did not arrive whole")
+        # Not a refusal: whoever still hears this may send it again.
+        return from_error(request, Unavailable("the body did not arrive whole"))
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         return from_surprise(request, error)
     if isinstance(error, ValidationException):

@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
-from terracrew.errors import Invalid, RateLimited, Removed, Unauthenticated
+from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.identity import cloud
 from terracrew.server.identity.context import address_of, identity_of
 from terracrew.server.identity.tokens import AccessToken
@@ -28,18 +28,18 @@ async def token(request: Call) -> Response[Any]:
     try:
         grant_type, client_id, client_secret = await _credentials(request)
     except Invalid as error:
-        return _refused(400, "invalid_request", error.message)
+        return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
-        return _refused(400, "unsupported_grant_type", "grant_type is client_credentials here")
+        return _refused(400, "unsupported_grant_type", Invalid("grant_type is client_credentials here"))
     try:
         granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request))
     except Removed as error:
-        return _refused(401, "invalid_client", error.message, code=error.code)
+        return _refused(401, "invalid_client", error)
     except Unauthenticated as error:
-        return _refused(401, "invalid_client", error.message, {"WWW-Authenticate": 'Basic realm="terracrew"'})
+        return _refused(401, "invalid_client", error, {"WWW-Authenticate": 'Basic realm="terracrew"'})
     except RateLimited as error:
         wait = str(error.details["retry_after"])
-        return _refused(429, "temporarily_unavailable", error.message, {"Retry-After": wait})
+        return _refused(429, "temporarily_unavailable", error, {"Retry-After": wait})
     return Response[AccessToken | dict[str, str]](granted, headers=_NEVER_KEPT)
 
 
@@ -92,7 +92,8 @@ def _basic(authorization: str) -> tuple[str, str]:
 
 
 def _refused(
-    status: int, error: str, description: str, headers: dict[str, str] | None = None, **more: str
-) -> Response[Any]:
-    body = {"error": error, "error_description": description, **more}
+    status: int, error: str, why: TerracrewError, headers: dict[str, str] | None = None
+) -> Response[dict[str, str]]:
+    """As RFC 6749 has it; our own code beside it tells a runner that no proxy answered."""
+    body = {"error": error, "error_description": why.message, "code": why.code}
     return Response(body, status_code=status, headers={**_NEVER_KEPT, **(headers or {})})

@@ -1,0 +1,142 @@
+"""One HTTP request of an attempt and its answer, which counts only if it is our server's."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from terracrew.client import problems
+from terracrew.client.hub import LOOPBACK
+from terracrew.errors import RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, PoolManager
+
+MAX_DOWNLOAD_BYTES = 512 << 20
+_CHUNK_BYTES = 1 << 20
+_READ_SECONDS = 60.0
+_OURS = ("application/octet-stream", "application/gzip", "application/json")
+"""The content types of our answers. A login page with status 200 has another one."""
+
+
+class Answer(NamedTuple):
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class FilePart(NamedTuple):
+    """A piece of a file, as the body of a request; a file is never held in memory as a whole."""
+
+    path: Path
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return file.read(self.size)
+
+
+class Request(NamedTuple):
+    method: str
+    name: str
+    body: bytes | Path | FilePart | None = None
+    headers: Mapping[str, str] = {}
+    into: Path | None = None
+    max_bytes: int = MAX_DOWNLOAD_BYTES
+
+
+def pool_for(url: str) -> "PoolManager":
+    # Imported here: a few jobs in a hundred need it, and every one would carry its 3 MB.
+    import urllib3
+
+    proxy = _proxy(url)
+    return urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager()
+
+
+def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> Answer:
+    """Send it once. Unreachable means "try again"; every other error is the server's own and final."""
+    import urllib3
+
+    url = f"{base}/{request.name}"
+    headers = {"Authorization": f"Bearer {credential}", **request.headers}
+    content = request.body.read() if isinstance(request.body, FilePart) else request.body
+    body = content.open("rb") if isinstance(content, Path) else content
+    if isinstance(content, Path):
+        headers["Content-Length"] = str(content.stat().st_size)
+    try:
+        answer = pool.request(
+            request.method,
+            url,
+            body=body,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=10, read=_READ_SECONDS),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        try:
+            return _received(answer, request, f"{request.method} {url}")
+        finally:
+            answer.release_conn()
+    except (urllib3.exceptions.HTTPError, OSError, HTTPException) as error:
+        raise Unreachable(f"{url} cannot be reached: {error}") from error
+    finally:
+        if body is not None and not isinstance(body, bytes):
+            body.close()
+
+
+def _received(answer: "BaseHTTPResponse", request: Request, asked: str) -> Answer:
+    is_ours = answer.status == 204 or (answer.status == 200 and _content_type(answer) in _OURS)
+    if not is_ours:
+        raise _error(answer, asked)
+    if request.into is None:
+        received = answer.read(request.max_bytes + 1)
+        size = len(received)
+    else:
+        received = _save(answer, request.into, request.max_bytes + 1)
+        size = request.into.stat().st_size
+    if size > request.max_bytes:
+        raise TooLarge(f"{request.name} is larger than {request.max_bytes >> 20} MiB")
+    return Answer(answer.headers, received)
+
+
+def _error(answer: "BaseHTTPResponse", asked: str) -> TerracrewError:
+    """The error that our server meant. An answer without a problem code of ours decides nothing."""
+    own = problems.own(answer.headers, answer.read(_CHUNK_BYTES))
+    if own is None:
+        return problems.foreign(answer.status, answer.headers, asked)
+    if isinstance(own, RateLimited | Unavailable) or answer.status >= 500:
+        return Unreachable(f"{asked} was answered {answer.status}: {own.message}")
+    return own
+
+
+def _content_type(answer: "BaseHTTPResponse") -> str:
+    return answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _save(answer: "BaseHTTPResponse", to: Path, max_bytes: int) -> bytes:
+    """Write what comes into a file of ours; its SHA-256 in hexadecimal digits."""
+    digest, size = hashlib.sha256(), 0
+    handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(handle, "wb", buffering=0) as file:
+        while size < max_bytes and (chunk := answer.read(min(_CHUNK_BYTES, max_bytes - size))):
+            digest.update(chunk)
+            size += len(chunk)
+            try:
+                while chunk:
+                    chunk = chunk[file.write(chunk) :]
+            except OSError as error:  # not the server's fault, so not to be tried for ever
+                raise Unavailable(f"{to} cannot be written: {error.strerror}") from error
+    return digest.hexdigest().encode()
+
+
+def _proxy(url: str) -> str | None:
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or "") or parts.hostname in LOOPBACK:
+        return None
+    return getproxies().get(parts.scheme)
