@@ -3,14 +3,12 @@
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.server.db.postgres_tx import Clock
 from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -88,24 +86,6 @@ async def test_more_callers_than_connections_take_turns(postgres: Database) -> N
     await asyncio.gather(*(postgres.write(total) for _ in range(40)))  # every connection is open then
     await asyncio.wait_for(asyncio.gather(*(caller(number) for number in range(40))), 30)
     assert max(spread) <= 4
-
-
-class InAnHour:
-    """As much of a connection as a clock needs, to a machine that is an hour ahead."""
-
-    asked = 0
-
-    async def fetchval(self, query: str, /, *args: object) -> float:
-        self.asked += 1
-        return time.time() + 3600
-
-
-async def test_the_clock_goes_by_the_database_and_asks_it_seldom() -> None:
-    clock, connection = Clock(), InAnHour()
-    readings = [await clock.read(connection) for _ in range(100)]
-    assert all(abs(reading - time.time() - 3600) < 5 for reading in readings)
-    assert readings == sorted(readings)
-    assert connection.asked == 1
 
 
 async def test_a_reading_of_the_clock_is_what_the_database_would_have_said(postgres: Database) -> None:

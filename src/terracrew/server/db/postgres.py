@@ -14,7 +14,8 @@ from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.notify import Notifier
-from terracrew.server.db.postgres_tx import Clock, Connection, PostgresTx, is_away, translated
+from terracrew.server.db.postgres_clock import Clock
+from terracrew.server.db.postgres_tx import Connection, PostgresTx, is_away, translated
 from terracrew.server.db.presence import RETRY_AFTER, Presence, away
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.wakeups import Hub, Listener
@@ -110,7 +111,7 @@ class PostgresDatabase:
     async def read(self, work: Work[T]) -> T:
         """Each statement sees what is committed when it starts: the readers' connections can only read."""
         async with self._connected(self._readers) as connection:
-            return await work(PostgresTx(connection, await self._clock.read(connection)))
+            return await work(PostgresTx(connection, await self._clock.read(connection, is_writer=False)))
 
     async def read_in_background(self, work: Work[T]) -> T:
         return await self.read(work)
@@ -196,7 +197,7 @@ async def _migrate(url: str) -> None:
     connection = await _connect(url, statement_timeout="0", idle_in_transaction_session_timeout="0")
 
     async def write(work: Work[T]) -> T:
-        return await _transact(connection, PostgresTx(connection, await Clock().read(connection)), work)
+        return await _transact(connection, PostgresTx(connection, await Clock(has_tables=False).read(connection)), work)
 
     async def lock(tx: Tx) -> None:
         await tx.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)

@@ -1,6 +1,5 @@
 """A transaction on PostgreSQL, and what its driver's errors mean to us."""
 
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString, Protocol, cast
@@ -33,10 +32,6 @@ class Connection(Protocol):
     def transaction(self) -> Any: ...
     def is_closed(self) -> bool: ...
     def terminate(self) -> None: ...
-
-
-class _Asked(Protocol):
-    async def fetchval(self, query: str, /, *args: object) -> Any: ...
 
 
 class PostgresTx:
@@ -92,32 +87,6 @@ class PostgresTx:
         except Exception as error:
             self.failure = self.failure or error
             raise
-
-
-class Clock:
-    """The database's time without a question in every transaction.
-
-    A local steady clock (one that counts suspend) is set by the database's, and set anew by the first transaction after
-    five seconds. So a reading is off by at most half of that question's round trip, and never by the local wall clock.
-    """
-
-    FRESH = 5.0
-    _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-    def __init__(self, instead: Callable[[], float] | None = None) -> None:
-        self._instead = instead
-        self._offset = 0.0
-        self._set_at = float("-inf")
-
-    async def read(self, connection: "_Asked") -> float:
-        if self._instead is not None:
-            return self._instead()
-        asked = time.clock_gettime(self._STEADY)
-        if asked - self._set_at > self.FRESH:
-            told: float = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::double precision")
-            answered = time.clock_gettime(self._STEADY)
-            self._offset, self._set_at = told - (asked + answered) / 2, answered
-        return time.clock_gettime(self._STEADY) + self._offset
 
 
 def is_away(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from terracrew import durable
 from terracrew.errors import Conflict, Unavailable
+from terracrew.server.db.clock import NEWEST, SteadyClock
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
@@ -30,6 +31,7 @@ TURN = 0.005
 PATIENCE = 5.0
 """Seconds that another process may keep the file to itself before those who want to write are told."""
 BUSY_PAUSE = 0.02
+_UNDECIDED = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +56,9 @@ class SqliteDatabase:
 
     kind = "sqlite"
 
-    def __init__(self, path: Path, lock: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, lock: int, clock: Callable[[], float] | None = None) -> None:
         self._lock = lock
-        self._clock = clock
+        self._clock = clock or SteadyClock()
         self._loop = asyncio.get_running_loop()
         self._hub = Hub()
         self._writer = connect(path)
@@ -70,6 +72,7 @@ class SqliteDatabase:
         self._busy_since: float | None = None
         self._idle = asyncio.Event()
         self._closed = False
+        self._has_clock = False
 
     async def read(self, work: Work[T]) -> T:
         if self._closed:
@@ -141,6 +144,7 @@ class SqliteDatabase:
             return
         self._busy_since = None
         try:
+            self._store_clock()
             self._run_units(group)
         except sqlite3.Error as error:
             self._end(group, started, error)
@@ -186,6 +190,23 @@ class SqliteDatabase:
             if time.monotonic() > until:
                 return
 
+    def _store_clock(self) -> None:
+        """With whatever else is being written; there is always something while a runner is connected."""
+        if isinstance(self._clock, SteadyClock) and self._has_clock and self._clock.is_to_be_stored:
+            self._writer.execute("INSERT OR REPLACE INTO clock VALUES ('wall', ?, ?)", self._clock.store())
+
+    async def resume_clock(self) -> None:
+        """Go on with the time of the process before this one, once the tables are there."""
+        if isinstance(self._clock, SteadyClock):
+            clock = self._clock
+            row = await self.read(lambda tx: tx.one("SELECT correction, stored_at FROM clock WHERE name = 'wall'"))
+            correction, stored_at = (row["correction"], row["stored_at"]) if row else (0.0, 0.0)
+            if correction < 0 and await self.read(lambda tx: tx.one(_UNDECIDED)) is None:
+                correction = 0.0  # no deadline is running that the step forward could end too soon
+            newest = await self.read(lambda tx: tx.one(NEWEST))
+            clock.resume(correction, stored_at, newest["newest"] or 0.0 if newest else 0.0)
+        self._has_clock = True
+
     def _soon(self, group: list[_Unit], started: float, error: BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed before the database: nobody waits any more
             self._loop.call_soon_threadsafe(self._end, group, started, error)
@@ -224,9 +245,10 @@ class SqliteDatabase:
 
 async def open_sqlite(path: Path, clock: Callable[[], float] | None = None) -> SqliteDatabase:
     """Open the file for this process alone and bring its tables up to date."""
-    database = SqliteDatabase(*_claim(path), clock or time.time)
+    database = SqliteDatabase(*_claim(path), clock)
     try:
         await migrate(database.write)
+        await database.resume_clock()
     except BaseException:
         await database.close()
         raise

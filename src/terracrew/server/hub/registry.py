@@ -1,7 +1,6 @@
 """Who is connected to this server, how much each can take, and when each attempt was last heard."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 
@@ -10,6 +9,7 @@ import msgspec
 from terracrew.errors import Superseded
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogCadence
+from terracrew.server.db.clock import steady
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity.model import Principal
 from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
@@ -131,7 +131,7 @@ class ExecutorSession:
 
 
 class Registry:
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = steady) -> None:
         self.now = clock
         self.runners: dict[str, RunnerSession] = {}
         """By instance id."""
