@@ -190,6 +190,10 @@ async def test_nothing_is_accepted_after_a_result(crew: Crew) -> None:
             await attempt.deliver(record)
     with pytest.raises(Forbidden, match="its result has arrived"):
         await attempt.write(content(2), serial=2)
+    path = f"/runnerhub/attempts/{attempt.ref.job_id}/{attempt.ref.attempt}/states/{attempt.next}"
+    assert "its result has arrived" in await attempt.executor.refused(
+        "PUT", path, 403, content=attempt.seal(content(2))
+    )
     listed = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
     assert [each["version"] for each in listed["items"]] == [1]
     view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
 
@@ -267,8 +268,15 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
     place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
     await authorize.require(request.server.db, who, Verb.ATTEMPT_REPORT, place)
 
-    ref = AttemptRef(job_id, attempt)
-    owned = await request.server.db.read(lambda tx: jobs.owned(tx, ref))
+    ref, late = AttemptRef(job_id, attempt), timedelta(days=request.server.settings.late_delivery_days)
+
+    async def read(tx: Tx) -> tuple[jobs.Owned, str | None]:
+        found = await jobs.owned(tx, ref)
+        return found, decide.refusal_of_events(found.attempt, datetime.fromtimestamp(tx.now, UTC), late)
+
+    owned, why = await request.server.db.read(read)
+    if why is not None:
+        raise Forbidden(f"nothing more is accepted from attempt {attempt} of job {owned.job.number}: {why}")
     return _Own(
         ref,
         owned.job,
