@@ -1,5 +1,7 @@
-"""The temporary directory of each attempt: named after it, given to its engine as TMPDIR, gone with it."""
+"""The temporary directory of each attempt: named after it, given to its engine as TMPDIR, removed with it."""
 
+import base64
+import hashlib
 import logging
 import shutil
 from collections.abc import Iterable
@@ -9,30 +11,48 @@ from terracrew.protocol.messages import AttemptRef
 
 log = logging.getLogger(__name__)
 
-# Provider plug-ins put their sockets into TMPDIR, and the path of a socket may not be longer than 107 bytes.
-_LONGEST = 107 - len("/plugin-dir1234567890/plugin1234567890")
+MAX_PATH_BYTES = 107 - len("/plugin-dir1234567890/plugin1234567890")
+"""Provider plug-ins put their sockets into TMPDIR, and the path of a socket may not be longer than 107 bytes."""
 
 
 class Scratch:
     def __init__(self, root: str) -> None:
         self._root = Path(root)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._is_warned = False
 
     def make(self, ref: AttemptRef) -> dict[str, str]:
         """Make the directory; the answer goes into the engine's environment."""
-        directory = self._root / f"{ref.job_id}.{ref.attempt}"
-        if len(str(directory)) > _LONGEST:
-            log.warning("%s is too long for the sockets of provider plug-ins: TMPDIR stays as it is", directory)
+        directory = self._root / _name(ref)
+        if len(str(directory).encode()) > MAX_PATH_BYTES:
+            if not self._is_warned:
+                self._is_warned = True
+                log.warning(
+                    "%s is too long for the sockets of provider plug-ins, so engines use the system's temporary directory: "
+                    "set a temp_directory of up to %d bytes", self._root, MAX_PATH_BYTES - len(_name(ref)) - 1,
+                )  # fmt: skip
             return {}
         directory.mkdir(mode=0o700, exist_ok=True)
         return {"TMPDIR": str(directory)}
 
     def remove(self, ref: AttemptRef) -> None:
-        shutil.rmtree(self._root / f"{ref.job_id}.{ref.attempt}", ignore_errors=True)
+        for name in (_name(ref), _long_name(ref)):
+            shutil.rmtree(self._root / name, ignore_errors=True)
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
-        """Remove what a predecessor left of attempts that are no more."""
-        names = {f"{ref.job_id}.{ref.attempt}" for ref in kept}
+        """Remove what an earlier process left of attempts that have ended."""
+        names = {name for ref in kept for name in (_name(ref), _long_name(ref))}
         for entry in self._root.iterdir():
             if entry.is_dir() and entry.name not in names:
                 shutil.rmtree(entry, ignore_errors=True)
+
+
+def _name(ref: AttemptRef) -> str:
+    """Ten characters made from the attempt's id, so that the default directories leave room for the sockets."""
+    digest = hashlib.sha256(_long_name(ref).encode()).digest()
+    return base64.b32encode(digest).decode().lower()[:10]
+
+
+def _long_name(ref: AttemptRef) -> str:
+    """The name that runners of earlier versions chose."""
+    return f"{ref.job_id}.{ref.attempt}"
