@@ -209,3 +209,8 @@ def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
 
     now = datetime(2024, 1, 2, tzinfo=UTC)
     assert show.age((now - timedelta(seconds=seconds)).isoformat(), now) == words
+
+
+def test_a_duration_is_never_negative() -> None:
+    """After a clock jump `job show` said "took -7159.6s"."""
+    assert show.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "0.0s"

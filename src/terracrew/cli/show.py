@@ -86,7 +86,8 @@ def age(moment: str | None, now: datetime | None = None) -> str:
 def duration(start: str | None, end: str | None) -> str:
     if not start or not end:
         return "—"
-    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    # The times of steps are of a runner's clock, which may have been set back meanwhile.
+    seconds = max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
     return f"{seconds:.1f}s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"
 
 
@@ -102,5 +103,12 @@ def plan(summary: Mapping[str, Any]) -> str:
     """How much a plan changes."""
     if not summary:
         return ""
-    replace = f"{summary['replace']} to replace, " if summary.get("replace") else ""
-    return f"{summary['add']} to add, {summary['change']} to change, {replace}{summary['destroy']} to destroy"
+    words = [f"{summary['add']} to add", f"{summary['change']} to change"]
+    words += [f"{summary['replace']} to replace"] if summary.get("replace") else []
+    words += [f"{summary['destroy']} to destroy"]
+    words += [
+        f"{summary[count]} to {verb}"
+        for count, verb in (("imports", "import"), ("moves", "move"), ("forgets", "forget"))
+        if summary.get(count)
+    ]
+    return ", ".join(words)

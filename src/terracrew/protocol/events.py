@@ -83,6 +83,11 @@ class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     change: Count = 0
     destroy: Count = 0
     replace: Count = 0
+    imports: Count = 0
+    """Resources that come under the engine's management; one that is also changed counts as both. So with moves."""
+    moves: Count = 0
+    forgets: Count = 0
+    """Resources that go on to exist and are no longer managed."""
     unchanged: Count | None = None
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
