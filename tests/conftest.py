@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from terracrew.server.db import Database, open_database
+from tests import cgroup
 from tests.needs import need
 from tests.postgres_server import PostgresServer, missing
 
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A run that was started in the background ignores Ctrl-C, and would hand that down to every process of a test."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput") and (path := cgroup.enter()):
+        config.add_cleanup(lambda: cgroup.leave(path))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew import procfs
 from terracrew.executor.process import EngineProcess, Ladder
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import CancelAttempt, CancelMode
@@ -55,6 +56,52 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage
     assert StepStatus("apply", "SUCCEEDED", 0) in hub.facts
     assert StepStatus("output", "SKIPPED") in hub.facts
     assert hub.result == Result("CANCELED", "canceled before output")
+
+
+async def _escaping(hub: Hub, stage: Stage, ignored: str = "HUP") -> tuple[Executor, Gate, int]:
+    """An apply that stands at the gate, and a process of its provisioner that has started its own session."""
+    gate, pid = Gate(stage.folder), stage.folder / "escaped"
+    script = f"trap '' {ignored}; echo $$ > {pid}; while true; do sleep 1; done"
+    (stage.folder / "script").write_text(script)
+    escape = f"setsid --fork sh {stage.folder / 'script'} > /dev/null 2>&1"
+    held = f'resource "terraform_data" "held" {{\n  {gate.provisioner(before=escape)}\n}}\n'
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
+    await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
+    async with asyncio.timeout(20):
+        while not (pid.exists() and pid.read_text().strip()):
+            await asyncio.sleep(0.01)
+    return executor, gate, int(pid.read_text())
+
+
+def _is_alive(pid: int) -> bool:
+    found = procfs.stat(pid)
+    return found is not None and found.is_alive
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
+@pytest.mark.parametrize("mode", ["interrupt", "kill"])
+async def test_a_canceled_apply_also_ends_a_process_in_another_session(
+    hub: Hub, stage: Stage, mode: CancelMode
+) -> None:
+    """Symptom: a provisioner that started its own session (`setsid`) went on after its job was reported as canceled."""
+    executor, _, escaped = await _escaping(hub, stage)
+    await hub.tell(CancelAttempt("job_1", 1, mode))
+    await hub.until(lambda: hub.has_result)
+    assert not _is_alive(escaped)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "CANCELED"
+
+
+@pytest.mark.engine
+@pytest.mark.feature("J9")
+async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(hub: Hub, stage: Stage) -> None:
+    executor, gate, escaped = await _escaping(hub, stage, ignored="INT TERM HUP")
+    await gate.open()
+    await hub.until(lambda: StepStatus("apply", "SUCCEEDED", 0) in hub.facts)
+    assert not _is_alive(escaped)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED"
 
 
 # ---- the ladder itself

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from terracrew.protocol.start import ExecutorStart
 
+HELPER = os.getpid()
+"""The process that has imported this module, and that the executor is forked from."""
+
 
 def run(start: ExecutorStart, address: str = "") -> int:
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
@@ -22,6 +25,7 @@ def run(start: ExecutorStart, address: str = "") -> int:
             line,
             pid=os.getpid(),
             session=os.getsid(0),
+            helper=HELPER,
             is_salvage=start.is_salvage,
             directory=start.directory,
             workspaces=start.workspaces,
@@ -49,10 +53,20 @@ def run(start: ExecutorStart, address: str = "") -> int:
                     return int(code)
                 case ["engine", fifo]:
                     _say(line, engine=subprocess.Popen(["cat", fifo], process_group=0).pid)
+                case ["escape", fifo]:
+                    _say(line, escaped=_escape(f"exec cat {fifo}"))
+                case ["escape-deaf", fifo]:
+                    _say(line, escaped=_escape(f"trap '' INT; exec cat {fifo}"))
                 case ["told"]:
                     _say(line, told=told)
                 case other:
                     raise RuntimeError(f"told to {other}")
+
+
+def _escape(script: str) -> int:
+    """Start a process in a session of its own whose parent ends at once."""
+    command = ["setsid", "--fork", "/bin/sh", "-c", f"echo $$; {script} > /dev/null 2>&1"]
+    return int(subprocess.check_output(command, stdin=subprocess.DEVNULL))
 
 
 def _say(line, **facts) -> None:

@@ -1,12 +1,18 @@
 """What a runner costs: memory while idle, and the time from a start to a running executor."""
 
+import os
 import time
 from pathlib import Path
 
+import pytest
+
 from terracrew.protocol.messages import Claim, Heartbeat, Offer
-from tests.runner.conftest import Bench, granted
+from tests import cgroup
+from tests.runner.conftest import Bench, granted, until_gone
 
 MEMORY_MB = 40
+ENDED_ATTEMPTS = 50
+END_CPU_MS = 8  # reading all of /proc alone took 11 ms on a machine with few processes
 START_MS = 250  # on a loaded machine; a quiet one needs a tenth of it
 
 
@@ -44,3 +50,25 @@ async def test_an_executor_runs_a_moment_after_its_grant(bench: Bench) -> None:
     taken.sort()
     print(f"grant → executor runs: p50 {taken[5]:.1f} ms, max {taken[-1]:.1f} ms")
     assert taken[5] < START_MS
+
+
+@pytest.mark.parametrize("mechanism", ["cgroup", "subreaper"])
+async def test_many_attempts_that_end_at_once_cost_little(bench: Bench, mechanism: str) -> None:
+    """Symptom: for each attempt that ended, the runner read all of /proc."""
+    setting = str(cgroup.parent()) if mechanism == "cgroup" else "off"
+    runner = await bench.start(capacity=ENDED_ATTEMPTS, cgroup=setting)
+    peer = await bench.hub.peer()
+    actors = [await bench.grant(peer, f"job_{number}") for number in range(ENDED_ATTEMPTS)]
+    before = _cpu_ms(runner.pid)
+    for actor in actors:
+        await actor.tell("finish")
+    for number in range(ENDED_ATTEMPTS):
+        await until_gone(bench.attempts / f"job_{number}.1")
+    taken = (_cpu_ms(runner.pid) - before) / ENDED_ATTEMPTS
+    print(f"an attempt that ends, by {mechanism}: {taken:.1f} ms of the runner's CPU")
+    assert taken < END_CPU_MS
+
+
+def _cpu_ms(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -11,16 +10,19 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew import procfs
 from terracrew.executor.control import StopMode
 
-_REAP_SECONDS = 0.005
-_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None)
+_FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
+_is_adopting = False
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what engines leave behind, so that "gone" can be waited for and is not a guess."""
-    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """Become the parent of what engines leave behind. From now on every descendant of this process counts as an
+    engine's: it is ended with the engine, in whatever session it is."""
+    global _is_adopting
+    procfs.become_subreaper()
+    _is_adopting = True
 
 
 class Ladder(msgspec.Struct, frozen=True):
@@ -77,11 +79,19 @@ class EngineProcess:
         # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
         self._signal(signal.SIGKILL)
         code = self._process.wait()
+        await self._end_leftovers()
+        return code
+
+    async def _end_leftovers(self) -> None:
+        """Kill and reap what the engine left behind, until the kernel says that there is no child any more."""
+        which = (os.P_ALL, 0) if _is_adopting else (os.P_PGID, self.pid)
+        pause = _FIRST_REAP_SECONDS
         with contextlib.suppress(ChildProcessError):
             while True:
-                if not os.waitid(os.P_PGID, self.pid, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
-                    await asyncio.sleep(_REAP_SECONDS)
-        return code
+                if not os.waitid(*which, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
+                    self._signal_descendants(signal.SIGKILL)  # one of them may have started another meanwhile
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LAST_REAP_SECONDS)
 
     def pause(self) -> None:
         """Let nothing of it run for a while, unless it is being stopped."""
@@ -118,3 +128,15 @@ class EngineProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
+        self._signal_descendants(number)
+
+    def _signal_descendants(self, number: signal.Signals) -> None:
+        """Signal what has left the engine's group. An interrupt is only for what has left the session too: an engine may
+        put its plug-ins into groups of their own because it ends them in good order by itself."""
+        if not _is_adopting:
+            return
+        session = os.getsid(0)
+        for process in procfs.descendants(os.getpid()):
+            has_left = process.stat.session != session if number == signal.SIGINT else process.stat.group != self.pid
+            if has_left:
+                procfs.send(process, number)

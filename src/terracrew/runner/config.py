@@ -15,6 +15,8 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     working_directory: str
     temp_directory: str
     capacity: int = 4
+    cgroup: str = "auto"
+    """Below which cgroup each attempt gets its own: a directory, `auto` for the runner's own one, or `off`."""
     engine_paths: list[str] = []
     source_roots: list[str] = []
     log_stream: LogStreamSettings = LogStreamSettings()

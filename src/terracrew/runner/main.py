@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable
 
 from terracrew.errors import Removed
-from terracrew.runner import environment
+from terracrew.runner import cgroup_discovery, environment
+from terracrew.runner.cgroup_discovery import NoCgroups
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection import Connection
@@ -31,6 +32,7 @@ async def run(
     instance = None
     try:
         instance = Instance(config.working_directory)
+        _track(dispatcher, config, instance)
         claims, reports = Claims(config.capacity), Reports()
         base = environment.of_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
@@ -55,6 +57,16 @@ async def run(
         await dispatcher.close()
         if instance is not None:
             instance.release()
+
+
+def _track(dispatcher: Local, config: RunnerConfig, instance: Instance) -> None:
+    try:
+        found = cgroup_discovery.find(config.cgroup, instance.key)
+    except NoCgroups as reason:
+        log.info("attempts are tracked by sessions and descendants, not by cgroups: %s", reason)
+    else:
+        dispatcher.track_in(found)
+        log.info("attempts are tracked by cgroups under %s", found.root)
 
 
 async def _delivered(crew: Crew, stop: Stop) -> None:

@@ -1,11 +1,18 @@
-"""Processes as /proc shows them: identified by id and start time, since ids are reused, and found by their session."""
+"""Which process runs an attempt: identified by id and start time, since ids are reused, and how its others are found."""
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
+
+from terracrew.procfs import Process, stat
+
+
+class Identity(msgspec.Struct, frozen=True):
+    pid: int
+    start_time: int
+    """In clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
@@ -13,53 +20,45 @@ class ProcessRecord(msgspec.Struct, frozen=True):
 
     pid: int
     start_time: int
-    """In clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
     boot_id: str
     is_salvage: bool = False
-
-
-class Stat(NamedTuple):
-    state: str
-    session: int
-    start_time: int
-
-    @property
-    def is_alive(self) -> bool:
-        """A zombie has ended; only its parent has not asked yet."""
-        return self.state not in "ZX"
+    cgroup: str = ""
+    """The directory of the cgroup that holds every process of the attempt; empty where it has none."""
+    subreaper: Identity | None = None
+    """The parent of the process, which ends after every descendant has ended. An attempt in a cgroup has none."""
 
 
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def stat(pid: int) -> Stat | None:
-    try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The program's name stands in parentheses and may hold anything, so count from the last one.
-    fields = line[line.rindex(b")") + 2 :].split()
-    return Stat(fields[0].decode(), int(fields[3]), int(fields[19]))
-
-
-def of(pid: int, *, is_salvage: bool = False) -> ProcessRecord:
-    """The record of a process that is there, dead or alive."""
+def identity(pid: int) -> Identity:
+    """The identity of a process that exists, dead or alive."""
     found = stat(pid)
     if found is None:
         raise ProcessLookupError(f"process {pid} does not exist")
-    return ProcessRecord(pid, found.start_time, boot_id(), is_salvage)
+    return Identity(pid, found.start_time)
+
+
+def of(pid: int, *, is_salvage: bool = False, cgroup: str = "", subreaper: Identity | None = None) -> ProcessRecord:
+    """The record of a process that is there, dead or alive."""
+    found = identity(pid)
+    return ProcessRecord(pid, found.start_time, boot_id(), is_salvage, cgroup, subreaper)
 
 
 def is_alive(record: ProcessRecord) -> bool:
-    found = stat(record.pid)
-    return (
-        found is not None and found.is_alive and found.start_time == record.start_time and record.boot_id == boot_id()
-    )
+    return record.boot_id == boot_id() and is_running(Identity(record.pid, record.start_time))
 
 
-def session_of(record: ProcessRecord) -> Iterator[int]:
-    """Every living process of the record's session, the leader included."""
+def is_running(process: Identity) -> bool:
+    """Whether it is alive; it must be of this boot."""
+    found = stat(process.pid)
+    return found is not None and found.is_alive and found.start_time == process.start_time
+
+
+def session_of(record: ProcessRecord) -> Iterator[Process]:
+    """Every living process of the record's session, the leader included. This reads all of /proc, so it is for attempts
+    that have neither a cgroup nor a subreaper any more."""
     if record.boot_id != boot_id():
         return
     leader = stat(record.pid)
@@ -70,7 +69,7 @@ def session_of(record: ProcessRecord) -> Iterator[int]:
             continue
         found = stat(int(name))
         if found is not None and found.session == record.pid and found.is_alive:
-            yield int(name)
+            yield Process(int(name), found)
 
 
 def found_in(directories: Sequence[Path]) -> ProcessRecord | None:

@@ -120,6 +120,11 @@ class WorkingDirectory(_Section):
     temp_directory: Directory | None = Field(
         default=None, description="Scratch of one attempt. By default `.temp` in the working directory."
     )
+    cgroup: Literal["auto", "off"] | Directory = Field(
+        default="auto",
+        description="Below which cgroup (version 2) each attempt gets its own, by which all of its processes are found: "
+        "`auto` for the runner's own one if it may be divided, `off`, or the directory of another one.",
+    )
 
 
 class Engine(_Section):
@@ -174,6 +179,7 @@ class RunnerSettings(BaseSettings):
             working_directory=working,
             temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
             capacity=self.runner.capacity,
+            cgroup=self.working_directory.cgroup,
             engine_paths=self.engine.additional_binary_paths,
             source_roots=self.source.local_roots,
             log_stream=LogStreamSettings(

@@ -52,8 +52,8 @@ class Helper:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    async def fork(self, start: ExecutorStart) -> Forked:
-        """Start an executor. Nothing of the specification ever lies in the helper's own memory."""
+    async def fork(self, start: ExecutorStart, cgroup: str = "") -> Forked:
+        """Start an executor, in a cgroup if one is given. Nothing of the specification ever lies in the helper's memory."""
         if self._socket is None:
             self._spawn()
         number = next(self._numbers)
@@ -61,7 +61,7 @@ class Helper:
         specification = in_memory("executor-start", msgspec.json.encode(start))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await self._send(number, specification)
+                await self._send(number.to_bytes(zygote.START) + os.fsencode(cgroup), specification)
                 return await answer
         except (OSError, TimeoutError) as error:
             raise HelperError(f"the process that starts executors does not answer: {error!r}") from error
@@ -73,10 +73,10 @@ class Helper:
         """The helper ends when our end closes; what it started goes on."""
         self._drop()
 
-    async def _send(self, number: int, descriptor: int) -> None:
+    async def _send(self, request: bytes, descriptor: int) -> None:
         while self._socket is not None:
             try:
-                socket.send_fds(self._socket, [number.to_bytes(zygote.START)], [descriptor])
+                socket.send_fds(self._socket, [request], [descriptor])
             except BlockingIOError:
                 await asyncio.sleep(0.01)  # it is busy with the starts before this one; fork() bounds the wait
             else:

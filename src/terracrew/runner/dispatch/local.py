@@ -12,17 +12,22 @@ import msgspec
 
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, processes
+from terracrew.runner import attempts, cgroups, members, processes
+from terracrew.runner.cgroups import Cgroups
 from terracrew.runner.dispatch.helper import Helper, HelperError
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.runner.processes import ProcessRecord
+from terracrew.runner.processes import Identity, ProcessRecord
 
 log = logging.getLogger(__name__)
 
-_SCAN_SECONDS = 0.25
 _EXIT_CODE_SECONDS = 5.0
 KILL_SECONDS = 15.0
 """How long an executor that is to be killed may take to end its engine in good order."""
+_PROMPT_END_SECONDS = 0.25
+"""A process of the attempt that is still there so long after its executor may have been paused by it."""
+_INTERRUPT_SECONDS = (60.0, 20.0)
+"""How long what a dead executor left has after the first interrupt and after the second, before it is killed."""
+_KILL_AGAIN_SECONDS = 1.0
 
 
 class Handle(msgspec.Struct):
@@ -45,17 +50,25 @@ class Local:
     ) -> None:
         self.helper = Helper(entry, environment, engine_paths)
         self._kill_seconds = kill_seconds
+        self._cgroups: Cgroups | None = None
+
+    def track_in(self, cgroups: Cgroups) -> None:
+        """Start every attempt in a cgroup of its own from now on."""
+        self._cgroups = cgroups
 
     async def start(self, start: ExecutorStart) -> Handle:
+        cgroup = self._cgroup(Path(start.directory).name)
         try:
-            forked = await self.helper.fork(start)
+            forked = await self.helper.fork(start, cgroup)
         except HelperError as error:
-            if start.is_salvage:
-                raise NotStarted(str(error)) from error
             try:
-                return self.adopt(Path(start.directory))  # the answer may have been lost, not the start
+                if not start.is_salvage:
+                    return self.adopt(Path(start.directory))  # the answer may have been lost, not the start
             except NotStarted:
-                raise NotStarted(str(error)) from error
+                pass
+            if cgroup:
+                cgroups.remove(Path(cgroup))
+            raise NotStarted(str(error)) from error
         return Handle(forked.process, forked.pidfd, forked.exit_code)
 
     def adopt(self, directory: Path) -> Handle:
@@ -70,23 +83,29 @@ class Local:
             process = processes.found_in([directory.resolve(), workspace]) or process
         return Handle(process, _open(process))
 
+    def _cgroup(self, name: str) -> str:
+        try:
+            return str(self._cgroups.make(name)) if self._cgroups else ""
+        except OSError as error:
+            log.warning("%s is tracked without a cgroup: %s", name, error)
+            return ""
+
     async def watch(self, handle: Handle) -> int | None:
-        code = None
         if handle.pidfd is not None:
-            await _ended(handle.pidfd)
-            if handle.exit_code is not None:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_EXIT_CODE_SECONDS):
-                        code = await handle.exit_code
+            await members.pidfd_ended(handle.pidfd)
             os.close(handle.pidfd)
             handle.pidfd = None
         # An engine whose executor is dead may finish: it changes the world, and its state is still to be collected.
-        if await asyncio.to_thread(_has_members, handle.process):
-            _signal_session(
-                handle.process, signal.SIGCONT
-            )  # it may have been paused, and nobody else is left to resume it
-        while await asyncio.to_thread(_has_members, handle.process):  # noqa: ASYNC110  (a session's end is no event)
-            await asyncio.sleep(_SCAN_SECONDS)
+        if not await _end_within(handle.process, _PROMPT_END_SECONDS):
+            # It may have been paused, and nobody else is left to resume it.
+            members.send(handle.process, signal.SIGCONT)
+            await members.ended(handle.process)
+        code = await _exit_code(handle)
+        if code != 0 and not handle.process.cgroup:
+            # An executor ends by itself only after its descendants, but it may have been killed together with its subreaper.
+            await members.session_ended(handle.process)
+        if handle.process.cgroup:
+            cgroups.remove(Path(handle.process.cgroup))
         return code
 
     async def stop(self, handle: Handle, mode: CancelMode) -> None:
@@ -95,49 +114,47 @@ class Local:
         if handle.pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle.pidfd, signal.SIGTERM)
-        clock, is_orphan_told = asyncio.get_running_loop().time, False
-        deadline = clock() + self._kill_seconds
-        while await asyncio.to_thread(_has_members, handle.process):
-            if mode == "kill" and clock() > deadline:
-                _signal_session(handle.process, signal.SIGKILL)
-            elif not is_orphan_told and not processes.is_alive(handle.process):
-                # The executor was dead, or died of it, and could pass nothing on.
-                _signal_session(handle.process, signal.SIGINT)
-                is_orphan_told = True
-            await asyncio.sleep(_SCAN_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._kill_seconds if mode == "kill" else None):
+                await _executor_ended(handle.process)  # it ends its engine by itself
+                for seconds in _INTERRUPT_SECONDS:
+                    if await members.are_gone(handle.process):
+                        return
+                    members.send(handle.process, signal.SIGINT)
+                    await _end_within(handle.process, seconds)
+        while not await members.are_gone(handle.process):
+            members.kill(handle.process)
+            await _end_within(handle.process, _KILL_AGAIN_SECONDS)
 
     async def close(self) -> None:
         await self.helper.close()
+        if self._cgroups:
+            self._cgroups.close()
 
 
 def _open(process: ProcessRecord) -> int | None:
-    if process == attempts.UNKNOWN_PROCESS:
+    if process.boot_id != processes.boot_id():
         return None
-    try:
-        pidfd = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return None
-    if processes.is_alive(process):  # asked after the descriptor was open: the number may be somebody else's by now
-        return pidfd
-    os.close(pidfd)
+    return members.open_running(Identity(process.pid, process.start_time))
+
+
+async def _executor_ended(process: ProcessRecord) -> None:
+    if process.boot_id == processes.boot_id():
+        await members.exited(Identity(process.pid, process.start_time))
+
+
+async def _end_within(process: ProcessRecord, seconds: float) -> bool:
+    """Whether every process of the attempt ends within this time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await members.ended(process)
+            return True
+    return False
+
+
+async def _exit_code(handle: Handle) -> int | None:
+    if handle.exit_code is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_EXIT_CODE_SECONDS):
+                return await handle.exit_code
     return None
-
-
-async def _ended(pidfd: int) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(pidfd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(pidfd)
-
-
-def _has_members(process: ProcessRecord) -> bool:
-    return next(processes.session_of(process), None) is not None
-
-
-def _signal_session(process: ProcessRecord, number: signal.Signals) -> None:
-    for pid in processes.session_of(process):
-        log.info("sending %s to process %d of session %d", number.name, pid, process.pid)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)

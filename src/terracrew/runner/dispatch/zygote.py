@@ -1,7 +1,8 @@
 """The helper process that executors are forked from: it has imported everything, has one thread and holds no secret.
 
 It is handed one descriptor a start, from which only the child reads; so later children inherit nothing of earlier ones.
-It ends when the runner's end of the socket closes, and its children go on.
+It ends when the runner's end of the socket closes, and its children go on. An executor that is not in a cgroup is forked
+from a child of the helper, its subreaper, which knows when the last process of the attempt has ended.
 """
 
 import argparse
@@ -20,23 +21,29 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew import procfs
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, processes
+from terracrew.runner import attempts, cgroups, processes
+from terracrew.runner.dispatch import subreaper
+from terracrew.runner.processes import ProcessRecord
 
 Entry = Callable[[ExecutorStart], int]
 START = 8
-"""A start is the number of the start, in so many bytes, and a descriptor."""
+"""A start is the number of the start, in so many bytes, the directory of a cgroup (or nothing), and a descriptor."""
+START_LIMIT = START + 4096
 IN_USE = 75
 """Exit code of a child that found its attempt in other hands."""
 CRASHED = 70
 ANSWER_LIMIT = 4096
+_BEGIN_SECONDS = 10.0
+"""How long a child may take to say which process it is; one that is stopped before it does must not stop the others."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
     """Comes with a pidfd, before the process is waited for."""
 
     number: int
-    process: processes.ProcessRecord
+    process: ProcessRecord
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -54,6 +61,7 @@ _encode = msgspec.json.Encoder().encode
 Answer = Started | Failed | Exited
 decode = msgspec.json.Decoder(Answer).decode
 _decode_start = msgspec.json.Decoder(ExecutorStart).decode
+_decode_process = msgspec.json.Decoder(ProcessRecord).decode
 
 
 def serve(runner: socket.socket, entry: Entry) -> None:
@@ -68,28 +76,52 @@ def serve(runner: socket.socket, entry: Entry) -> None:
                 code = _reap(ready)
                 runner.send(_encode(Exited(children.pop(ready), code)))
                 continue
-            request, handed, _, _ = socket.recv_fds(runner, START, 1)
+            request, handed, _, _ = socket.recv_fds(runner, START_LIMIT, 1)
             if not request:
                 return
-            number = int.from_bytes(request)
-            if (pidfd := _start(runner, number, handed[0], entry)) is not None:
+            number, cgroup = int.from_bytes(request[:START]), os.fsdecode(request[START:])
+            if (pidfd := _start(runner, number, handed[0], cgroup, entry)) is not None:
                 children[pidfd] = number
                 poll.register(pidfd, select.POLLIN)
 
 
-def _start(runner: socket.socket, number: int, specification: int, entry: Entry) -> int | None:
+def _start(runner: socket.socket, number: int, specification: int, cgroup: str, entry: Entry) -> int | None:
+    """Fork; a descriptor of the child, which is the executor or its subreaper."""
+    ours, theirs = socket.socketpair()
     try:
         pid = os.fork()
     except OSError as error:
         os.close(specification)
+        ours.close()
+        theirs.close()
         runner.send(_encode(Failed(number, f"no process could be started: {error.strerror}")))
         return None
     if pid == 0:
-        _child(specification, entry)
+        _child(specification, theirs, cgroup, entry)
     os.close(specification)
-    pidfd = os.pidfd_open(pid)
-    socket.send_fds(runner, [_encode(Started(number, processes.of(pid)))], [pidfd])
-    return pidfd
+    theirs.close()
+    with ours:
+        if (process := _begun(ours)) is None:
+            os.kill(pid, signal.SIGKILL)  # nothing of it runs: what cannot say that it has begun does not begin
+            os.waitpid(pid, 0)
+            runner.send(_encode(Failed(number, "the new process ended before it had begun")))
+            return None
+        executor = os.pidfd_open(process.pid)
+    socket.send_fds(runner, [_encode(Started(number, process))], [executor])
+    if process.pid == pid:
+        return executor
+    os.close(executor)
+    return os.pidfd_open(pid)
+
+
+def _begun(child: socket.socket) -> ProcessRecord | None:
+    """What the new executor says about itself; None where it ended before, or does not answer."""
+    child.settimeout(_BEGIN_SECONDS)
+    try:
+        said = child.recv(ANSWER_LIMIT)
+    except OSError:
+        return None
+    return _decode_process(said) if said else None
 
 
 def _reap(pidfd: int) -> int:
@@ -99,13 +131,12 @@ def _reap(pidfd: int) -> int:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def _child(specification: int, entry: Entry) -> None:
+def _child(specification: int, helper: socket.socket, cgroup: str, entry: Entry) -> None:
     """Become the executor; never returns to the helper's own loop."""
     code = CRASHED
     try:
-        os.setsid()
-        os.closerange(3, specification)
-        os.closerange(specification + 1, os.sysconf("SC_OPEN_MAX"))
+        process = _separate(specification, helper, cgroup)
+        helper.close()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -113,7 +144,7 @@ def _child(specification: int, entry: Entry) -> None:
         with open(specification, "rb") as file:
             file.seek(0)
             start = _decode_start(file.read())
-        code = _execute(start, entry)
+        code = _execute(start, process, entry)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -123,7 +154,28 @@ def _child(specification: int, entry: Entry) -> None:
         os._exit(code)
 
 
-def _execute(start: ExecutorStart, entry: Entry) -> int:
+def _separate(specification: int, helper: socket.socket, cgroup: str) -> ProcessRecord:
+    """Lead a session, hold nothing that is not one's own, and be where everything that one starts is found again."""
+    os.setsid()
+    first, second = sorted((specification, helper.fileno()))
+    os.closerange(3, first)
+    os.closerange(first + 1, second)
+    os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
+    if cgroup and cgroups.join(cgroup):
+        process = processes.of(os.getpid(), cgroup=cgroup)
+    else:
+        parent = processes.identity(os.getpid())
+        procfs.become_subreaper()
+        if executor := os.fork():
+            os.close(specification)
+            subreaper.watch_over(executor, helper)
+        os.setsid()
+        process = processes.of(os.getpid(), subreaper=parent)
+    helper.send(_encode(process))
+    return process
+
+
+def _execute(start: ExecutorStart, process: ProcessRecord, entry: Entry) -> int:
     directory = Path(start.directory)
     # Held until this process ends: of two salvages of one attempt, only one touches its files.
     try:
@@ -134,7 +186,7 @@ def _execute(start: ExecutorStart, entry: Entry) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return IN_USE
-    if not attempts.sign(directory, processes.of(os.getpid(), is_salvage=start.is_salvage)):
+    if not attempts.sign(directory, msgspec.structs.replace(process, is_salvage=start.is_salvage)):
         return IN_USE
     os.chdir(directory)
     log = os.open(attempts.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,135 @@
+"""A cgroup (version 2) for each attempt. A process and all that it starts stay in it, in whatever session they are."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import select
+import signal
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_PROCS, _EVENTS, _KILL = "cgroup.procs", "cgroup.events", "cgroup.kill"
+
+
+class Cgroups:
+    """The cgroups of one runner: a directory of its own, with one directory in it for each attempt."""
+
+    def __init__(self, root: Path) -> None:
+        """Make the directory, and remove what an earlier process left empty."""
+        self.root = root
+        root.mkdir(exist_ok=True)
+        for entry in root.iterdir():
+            if entry.is_dir():
+                remove(entry)
+
+    def make(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def close(self) -> None:
+        """Remove the directory, unless an attempt is still in it."""
+        with contextlib.suppress(OSError):
+            self.root.rmdir()
+
+
+def join(path: str) -> bool:
+    """Move the calling process into the cgroup; False where that is not possible."""
+    try:
+        with open(f"{path}/{_PROCS}", "wb", buffering=0) as file:
+            file.write(b"0")
+    except OSError as error:
+        log.warning("the cgroup %s cannot be joined: %s", path, error)
+        return False
+    return True
+
+
+def is_known(path: str) -> bool:
+    """Whether the file system of the cgroup can be seen from here. A missing cgroup was removed only if it can."""
+    return Path(path).parent.joinpath(_PROCS).exists()
+
+
+def processes(path: str) -> set[int]:
+    """Every process in it, and in cgroups that those have made below it."""
+    found: set[int] = set()
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in Path(folder, _PROCS).read_bytes().split()}
+    return found - {0}  # that is what the kernel calls a process of a foreign process-id namespace
+
+
+def send(path: str, number: signal.Signals) -> None:
+    """Send a signal to every process in it."""
+    opened: dict[int, int] = {}
+    try:
+        for pid in processes(path):
+            with contextlib.suppress(ProcessLookupError):
+                opened[pid] = os.pidfd_open(pid)
+        # Read again with the descriptors open: an id that was reused in between is not in the cgroup.
+        for pid in processes(path) & opened.keys():
+            log.info("sending %s to process %d of %s", number.name, pid, path)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(opened[pid], number)
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
+
+
+def kill(path: str) -> None:
+    """Kill every process in it, also those that are being started right now."""
+    try:
+        Path(path, _KILL).write_bytes(b"1")
+    except OSError:  # kernels before 5.14 do not have it
+        send(path, signal.SIGKILL)
+
+
+def is_empty(path: str) -> bool:
+    try:
+        return b"populated 1" not in Path(path, _EVENTS).read_bytes()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):  # it was removed, so it was empty
+            return True
+        raise
+
+
+async def until_empty(path: str) -> None:
+    """Return when no process is left in it; the kernel says when that changes."""
+    try:
+        events = os.open(f"{path}/{_EVENTS}", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    with select.epoll() as poll:  # a loop waits for POLLIN, which is always set here; a change is POLLPRI
+        try:
+            poll.register(events, select.EPOLLPRI)
+            loop.add_reader(poll.fileno(), changed.set)
+            while _is_populated(events):
+                await changed.wait()
+                changed.clear()
+        finally:
+            loop.remove_reader(poll.fileno())
+            os.close(events)
+
+
+def remove(path: Path) -> None:
+    """Remove it if it is empty, with the empty cgroups that its processes have made below it."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.warning("the cgroup %s is not removed: %s", folder, error)
+            return
+
+
+def _is_populated(events: int) -> bool:
+    try:
+        return b"populated 1" in os.pread(events, 256, 0)
+    except OSError as error:
+        if error.errno == errno.ENODEV:  # it was removed, so it was empty
+            return False
+        raise

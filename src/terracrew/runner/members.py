@@ -1,0 +1,109 @@
+"""Every process of an attempt: those of its cgroup, else the descendants of its subreaper, else those of its session."""
+
+import asyncio
+import logging
+import os
+import signal
+
+from terracrew import procfs
+from terracrew.procfs import Process
+from terracrew.runner import cgroups, processes
+from terracrew.runner.processes import Identity, ProcessRecord
+
+log = logging.getLogger(__name__)
+
+_SCAN_SECONDS = 0.25
+
+
+async def ended(record: ProcessRecord) -> None:
+    """Return when no process of the attempt is left."""
+    if record.boot_id != processes.boot_id():
+        return
+    if _has_cgroup(record):
+        await cgroups.until_empty(record.cgroup)
+    elif record.subreaper is not None:
+        await exited(record.subreaper)
+    else:
+        await session_ended(record)
+
+
+async def are_gone(record: ProcessRecord) -> bool:
+    """Whether no process of the attempt is left now."""
+    if record.boot_id != processes.boot_id():
+        return True
+    if _has_cgroup(record):
+        return cgroups.is_empty(record.cgroup)
+    if record.subreaper is not None and processes.is_running(record.subreaper):
+        return False
+    return not await asyncio.to_thread(_session, record)
+
+
+async def session_ended(record: ProcessRecord) -> None:
+    """Return when no process is left that can be found without a cgroup and without a subreaper."""
+    while await asyncio.to_thread(_session, record):  # noqa: ASYNC110  (a session's end is no event)
+        await asyncio.sleep(_SCAN_SECONDS)
+
+
+def send(record: ProcessRecord, number: signal.Signals) -> None:
+    """Send a signal to every process of the attempt."""
+    if record.boot_id != processes.boot_id():
+        return
+    if _has_cgroup(record):
+        cgroups.send(record.cgroup, number)
+        return
+    if record.subreaper is not None and processes.is_running(record.subreaper):
+        found = procfs.descendants(record.subreaper.pid)
+    else:
+        found = _session(record)
+    for process in found:
+        log.info("sending %s to process %d, a descendant of process %d", number.name, process.pid, record.pid)
+        procfs.send(process, number)
+
+
+def kill(record: ProcessRecord) -> None:
+    if record.boot_id == processes.boot_id() and _has_cgroup(record):
+        log.info("killing every process of %s", record.cgroup)
+        cgroups.kill(record.cgroup)
+    else:
+        send(record, signal.SIGKILL)
+
+
+def open_running(process: Identity) -> int | None:
+    """A descriptor of a process; None if it has ended."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if processes.is_running(process):  # asked with the descriptor open: the id may be another process's by now
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+async def exited(process: Identity) -> None:
+    """Return when a process of this boot has ended."""
+    if (pidfd := open_running(process)) is not None:
+        try:
+            await pidfd_ended(pidfd)
+        finally:
+            os.close(pidfd)
+
+
+async def pidfd_ended(pidfd: int) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(pidfd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(pidfd)
+
+
+def _has_cgroup(record: ProcessRecord) -> bool:
+    return bool(record.cgroup) and cgroups.is_known(record.cgroup)
+
+
+def _session(record: ProcessRecord) -> list[Process]:
+    found = {process.pid: process for process in processes.session_of(record)}
+    for pid in list(found):
+        found |= {process.pid: process for process in procfs.descendants(pid)}
+    return list(found.values())

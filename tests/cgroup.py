@@ -1,0 +1,38 @@
+"""A cgroup for one run of the tests: what killed runners leave in it is removed with it."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.runner import cgroup_discovery, cgroups
+from terracrew.runner.cgroup_discovery import NoCgroups
+
+
+def enter() -> Path | None:
+    """Move this process, and with it all that it starts, into a new cgroup; None where none can be made."""
+    try:
+        path = cgroup_discovery.parent_of_runners("auto") / f"terracrew-tests-{os.getpid()}"
+        path.mkdir()
+    except (NoCgroups, OSError):
+        return None
+    return path if cgroups.join(str(path)) else None
+
+
+def leave(path: Path) -> None:
+    cgroups.join(str(path.parent))
+    for folder, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def parent() -> Path:
+    """The cgroup of this run; a test that needs one is skipped where there is none."""
+    try:
+        found = cgroup_discovery.parent_of_runners("auto")
+    except NoCgroups as reason:
+        pytest.skip(str(reason))
+    if not os.access(found, os.W_OK):
+        pytest.skip(f"no cgroup can be made in {found}")
+    return found
