@@ -105,10 +105,17 @@ def test_memory_is_named_as_the_cause_where_something_shows_it(code: int, text: 
     [
         ("4:memory:/a/b\n0::/x\n", "30 1 0:2 / {root} rw - cgroup cgroup rw,memory", "a/b/memory.oom_control"),
         ("0::/a/b\n", "30 1 0:2 / {root} rw - cgroup2 cgroup2 rw", "a/b/memory.events"),
+        ("0::/a/b/job_1.1\n", "30 1 0:2 / {root} rw - cgroup2 cgroup2 rw", "a/memory.events"),
         ("0::/\n", "30 1 0:2 / {root} rw - cgroup2 cgroup2 rw", "memory.events"),
         ("4:memory:/docker/7\n", "30 1 0:2 /docker/7 {root} ro - cgroup cgroup rw,memory", "memory.oom_control"),
     ],
-    ids=["version 1", "version 2", "a namespace of its own", "a container that sees its own cgroup alone"],
+    ids=[
+        "version 1",
+        "version 2",
+        "a cgroup without a controller",
+        "a namespace of its own",
+        "a container that sees its own cgroup alone",
+    ],
 )
 def test_the_kills_of_the_own_cgroup_are_found(tmp_path: Path, groups: str, mounts: str, file: str) -> None:
     (tmp_path / "cgroup").write_text(groups)

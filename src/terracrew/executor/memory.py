@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 class OomKills:
-    """Counts for the memory cgroup that this process is in. Its file is looked for once."""
+    """Counts for the nearest cgroup with a memory controller that this process is in. Its file is looked for once."""
 
     def __init__(self, proc: Path = Path("/proc/self")) -> None:
         self._files = _candidates(proc)
@@ -36,11 +36,17 @@ def _candidates(proc: Path) -> list[Path]:
         for _, names, path in (group for group in groups if len(group) == 3):
             if controllers in names.split(","):
                 found += [
-                    _inside(root, point, path) / file
+                    folder / file
                     for root, point, is_kind, options in mounts
                     if is_kind == kind and (not controllers or controllers in options)
+                    for folder in _upwards(_inside(root, point, path), Path(point))
                 ]
     return found
+
+
+def _upwards(folder: Path, top: Path) -> list[Path]:
+    """A cgroup and those above it: an attempt's own cgroup has no memory controller, the service's above it may."""
+    return [folder, *(above for above in folder.parents if above.is_relative_to(top))]
 
 
 def _mount(line: str) -> tuple[str, str, str, list[str]]:
