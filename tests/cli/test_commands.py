@@ -214,3 +214,16 @@ def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
 def test_a_duration_is_never_negative() -> None:
     """After a clock jump `job show` said "took -7159.6s"."""
     assert show.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "0.0s"
+
+
+def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: Site) -> None:
+    """It was listed as "DRAINING", as if somebody had asked for that."""
+    instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
+    runner = {
+        "path": "crew", "type": "self-hosted", "status": "DRAINING", "is_draining": False, "version": "1", "jobs": 0,
+        "max_jobs": 4, "created_at": THEN, "instances": [instance],
+    }  # fmt: skip
+    site.on("GET /api/v1/runners", page(runner, runner | {"path": "other", "is_draining": True}))
+    lines = terracrew("runner", "list").splitlines()
+    assert "DRAINING (disk full)" in lines[1]
+    assert "disk full" not in lines[2]

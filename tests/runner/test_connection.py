@@ -206,8 +206,9 @@ async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_
         filler = disk / "filler"
         small_disk.fill(filler, but=128 << 10)
         await peer.say(Offer("job_1", 1))
-        while not (await peer.hear(Heartbeat)).is_draining:
+        while not (said := await peer.hear(Heartbeat)).is_draining:
             pass
+        assert said.is_disk_full
         assert not peer.heard(Claim)
         filler.unlink()
         while (await peer.hear(Heartbeat)).is_draining:

@@ -29,7 +29,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
         (
             i["path"],
             i["type"],
-            i["status"],
+            _status(i),
             i.get("version"),
             f"{i['jobs']}/{i['max_jobs']}",
             show.age(i["created_at"]),
@@ -56,7 +56,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("path", found["path"]),
             ("id", found["id"]),
             ("type", found["type"]),
-            ("status", found["status"]),
+            ("status", _status(found)),
             ("disabled", found["is_disabled"] or None),
             ("max_jobs", found["max_jobs"]),
             ("tags", found["tags"]),
@@ -68,7 +68,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
     if instances := found.get("instances"):
         click.echo()
         rows = [
-            (i["name"], i.get("status"), i.get("version"), i.get("capacity"), show.age(i.get("heard_at")))
+            (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), show.age(i.get("heard_at")))
             for i in instances
         ]
         show.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
@@ -227,3 +227,15 @@ def _quoted(value: str) -> str:
     from shlex import quote
 
     return quote(value)
+
+
+def _instance_status(instance: dict[str, Any]) -> str:
+    """Its status, and why it takes no jobs where that is not what somebody asked for."""
+    is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
+    return f"{instance.get('status')} (disk full)" if is_full else str(instance.get("status"))
+
+
+def _status(runner: dict[str, Any]) -> str:
+    here = [each for each in runner.get("instances", []) if each.get("is_connected")]
+    is_full = bool(here) and not runner.get("is_draining") and all(each.get("is_disk_full") for each in here)
+    return f"{runner['status']} (disk full)" if is_full else str(runner["status"])

@@ -54,12 +54,16 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     engines: dict[str, str]
     attempts: list[AttemptRef]
     is_draining: bool = False
+    is_disk_full: bool = False
 
 
-class Heartbeat(_FromClient, frozen=True, tag="heartbeat"):
+class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     version: str
     is_draining: bool
+    """Whether it takes no jobs, by its own word."""
     attempts: list[AttemptRef]
+    is_disk_full: bool = False
+    """Whether that is because its disk is full."""
 
 
 class Claim(_FromClient, frozen=True, tag="claim"):

@@ -121,7 +121,8 @@ class Connection:
             capacity=self._config.capacity,
             engines=found,
             attempts=self._crew.refs,
-            is_draining=self._is_draining(),
+            is_draining=self._drain()[0],
+            is_disk_full=self._drain()[1],
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -148,7 +149,7 @@ class Connection:
         self._delays.reset()
         self._delays_when_rejected.reset()
         queue = self._queue = asyncio.Queue()
-        self._heart = Heart(self._crew, self._is_draining, self._send, welcome.heartbeat_seconds)
+        self._heart = Heart(self._crew, self._drain, self._send, welcome.heartbeat_seconds)
         self._is_drained = welcome.is_draining
         self._decide_open()
         self._reports.repeat()
@@ -223,18 +224,19 @@ class Connection:
             self._levels = known
             self._set_levels(known)
 
-    def _is_draining(self) -> bool:
-        """By this runner's own word, which its heartbeat carries: it is to stop, or its disk is full."""
-        is_draining = self._stop.drain.is_set() or not self._disk.has_room()
+    def _drain(self) -> tuple[bool, bool]:
+        """Whether this runner takes no jobs by its own word, and whether that is because its disk is full."""
+        is_disk_full = not self._disk.has_room()
+        is_draining = self._stop.drain.is_set() or is_disk_full
         self._claims.is_open = not (self._is_drained or is_draining)
-        return is_draining
+        return is_draining, is_disk_full
 
     def _decide_open(self) -> None:
-        self._is_draining()
+        self._drain()
         self._claim()
 
     def _claim(self) -> None:
-        if self._claims.is_open and self._is_draining() and self._heart:
+        if self._claims.is_open and self._drain()[0] and self._heart:
             self._heart.wake()
         while (claim := self._claims.next(time.monotonic())) is not None:
             self._send(claim)

@@ -14,9 +14,10 @@ log = logging.getLogger(__name__)
 
 class Heart:
     def __init__(
-        self, crew: Crew, is_draining: Callable[[], bool], send: Callable[[Heartbeat], None], interval: float
+        self, crew: Crew, drain: Callable[[], tuple[bool, bool]], send: Callable[[Heartbeat], None], interval: float
     ) -> None:
-        self._crew, self._is_draining, self._send = crew, is_draining, send
+        """`drain` tells whether no jobs are taken, and whether that is because the disk is full."""
+        self._crew, self._drain, self._send = crew, drain, send
         self.interval = interval
         self._wake = asyncio.Event()
 
@@ -26,7 +27,8 @@ class Heart:
 
     def step(self) -> None:
         attempts = self._crew.refs
-        self._send(Heartbeat(__version__, self._is_draining(), attempts))
+        is_draining, is_disk_full = self._drain()
+        self._send(Heartbeat(__version__, is_draining, attempts, is_disk_full))
         log.debug("a heartbeat that names %d attempts", len(attempts))
 
     async def run(self) -> None:

@@ -259,3 +259,23 @@ async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offere
         await set_source(source)
         assert (await runner.get("offer"))["job_id"] == job, "its offer expires, and the next one is made"
         await runner.granted(job)
+
+
+@pytest.mark.feature("O2", "U1")
+async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub: Hub) -> None:
+    """The list, the page and the API called such a runner "draining" and nothing else."""
+
+    async def shown() -> tuple[str, bool]:
+        answer = await hub.crew.app.admin.get(f"/api/v1/runners/{hub.runner_id}")
+        (instance,) = answer.json()["instances"]
+        return instance["status"], instance["is_disk_full"]
+
+    async with hub.runner(is_draining=True, is_disk_full=True) as runner:
+        assert await shown() == ("DRAINING", True)
+        page = (await hub.crew.app.admin.get("/dashboard/runners")).text
+        assert "its disk is full" in page
+        await runner.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))
+        await hub.until(lambda: not hub.session().is_disk_full)
+        async with asyncio.timeout(10):
+            while await shown() != ("DRAINING", False):
+                await asyncio.sleep(0.01)

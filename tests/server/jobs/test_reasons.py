@@ -257,3 +257,12 @@ async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(
     assert cut.may_miss_state, "its engine was killed, and the step says no more than that it failed"
     await queue.set("UPDATE attempts SET is_change_ended = true")
     assert not (await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))).may_miss_state
+
+
+@pytest.mark.feature("S6", "O2")
+async def test_a_runner_with_a_full_disk_is_not_called_draining(queue: Queue) -> None:
+    """A runner that took no jobs because its disk was full was called "draining", as if somebody had asked for that."""
+    await queue.set("UPDATE instances SET is_draining = true, is_disk_full = true WHERE id = :id", id=queue.runner.id)
+    assert "(its disk is full)" in (await queue.why()).text
+    await queue.set("UPDATE runners SET is_draining = true")
+    assert "(draining)" in (await queue.why()).text

@@ -44,6 +44,7 @@ class RunnerSession:
         self.slots = slots
         self.is_draining = is_draining
         """By its own word."""
+        self.is_disk_full = False
         self.is_closed = False
         """By its record, which is draining or disabled."""
         self.is_drained = is_drained

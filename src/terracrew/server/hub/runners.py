@@ -75,6 +75,7 @@ async def _take_place(
     )  # fmt: skip
     session.held = {ref.job_id for ref in place.current}
     session.named = set(hello.attempts)
+    session.is_disk_full = hello.is_disk_full
     # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
     session.is_closed = True
     server.registry.add(session)
@@ -220,17 +221,18 @@ async def _claim(server: "Server", session: RunnerSession, message: messages.Cla
 async def _heartbeat(server: "Server", session: RunnerSession, message: messages.Heartbeat) -> None:
     server.registry.name(session, message.attempts)
     server.heartbeats.note(session.instance_id, session.epoch)
-    if message.is_draining == session.is_draining:
+    if (message.is_draining, message.is_disk_full) == (session.is_draining, session.is_disk_full):
         return
 
     async def work(tx: Tx) -> None:
         await tx.run(
-            "UPDATE instances SET is_draining = :is_draining WHERE id = :id AND epoch = :epoch",
-            is_draining=message.is_draining, id=session.instance_id, epoch=session.epoch,
+            """UPDATE instances SET is_draining = :is_draining, is_disk_full = :is_disk_full
+            WHERE id = :id AND epoch = :epoch""",
+            is_draining=message.is_draining, is_disk_full=message.is_disk_full, id=session.instance_id, epoch=session.epoch,
         )  # fmt: skip
         tx.wake("runners", session.runner_id)
 
-    session.is_draining = message.is_draining
+    session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full
     await server.db.write(work)
     server.scheduler.serve(session)
 

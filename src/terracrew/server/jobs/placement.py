@@ -24,7 +24,7 @@ SELECT runners.id, runners.path, runners.is_disabled, runners.is_draining AS is_
     runners.organization_id IS NULL OR runners.worker_token_sha256 IS NOT NULL OR EXISTS (
         SELECT 1 FROM service_account_secrets AS secrets WHERE secrets.service_account_id = runners.service_account_id
             AND (secrets.expires_at IS NULL OR secrets.expires_at > batch.now)) AS has_credential,
-    instances.name, instances.is_draining, instances.capacity, instances.engines, instances.heard_at,
+    instances.name, instances.is_draining, instances.is_disk_full, instances.capacity, instances.engines, instances.heard_at,
     instances.is_connected AND instances.heard_at > batch.since AS is_connected,
     (SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id
         AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS held
@@ -100,7 +100,7 @@ def _state(row: Row) -> str:
     if row["is_disabled"]:
         return "disabled"
     if row["is_connected"]:
-        return "draining"
+        return "its disk is full" if row["is_disk_full"] and not row["is_drained"] else "draining"
     if not row["has_credential"]:
         return "no usable credential"
     if row["heard_at"] is None:

@@ -69,6 +69,8 @@ class Instance(msgspec.Struct, frozen=True):
     connected_at: datetime
     disconnected_at: datetime | None
     heard_at: datetime
+    is_disk_full: bool = False
+    """Why it takes no jobs, if it drains by its own word."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE
@@ -104,6 +106,12 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     """How many it has now, all instances together."""
     instances: list[Instance]
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether nothing but full disks keeps it from taking jobs."""
+        here = [instance for instance in self.instances if instance.is_connected]
+        return bool(here) and not self.is_draining and all(instance.is_disk_full for instance in here)
 
     @property
     def is_configured(self) -> bool:
