@@ -4,7 +4,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.explore.server import Server
-from tests.explore.world import ANSWER, ASK, NOW, TERMINAL, Runner, Try, World, is_spent, put, with_runner, with_try
+from tests.explore.world import (
+    ANSWER,
+    ASK,
+    NOW,
+    TERMINAL,
+    Runner,
+    Try,
+    World,
+    is_spent,
+    put,
+    with_runner,
+    with_try,
+    without_disk,
+)
 
 STEP, ACT, END, FAULT = "step", "act", "end", "fault"
 """What goes on by itself or by a person's mending act; a person who wants no more of it; what goes wrong."""
@@ -34,6 +47,7 @@ WORDS = {
     "lose the grant": "runner {r} claims job {j} (attempt {n}), and its connection breaks before the grant arrives",
     "crash": "runner {r} crashes",
     "lose the host": "the host of runner {r} is lost, with all its processes and its disk",
+    "reboot": "the host of runner {r} reboots: its processes are killed, its disk remains",
     "return": "runner {r} is started again",
     "return empty": "runner {r} is started again with an empty disk",
     "disconnect": "the connection of runner {r} breaks",
@@ -45,33 +59,47 @@ WORDS = {
     "find": "the runner finds the process of {a}",
     "hand back": "the runner, which has seen no process of {a}, hands it back",
     "gone": "the runner reports that every process of {a} is gone",
+    "gone too early": "the runner reports that every process of {a} is gone, while something of it is not delivered",
     "executor connects": "the executor of {a} connects",
     "executor disconnects": "the connection of the executor of {a} breaks",
     "executor dies": "the executor of {a} dies alone",
     "engine dies": "the executor of {a} dies, and its engine with it",
     "ask": "the executor of {a} sends `begin`",
     "begin": "the server takes in the `begin` of {a}",
-    "answer": "the answer reaches the executor of {a}, which starts to change things",
+    "answer": "the answer reaches the executor of {a}, whose engine makes a first thing",
     "lose the answer": "the answer to the `begin` of {a} is lost",
     "stop": "the executor of {a} learns that it is superseded, and ends",
     "obey": "the executor of {a} obeys the cancellation",
-    "write": "the engine of {a} writes a state",
-    "finish": "the engine of {a} ends, and the executor writes its result",
-    "orphan ends": "the engine of {a}, whose executor is dead, ends",
+    "obey and kill": "the executor of {a} obeys the cancellation and kills its engine",
+    "make": "the engine of {a} makes another thing",
+    "write": "the engine of {a} saves its state",
+    "finish": "the engine of {a} saves its state and ends, and the executor writes its result",
+    "finish and die": "the engine of {a} saves its state and ends, and the executor dies before it has written a result",
+    "engine is killed": "the engine of {a} is killed, and its executor writes the result FAILED",
+    "evict": "the executor of {a} is evicted: its engine ends by itself, and the result is CANCELED",
+    "evict and kill": "the executor of {a} is evicted: it kills its engine, and the result is CANCELED",
+    "orphan ends": "the engine of {a}, whose executor is dead, leaves an errored state and ends",
+    "orphan is killed": "the engine of {a}, whose executor is dead, is killed",
     "store": "the object of a state of {a} is stored",
     "deliver": "the server takes in the next event of {a}",
+    "deliver foreign": "the server takes in the next event of {a}: a state with another lineage",
+    "deliver one more": "the server takes in the result of {a}, and then another state of it",
     "eye": "neither runner nor executor of {a} has been heard for long enough: the server notices, and pauses",
     "lost": "neither runner nor executor of {a} has been heard for long enough: the server looks",
     "lease": "the lease of {a} is over: the server looks",
     "found": "the server sees that {a} is heard again",
     "give up": "a person says that {a} is gone",
     "approve": "a person approves the plan of job {j}",
+    "approve blindly": "a person approves the plan of job {j} without having seen every doubt",
+    "replan": "a person lets job {j} plan again",
     "decline": "a person declines the plan of job {j}",
     "cancel": "a person cancels job {j}",
     "adopt": "a person adopts a state from quarantine",
     "discard": "a person discards a state in quarantine",
 }
-ABOUT_RUNNER = frozenset({"crash", "lose the host", "return", "return empty", "disconnect", "connect", "remove"})
+ABOUT_RUNNER = frozenset(
+    {"crash", "lose the host", "reboot", "return", "return empty", "disconnect", "connect", "remove"}
+)
 
 
 def words(move: Move) -> str:
@@ -93,9 +121,9 @@ class Moves:
         self._connections(world, found)
         for i in range(len(world.tries)):
             self._alone(world, i, found, is_calm)
-            self._reports(world, i, found)
+            self._reports(world, i, found, is_calm)
             self._mail(world, i, found)
-            self._disk(world, i, found)
+            self._disk(world, i, found, is_calm)
             self._time(world, i, found)
         self._claims(world, found)
         self._people(world, found, is_calm)
@@ -130,14 +158,17 @@ class Moves:
             elif any(it.known for it in its):
                 found.append(Move(FAULT, "return empty", (r,), _empty(with_runner(world, r, up=True), r)))
             if any(it.known or it.phase in "RMD" or it.has_engine for it in its):
-                lost = _empty(with_runner(world, r, up=False, link=False), r, is_host=True)
-                found.append(Move(FAULT, "lose the host", (r,), lost))
+                down = with_runner(world, r, up=False, link=False)
+                found.append(Move(FAULT, "lose the host", (r,), _empty(down, r, is_host=True)))
+                if any(it.phase in "RMD" or it.has_engine for it in its):
+                    tries = (_killed(it) if it.runner == r else it for it in world.tries)
+                    found.append(Move(FAULT, "reboot", (r,), down._replace(tries=tuple(tries))))
         if any(runner.link for runner in world.runners) or any(it.link for it in world.tries):
             runners = tuple(Runner(runner.up, False, runner.is_removed) for runner in world.runners)
             tries = tuple(it._replace(link=False, mail=it.mail & ANSWER) for it in world.tries)
             found.append(Move(FAULT, "restart", (), world._replace(runners=runners, tries=tries)))
 
-    def _reports(self, world: World, i: int, found: list[Move]) -> None:
+    def _reports(self, world: World, i: int, found: list[Move], is_calm: bool) -> None:
         """What a runner does with an attempt that is on its disk."""
         it = world.tries[i]
         runner, what = world.runners[it.runner], (it.job, it.number)
@@ -155,9 +186,12 @@ class Moves:
             found.append(
                 Move(STEP, "hand back", what, with_try(after, i, known=0) if after.tries[i].outcome else after)
             )
-        elif it.phase == "X" and not it.has_engine and is_spent(it):
+        elif it.phase == "X" and not it.has_engine:
             after = self.server.report(world, i, saw_process=True)
-            found.append(Move(STEP, "gone", what, with_try(after, i, known=0)))
+            if is_spent(it):
+                found.append(Move(STEP, "gone", what, with_try(after, i, known=0)))
+            elif not is_calm:  # what it has on its disk may still be delivered, and then it reports again
+                found.append(Move(FAULT, "gone too early", what, after))
 
     # ---- an executor and its engine
 
@@ -180,34 +214,56 @@ class Moves:
     def _steps(self, it: Try, is_canceled: bool) -> Iterator[tuple[str, str, Try]]:
         """What an executor and its engine do, or suffer, by themselves."""
         if it.phase == "X" and it.has_engine:
-            left = min(it.states + 1, self.bounds.states) if it.known else it.states
-            yield STEP, "orphan ends", self._wrote(it, left)._replace(has_engine=False)
+            saved = self._saved(it)._replace(end="A") if it.known else it
+            yield STEP, "orphan ends", saved._replace(has_engine=False)
+            yield FAULT, "orphan is killed", it._replace(has_engine=False)
         if it.phase not in "RMD":
             return
         if it.link:
             yield FAULT, "executor disconnects", it._replace(link=False)
         dead = it._replace(phase="X", link=False, mail=it.mail & ASK)
         if it.known == 0:
-            dead = dead._replace(states=it.mark, stored=it.mark, result="")
+            dead = without_disk(dead)
         yield FAULT, "executor dies", dead
         if it.phase == "M":
             yield FAULT, "engine dies", dead._replace(has_engine=False)
-            if it.states < self.bounds.states:
-                yield STEP, "write", self._wrote(it, it.states + 1)
-            if it.states:
-                result = "CANCELED" if is_canceled else "SUCCEEDED"
-                yield STEP, "finish", it._replace(phase="D", has_engine=False, result=result)
+            yield from self._changes(it, is_canceled)
         elif it.phase == "R":
             if it.outcome:
                 yield STEP, "stop", it._replace(phase="X", link=False, mail=0)
             elif it.link and is_canceled:
                 yield STEP, "obey", it._replace(phase="D", mail=0, result="CANCELED")
+            else:
+                yield FAULT, "evict", it._replace(phase="D", mail=it.mail & ASK, result="CANCELED")
         if it.mail & ANSWER and it.phase == "R":
-            yield STEP, "answer", it._replace(phase="M", has_engine=True, mail=it.mail & ~ANSWER)
+            begun = it._replace(phase="M", has_engine=True, has_unsaved=True, mail=it.mail & ~ANSWER)
+            yield STEP, "answer", begun
             yield FAULT, "lose the answer", it._replace(mail=it.mail & ~ANSWER)
 
-    def _wrote(self, it: Try, states: int) -> Try:
-        return it._replace(states=states, stored=it.stored if self.bounds.has_objects else states)
+    def _changes(self, it: Try, is_canceled: bool) -> Iterator[tuple[str, str, Try]]:
+        """What becomes of an engine in the middle of a change, while its executor lives."""
+        if it.has_unsaved:
+            yield STEP, "write", self._saved(it)
+        elif it.states < self.bounds.states:
+            yield STEP, "make", it._replace(has_unsaved=True)
+        ended = self._saved(it)._replace(end="S", phase="D", has_engine=False)
+        killed = it._replace(end="C", phase="D", has_engine=False)
+        yield STEP, "finish", ended._replace(result="CANCELED" if is_canceled else "SUCCEEDED")
+        yield FAULT, "engine is killed", killed._replace(result="FAILED")
+        if it.known:
+            yield FAULT, "finish and die", ended._replace(phase="X", link=False, mail=it.mail & ASK)
+        if is_canceled:
+            yield STEP, "obey and kill", killed._replace(result="CANCELED")
+        else:
+            yield FAULT, "evict", ended._replace(result="CANCELED")
+            yield FAULT, "evict and kill", killed._replace(result="CANCELED")
+
+    def _saved(self, it: Try) -> Try:
+        """What it made is in a state on the disk. An engine that has saved everything writes no further state."""
+        if not it.has_unsaved:
+            return it
+        stored = it.stored if self.bounds.has_objects else it.states + 1
+        return it._replace(states=it.states + 1, stored=stored, has_unsaved=False)
 
     def _mail(self, world: World, i: int, found: list[Move]) -> None:
         it = world.tries[i]
@@ -238,7 +294,7 @@ class Moves:
             case _:
                 return world
 
-    def _disk(self, world: World, i: int, found: list[Move]) -> None:
+    def _disk(self, world: World, i: int, found: list[Move], is_calm: bool) -> None:
         it = world.tries[i]
         if is_spent(it) or not self._has_way(world, i) or not self.server.may_deliver(world, it):
             return
@@ -248,12 +304,23 @@ class Moves:
         after = self.server.take(world, i)
         if after is None:
             return
-        if after.tries[i].phase == "D" and is_spent(
-            after.tries[i]
-        ):  # the executor is done, and what it had is cleaned up
-            known = 0 if world.runners[it.runner].up else it.known
-            after = with_try(after, i, phase="X", link=False, known=known)
-        found.append(Move(STEP, "deliver", what, after))
+        found.append(Move(STEP, "deliver", what, self._cleared(after, i)))
+        if is_calm:
+            return
+        if it.mark < it.states and (foreign := self.server.take(world, i, is_same_lineage=False)) is not None:
+            found.append(Move(FAULT, "deliver foreign", what, self._cleared(foreign, i)))
+        if after.tries[i].has_result:
+            more = self.server.take_one_more(after, i)
+            found.append(Move(FAULT, "deliver one more", what, self._cleared(more, i)))
+
+    @staticmethod
+    def _cleared(world: World, i: int) -> World:
+        """An executor that is done and has delivered everything ends, and what it had is cleaned up."""
+        it = world.tries[i]
+        if it.phase != "D" or not is_spent(it):
+            return world
+        known = 0 if world.runners[it.runner].up else it.known
+        return with_try(world, i, phase="X", link=False, known=known)
 
     @staticmethod
     def _has_way(world: World, i: int) -> bool:
@@ -297,7 +364,13 @@ class Moves:
             if job.status in TERMINAL:
                 continue
             if job.status == "AWAITING_APPROVAL":
-                found.append(Move(ACT, "approve", (j,), self.server.approve(world, j)))
+                if (after := self.server.approve(world, j)) is not None:
+                    found.append(Move(ACT, "approve", (j,), after))
+                if any(it.fenced for it in world.tries):
+                    after = self.server.approve(world, j, names_all=False)
+                    if after is not None:
+                        found.append(Move(ACT, "approve blindly", (j,), after))
+                found.append(Move(ACT, "replan", (j,), self.server.replan(world, j)))
                 if not is_calm:
                     found.append(Move(END, "decline", (j,), self.server.decline(world, j)))
             if not is_calm and not job.is_canceled:
@@ -308,16 +381,19 @@ class Moves:
             found.append(Move(ACT, "discard", (), self.server.discard(world)))
 
 
+def _killed(it: Try) -> Try:
+    """An attempt whose processes were killed; a `begin` that was sent may still arrive."""
+    if it.phase == "-":
+        return it
+    return it._replace(phase="X", link=False, has_engine=False, mail=it.mail & ASK)
+
+
 def _empty(world: World, r: int, *, is_host: bool = False) -> World:
     """A runner without its disk; with its host, its processes are lost as well, and what they had not delivered."""
     tries = list(world.tries)
     for i, it in enumerate(tries):
         if it.runner != r:
             continue
-        it = it._replace(known=0)
-        if is_host and it.phase != "-":
-            it = it._replace(phase="X", link=False, has_engine=False, mail=it.mail & ASK)
-        if it.phase in "-X":
-            it = it._replace(states=it.mark, stored=it.mark, result="")
-        tries[i] = it
+        it = (_killed(it) if is_host else it)._replace(known=0)
+        tries[i] = without_disk(it) if it.phase in "-X" else it
     return world._replace(tries=tuple(tries))

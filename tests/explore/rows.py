@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.jobs import decide, model
 from terracrew.server.jobs.model import JobStatus
@@ -26,7 +27,7 @@ def job_row(index: int, job: Job) -> model.Job:
         id=f"job_{index}", organization_id="org", module_id="mod", number=index + 1, type=JobType.APPLY, priority=0,
         status=JobStatus(job.status), attempt=job.attempt, source=_SOURCE, created_by="somebody", created_at=EPOCH,
         queued_at=EPOCH, needs_approval=job.needs_approval, plan_attempt=job.plan.attempt if job.plan else None,
-        cancel_mode="interrupt" if job.is_canceled else None,
+        cancel_mode="interrupt" if job.is_canceled else None, interrupted="retry" if job.is_retried else "ask",
     )  # fmt: skip
 
 
@@ -37,7 +38,12 @@ def attempt_row(it: Try) -> model.Attempt:
         begun_at=None if it.begun == NO else EPOCH, begun_state_version=VERSIONS[it.begun],
         ended_at=EPOCH + it.fenced * HOUR if it.outcome else None, outcome=it.outcome or None,
         is_gone=it.is_gone, lost_at=LOST if it.lost else None, is_in_doubt=it.fenced > 0,
+        is_change_ended=it.is_change_ended, has_result=it.has_result,
     )  # fmt: skip
+
+
+def ref(it: Try) -> AttemptRef:
+    return AttemptRef(f"job_{it.job}", it.number)
 
 
 def plan_row(index: int, plan: Plan) -> model.Plan:
@@ -55,8 +61,10 @@ def job_of(was: Job, row: model.Job, plan: model.Plan | None, runner: int) -> Jo
         decided = 0 if plan.decided_at is None else round((plan.decided_at - EPOCH) / HOUR)
         maker = was.plan.runner if was.plan and was.plan.attempt == plan.attempt else runner
         kept = Plan(plan.attempt, maker, _VERSION[plan.state_version], decided, plan.applied_by is not None)
+    has_waited = was.has_waited or (plan is not None and not row.needs_approval)
     return Job(
-        row.status.value, row.attempt, row.needs_approval, row.cancel_mode is not None, kept, was.seen,
+        row.status.value, row.attempt, row.needs_approval, row.cancel_mode is not None, kept, was.seen, has_waited,
+        was.is_retried,
     )  # fmt: skip
 
 
@@ -66,4 +74,5 @@ def row_of(was: Try, row: model.Attempt) -> dict[str, object]:
     return {
         "is_started": row.started_at is not None, "begun": _VERSION[row.begun_state_version], "outcome": row.outcome or "",
         "is_gone": row.is_gone, "lost": 0 if row.outcome else lost, "fenced": fenced if row.is_in_doubt else 0,
+        "is_change_ended": row.is_change_ended, "has_result": row.has_result,
     }  # fmt: skip

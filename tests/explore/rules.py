@@ -3,7 +3,19 @@
 from collections.abc import Callable
 
 from tests.explore.moves import Move
-from tests.explore.world import ACTIVE, ANSWER, NO, NOW, TERMINAL, Try, World, has_voice, is_heard, is_spent
+from tests.explore.world import (
+    ACTIVE,
+    ANSWER,
+    NO,
+    NOW,
+    TERMINAL,
+    Try,
+    World,
+    has_voice,
+    is_heard,
+    is_spent,
+    is_unaccounted,
+)  # fmt: skip
 
 Rule = Callable[[World, Move], bool]
 
@@ -49,14 +61,14 @@ def nothing_lost(before: World, move: Move) -> bool:
 
 def leave_to_mutate(before: World, move: Move) -> bool:
     """Rule 4: a mutation starts only with leave, for the current attempt, from the current state, with a plan that a person has
-    approved where that is needed, and which nobody else applies."""
+    approved where that is needed (and always after a plan of the job has waited), and which nobody else applies."""
     it = _of(before, move)
     if it is None:
         return True
     job = before.jobs[it.job]
     if it.outcome or it.begun == NO or it.base != NOW:
         return False
-    if job.needs_approval and job.seen != it.plan:
+    if (job.needs_approval or job.has_waited) and job.seen != it.plan:
         return False
     others = [other for other in before.tries if other.job == it.job and other.number != it.number]
     return not any(other.plan == it.plan and (other.has_engine or other.states) for other in others)
@@ -93,7 +105,9 @@ def module_waits_for_a_person(before: World, move: Move) -> bool:
         return True
     plan = before.jobs[it.job].plan
     seen = plan.decided if plan and plan.attempt == it.plan else 0
-    return all(seen > other.fenced and not is_heard(before, other) for other in before.tries if other.fenced)
+    return all(
+        seen > other.fenced and (other.is_gone or not is_heard(before, other)) for other in before.tries if other.fenced
+    )
 
 
 def unknown_is_not_gone(before: World, move: Move) -> bool:
@@ -122,6 +136,39 @@ def no_overlap(before: World, move: Move) -> bool:
     return all(other.outcome == "lost" and not other.fenced for other in others)
 
 
+def made_once(before: World, move: Move) -> bool:
+    """Rule 9: an engine starts to make things only if everything that earlier attempts made is in a state that the server has, or
+    if a person has approved a plan since (or it does no harm to make a thing twice, and the earlier attempt has terminated and
+    delivered everything)."""
+    return not any(
+        is_unaccounted(it) and not it.is_excused for it in before.tries if (it.job, it.number) != move.what[:2]
+    )
+
+
+def approval_of_what_was_seen(before: World, move: Move) -> bool:
+    """Rule 9: an approval is for a plan that was made from the current state, by a person who has seen every doubt."""
+    plan = before.jobs[move.what[0]].plan
+    return plan is not None and plan.version == NOW and move.name != "approve blindly"
+
+
+def nothing_after_a_result(before: World, move: Move) -> bool:
+    """Rule 2: a result is the last event of an attempt, and what comes after it changes nothing."""
+    return not move.after.news and move.after.quarantine == before.quarantine
+
+
+def lineage_is_kept(before: World, move: Move) -> bool:
+    """Rule 3: a state with another lineage is quarantined, and never becomes the current one by itself."""
+    return not move.after.news and move.after.quarantine == before.quarantine + 1
+
+
+def canceled_by_a_person(before: World, move: Move) -> bool:
+    """Rule 6: a job ends CANCELED only if a person has canceled it; otherwise its attempt was lost, and the job goes on."""
+    return move.name == "cancel" or all(
+        job.status != "CANCELED" or was.is_canceled or was.status == "CANCELED"
+        for was, job in zip(before.jobs, move.after.jobs, strict=True)
+    )
+
+
 def least_privilege(before: World, move: Move) -> bool:
     """Rule 8: only a runner that has its record gets work, and nobody's word is about another's attempt."""
     if move.name in ("claim", "lose the grant"):
@@ -130,15 +177,21 @@ def least_privilege(before: World, move: Move) -> bool:
     return others == [_row(it) for it in move.after.tries if (it.job, it.number) != move.what[:2]]
 
 
-_BY_WORD = frozenset({"hand back", "gone", "executor connects"})
+_BY_WORD = frozenset({"hand back", "gone", "gone too early", "executor connects"})
+_DELIVERED = frozenset({"deliver", "deliver foreign", "deliver one more"})
+_APPROVED = frozenset({"approve", "approve blindly"})
 _AFTER: dict[Rule, frozenset[str]] = {
-    superseded_changes_nothing: _BY_WORD | {"deliver", "begin"},
+    superseded_changes_nothing: _BY_WORD | _DELIVERED | {"begin"},
     nothing_lost: frozenset({"deliver"}),
     leave_to_mutate: frozenset({"answer"}),
     lease_from_the_loss: frozenset({"lost", "lease"}),
     no_leave_beside_a_quarantine: frozenset({"begin", "claim", "lose the grant"}),
     module_waits_for_a_person: frozenset({"begin"}),
     no_overlap: frozenset({"answer"}),
+    made_once: frozenset({"answer"}),
+    approval_of_what_was_seen: _APPROVED,
+    nothing_after_a_result: frozenset({"deliver one more"}),
+    lineage_is_kept: frozenset({"deliver foreign"}),
     least_privilege: _BY_WORD | {"claim", "lose the grant"},
 }
 """Which moves each is about."""
@@ -146,13 +199,19 @@ _SAVED = frozenset[str]().union(*_AFTER.values()) | {
     "connect",
     "found",
     "give up",
-    "approve",
+    "replan",
     "decline",
     "cancel",
     "adopt",
     "discard",
 }
-_ALWAYS: tuple[Rule, ...] = (one_owner, terminal_is_terminal, unknown_is_not_gone, gone_means_gone)
+_ALWAYS: tuple[Rule, ...] = (
+    one_owner,
+    terminal_is_terminal,
+    canceled_by_a_person,
+    unknown_is_not_gone,
+    gone_means_gone,
+)
 
 
 def about(name: str) -> tuple[Rule, ...]:

@@ -5,14 +5,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from terracrew.protocol.events import Result
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs import decide, model
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
 from tests.explore.world import NO, Job, Try, World, with_try
 
-_ALONE = World(jobs=(Job("QUEUED"),))
+ALONE = World(jobs=(Job("QUEUED"),))
 _APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
+_APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
+RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
 _TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
 
 
@@ -22,12 +26,12 @@ class Sentence(NamedTuple):
     breaks: str
     """What the rule that breaks begins with."""
     bounds: Bounds
-    start: World = _ALONE
+    start: World = ALONE
 
 
 class DoubtBindsTheJob(Server):
-    def doubts(self, world: World, it: Try) -> tuple[decide.Doubt, ...]:
-        own = tuple(other for other in world.tries if other.job == it.job)
+    def doubts(self, world: World, it: Try | None) -> tuple[decide.Doubt, ...]:
+        own = tuple(other for other in world.tries if it is None or other.job == it.job)
         return super().doubts(world._replace(tries=own), it)
 
 
@@ -57,7 +61,7 @@ class AdoptsWhileSomebodyMutates(Server):
 
 
 class BeginsWhileTheFencedIsHeard(Server):
-    def doubts(self, world: World, it: Try) -> tuple[decide.Doubt, ...]:
+    def doubts(self, world: World, it: Try | None) -> tuple[decide.Doubt, ...]:
         return tuple(replace(doubt, is_heard=False) for doubt in super().doubts(world, it))
 
 
@@ -105,15 +109,18 @@ class ApprovalBelongsToTheJob(Server):
         row, version = rows.job_row(it.job, job), rows.VERSIONS[it.base] or 0
         forged = rows.plan_row(it.job, rows.Plan(it.number, it.runner, it.base, rows.LATER))
         found = decide.begin(
-            replace(row, plan_attempt=it.number), rows.attempt_row(it), module, version, forged, rows.THIS_MOMENT
-        )
+            replace(row, plan_attempt=it.number), rows.attempt_row(it), module, version, forged, rows.THIS_MOMENT,
+            has_waited=True,
+        )  # fmt: skip
         return replace(found, job=row, plan=None) if isinstance(found, decide.Next) else found
 
 
 class MarkPassesWithoutTheObject(Server):
-    def take_state(self, world: World, i: int) -> World | None:
+    def take_state(self, world: World, i: int, *, is_same_lineage: bool = True) -> World | None:
         it = world.tries[i]
-        return with_try(world, i, mark=it.mark + 1) if it.stored <= it.mark else super().take_state(world, i)
+        if it.stored <= it.mark:
+            return with_try(world, i, mark=it.mark + 1)
+        return super().take_state(world, i, is_same_lineage=is_same_lineage)
 
 
 class RepeatedBeginIsNotHeard(Server):
@@ -127,6 +134,77 @@ class RepeatedBeginIsNotHeard(Server):
 class RepeatedBeginIsNotAnswered(Server):
     def begun_again(self, world: World, i: int) -> World:
         return world
+
+
+class BelievesWithoutTheMark(Server):
+    """What a termination report says of the deliveries is believed."""
+
+    @staticmethod
+    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Next | None:
+        return decide.gone(job, attempt, replace(report, last=attempt.mark), now)
+
+
+class GoneEndsTheDoubt(Server):
+    """After a termination report nothing counts as cut short."""
+
+    @staticmethod
+    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Next | None:
+        return decide.gone(job, replace(attempt, is_change_ended=True), report, now)
+
+
+class ResultEndsTheDoubt(Server):
+    """After a result nothing counts as cut short."""
+
+    @staticmethod
+    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Next | None:
+        return decide.finish(job, replace(attempt, is_change_ended=True), result, now)
+
+
+class ReturnEndsTheDoubt(Server):
+    """A runner that comes back and finds no process of an attempt settles it, whatever was made and not saved."""
+
+    def hello(self, world: World, r: int) -> World:
+        for i, it in enumerate(world.tries):
+            if it.fenced and it.runner == r and it.phase == "X" and not it.has_engine:
+                world = with_try(world, i, fenced=0, is_gone=True)
+        return super().hello(world, r)
+
+
+class PlansAgainUnasked(Server):
+    """A job whose plan has waited for a person may apply the next one unasked."""
+
+    def has_waited(self, job: Job) -> bool:
+        return False
+
+
+class ApprovalNamesNoDoubts(Server):
+    def decide_approval(
+        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+    ) -> tuple[model.Job, model.Plan]:
+        return super().decide_approval(job, plan, replace(module, doubts=()), seen)
+
+
+class ApprovesStalePlans(Server):
+    def decide_approval(
+        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+    ) -> tuple[model.Job, model.Plan]:
+        return super().decide_approval(job, plan, replace(module, state_version=plan.state_version), seen)
+
+
+class UnaskedCancelIsFinal(Server):
+    @staticmethod
+    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Next | None:
+        asked = replace(job, cancel_mode="interrupt") if result.status == "CANCELED" else job
+        return decide.finish(asked, attempt, result, now)
+
+
+class AcceptsEventsAfterTheResult(Server):
+    def refuses(self, it: Try) -> bool:
+        return False
+
+
+class AdoptsAnyLineage(Server):
+    adopts_any_lineage = True
 
 
 def _bounds(attempts: int, faults: int = 1, *, has_objects: bool = False, has_pauses: bool = False) -> Bounds:
@@ -149,4 +227,16 @@ SENTENCES = (
     Sentence("the mark waits for the object", MarkPassesWithoutTheObject, "Rule 3", _bounds(1, 0, has_objects=True)),
     Sentence("a repeated begin is answered", RepeatedBeginIsNotAnswered, "Rule 6", _bounds(1)),
     Sentence("who repeats its begin is heard", RepeatedBeginIsNotHeard, "Rule 4", _bounds(1, 2, has_pauses=True)),
+    Sentence(
+        "a termination report is compared with the mark", BelievesWithoutTheMark, "Rule 9", _bounds(2, 2), RETRIED
+    ),
+    Sentence("a terminated attempt may have been cut short", GoneEndsTheDoubt, "Rule 9", _bounds(2)),
+    Sentence("the result of a killed engine leaves a doubt", ResultEndsTheDoubt, "Rule 9", _bounds(2), _TWO),
+    Sentence("a runner that comes back ends no doubt", ReturnEndsTheDoubt, "Rule 9", _bounds(2)),
+    Sentence("a job that plans again asks again", PlansAgainUnasked, "Rule 4", _bounds(3)),
+    Sentence("an approval names the doubts", ApprovalNamesNoDoubts, "Rule 9", _bounds(2)),
+    Sentence("a stale plan is not approved", ApprovesStalePlans, "Rule 9", _bounds(3), _APPROVED_AND_PLAIN),
+    Sentence("an unasked CANCELED is a loss", UnaskedCancelIsFinal, "Rule 6", _bounds(1)),
+    Sentence("nothing is accepted after a result", AcceptsEventsAfterTheResult, "Rule 2", _bounds(1)),
+    Sentence("a state with another lineage is quarantined", AdoptsAnyLineage, "Rule 3", _bounds(1)),
 )

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from terracrew.errors import Conflict
-from terracrew.protocol.events import KeptPlan, Result
+from terracrew.protocol.events import KeptPlan, Result, StepStatus
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Step
 from terracrew.server.jobs import decide, model
 from tests.explore import rows
 from tests.explore.rows import THIS_MOMENT, VERSIONS
@@ -22,6 +24,8 @@ from tests.explore.world import (
     Try,
     World,
     is_heard,
+    is_spent,
+    last_event,
     with_job,
     with_runner,
     with_try,
@@ -157,11 +161,21 @@ class Server:
         self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
     ) -> decide.Next | str | None:
         job = rows.job_row(it.job, world.jobs[it.job])
-        return decide.begin(job, rows.attempt_row(it), module, VERSIONS[it.base] or 0, plan, THIS_MOMENT)
+        has_waited = self.has_waited(world.jobs[it.job])
+        return decide.begin(
+            job, rows.attempt_row(it), module, VERSIONS[it.base] or 0, plan, THIS_MOMENT, has_waited=has_waited
+        )
 
-    def doubts(self, world: World, _it: Try) -> tuple[decide.Doubt, ...]:
+    def has_waited(self, job: Job) -> bool:
+        return job.has_waited
+
+    def doubts(self, world: World, _it: Try | None) -> tuple[decide.Doubt, ...]:
         return tuple(
-            decide.Doubt(rows.EPOCH + other.fenced * rows.HOUR, self.is_heard(world, other))
+            decide.Doubt(
+                rows.ref(other),
+                rows.EPOCH + other.fenced * rows.HOUR,
+                is_heard=not other.is_gone and self.is_heard(world, other),
+            )
             for other in world.tries
             if other.fenced
         )
@@ -172,37 +186,63 @@ class Server:
         """By the attempt's own credential, whatever became of its runner."""
         return True
 
-    def take(self, world: World, i: int) -> World | None:
-        """Take in the next event of an attempt: one of its states, or its result."""
+    def take(self, world: World, i: int, *, is_same_lineage: bool = True) -> World | None:
+        """Take in the next event of an attempt: one of its states, the end of its step, or its result."""
         it = world.tries[i]
+        if self.refuses(it):
+            return None
         if it.mark < it.states:
-            return self.take_state(world, i)
+            return self.take_state(world, i, is_same_lineage=is_same_lineage)
+        if it.mark == it.states and it.end in ("S", "C"):
+            step = StepStatus(Step.APPLY, "SUCCEEDED" if it.end == "S" else "FAILED", is_cut_short=it.end == "C")
+            is_change_ended = it.is_change_ended or decide.ends_change(step)
+            return with_try(world, i, mark=it.mark + 1, is_change_ended=is_change_ended)
         world = with_try(world, i, mark=it.mark + 1)
         if it.result == "WAITING":
             kept = KeptPlan(VERSIONS[it.base] or 0, "", 0, "")
             if (after := self.settle(world, i, decide.wait, kept, THIS_MOMENT)) is not None:
                 return after
-        return self.settle(world, i, decide.finish, Result(it.result), THIS_MOMENT) or world  # type: ignore[arg-type]
+        return self.settle(world, i, self.finish, Result(it.result), THIS_MOMENT) or world  # type: ignore[arg-type]
 
-    def take_state(self, world: World, i: int) -> World | None:
+    finish = staticmethod(decide.finish)
+
+    def refuses(self, it: Try) -> bool:
+        """Whether nothing more is accepted from an attempt."""
+        if not it.has_result:
+            return False  # most attempts: the question is not worth a row
+        return decide.refusal_of_events(rows.attempt_row(it), THIS_MOMENT) is not None
+
+    def take_one_more(self, world: World, i: int) -> World:
+        """The attempt has delivered everything, and something with its credential sends another state."""
+        return world if self.refuses(world.tries[i]) else self.receive(world, i)
+
+    def take_state(self, world: World, i: int, *, is_same_lineage: bool = True) -> World | None:
         it = world.tries[i]
         if it.stored <= it.mark:
             return None  # its object is not stored: the mark waits
-        return self.receive(with_try(world, i, mark=it.mark + 1), i)
+        after = self.receive(with_try(world, i, mark=it.mark + 1), i, is_same_lineage=is_same_lineage)
+        is_errored = it.end == "A" and it.mark + 1 == it.states
+        return with_try(after, i, is_change_ended=True) if is_errored else after
 
-    def receive(self, world: World, i: int) -> World:
+    def receive(self, world: World, i: int, *, is_same_lineage: bool = True) -> World:
         it = world.tries[i]
         is_mutating = any(other.begun != NO and not other.outcome for other in world.tries)
-        key = ("adoption", world.jobs[it.job], it[ROW], self.counts_as_mutating(is_mutating), world.quarantine > 0)
+        is_same_lineage = is_same_lineage or self.adopts_any_lineage
+        key = (
+            "adoption", world.jobs[it.job], it[ROW], self.counts_as_mutating(is_mutating), world.quarantine > 0,
+            is_same_lineage,
+        )  # fmt: skip
         if key not in self._known:
             self._known[key] = decide.adoption(
                 rows.job_row(it.job, world.jobs[it.job]), rows.attempt_row(it), is_newest=not it.is_passed,
-                is_same_lineage=True, is_module_mutating=self.counts_as_mutating(is_mutating),
+                is_same_lineage=is_same_lineage, is_module_mutating=self.counts_as_mutating(is_mutating),
                 has_quarantine=world.quarantine > 0,
             )  # fmt: skip
         if self._known[key]:
             return moved(world, i)
         return world._replace(quarantine=world.quarantine + 1)
+
+    adopts_any_lineage = False
 
     def counts_as_mutating(self, is_mutating: bool) -> bool:
         return is_mutating
@@ -210,23 +250,51 @@ class Server:
     # ---- what a runner says of an attempt
 
     def report(self, world: World, i: int, *, saw_process: bool) -> World:
-        verdict = self.gone if saw_process else self.hand_back
-        return self.settle(world, i, verdict, "", THIS_MOMENT) or world
+        """A runner speaks of an attempt: it never had a process, or all of its processes have exited.
+
+        The runner always says that everything was delivered, which may be wrong; the server has its mark to compare with.
+        """
+        if not saw_process:
+            return self.settle(world, i, self.hand_back, "", THIS_MOMENT) or world
+        report = decide.Report("", last=last_event(world.tries[i]), is_delivered=True)
+        return self.settle(world, i, self.gone, report, THIS_MOMENT) or world
 
     gone = staticmethod(decide.gone)
     hand_back = staticmethod(decide.hand_back)
 
     # ---- people
 
-    def approve(self, world: World, j: int) -> World:
+    def approve(self, world: World, j: int, *, names_all: bool = True) -> World | None:
+        """A person approves, and names the doubts that the page showed: all of them, or all but the newest."""
         job = world.jobs[j]
         assert job.plan
-        key = ("approve", j, job)
+        doubts = self.doubts(world, None)
+        newest = max((doubt.fenced_at for doubt in doubts), default=None)
+        seen = tuple(doubt.ref for doubt in doubts if names_all or doubt.fenced_at != newest)
+        key = ("approve", j, job, doubts, seen)
         if key not in self._known:
-            row, plan = decide.approve(rows.job_row(j, job), rows.plan_row(j, job.plan), "somebody", THIS_MOMENT)
-            self._known[key] = rows.job_of(job, row, plan, job.plan.runner)._replace(
-                seen=job.plan.attempt if job.needs_approval else 0
-            )
+            module = decide.Module(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            try:
+                row, plan = self.decide_approval(rows.job_row(j, job), rows.plan_row(j, job.plan), module, seen)
+            except Conflict:
+                self._known[key] = None
+            else:
+                after = rows.job_of(job, row, plan, job.plan.runner)
+                self._known[key] = after._replace(seen=job.plan.attempt)
+        return None if self._known[key] is None else with_job(world, j, self._known[key])
+
+    def decide_approval(
+        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+    ) -> tuple[model.Job, model.Plan]:
+        return decide.approve(job, plan, module, seen, "somebody", THIS_MOMENT)
+
+    def replan(self, world: World, j: int) -> World:
+        job = world.jobs[j]
+        assert job.plan
+        key = ("replan", j, job)
+        if key not in self._known:
+            row = decide.replan(rows.job_row(j, job), rows.plan_row(j, job.plan), THIS_MOMENT)
+            self._known[key] = rows.job_of(job, row, None, 0)
         return with_job(world, j, self._known[key])
 
     def decline(self, world: World, j: int) -> World:
@@ -275,9 +343,17 @@ class Server:
 
     def _save(self, world: World, i: int, saved: tuple[Job, dict[str, object], bool]) -> World:
         job, row, ends_doubt = saved
+        seen = job.plan.decided if job.plan else 0
         world = with_job(with_try(world, i, **row), world.tries[i].job, job)
         if ends_doubt:
-            world = world._replace(tries=tuple(it._replace(fenced=0) if it.fenced else it for it in world.tries))
+            tries = (
+                it._replace(fenced=0, is_excused=it.is_excused or seen > it.fenced) if it.fenced else it
+                for it in world.tries
+            )
+            world = world._replace(tries=tuple(tries))
+        it = world.tries[i]
+        if job.is_retried and it.outcome and it.is_gone and is_spent(it):
+            world = with_try(world, i, is_excused=True)  # to make a thing twice does no harm there
         return world
 
 

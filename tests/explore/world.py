@@ -33,6 +33,10 @@ class Job(NamedTuple):
     """The one that the row names."""
     seen: int = 0
     """Which plan a person has approved, whatever the server makes of it."""
+    has_waited: bool = False
+    """A plan of it has waited for a person. Not kept for a job that needs an approval anyway."""
+    is_retried: bool = False
+    """Its module says `interrupted: retry`."""
 
 
 class Try(NamedTuple):
@@ -53,6 +57,8 @@ class Try(NamedTuple):
     mark: int = 0
     is_passed: bool = False
     """Somebody else's state became the current one since its `begin`."""
+    is_change_ended: bool = False
+    has_result: bool = False
     # its executor: not started yet, ready to change something, at it (with its engine), done, no more
     phase: str = "-"
     base: int = NO
@@ -64,17 +70,25 @@ class Try(NamedTuple):
     has_engine: bool = False
     # its disk
     states: int = 0
-    """How many states the engine has written."""
+    """How many states the engine has saved."""
     stored: int = 0
     """How many of them are in the object store."""
+    end: str = ""
+    """How the engine's end is recorded, after the states: "S" as a step that ended by itself, "C" as a step that was cut short,
+    "A" in the last state, which is an errored one."""
     result: str = ""
     eyed: int = 0
     """The reaper has found it silent and has not acted on that yet. 2: heard since it was declared lost."""
     known: int = 0
     """What its runner's disk says: nothing, that it was granted, that its process was seen."""
+    # what only an observer of the whole world knows
+    has_unsaved: bool = False
+    """The engine made something since its last save; or a state that it had saved was lost before it was delivered."""
+    is_excused: bool = False
+    """A plan that a person approved after this attempt was fenced has begun."""
 
 
-ROW = slice(0, 11)
+ROW = slice(0, 13)
 
 
 class Runner(NamedTuple):
@@ -123,9 +137,32 @@ def is_heard(world: World, it: Try) -> bool:
     return it.link or (it.known > 0 and world.runners[it.runner].link)
 
 
+def last_event(it: Try) -> int:
+    """The number of the last event in its outbox: first the states, then the end of the step, then the result."""
+    return it.states + (it.end in ("S", "C")) + bool(it.result)
+
+
 def is_spent(it: Try) -> bool:
     """All that it had to say is stored."""
-    return it.mark == it.states + bool(it.result)
+    return it.mark == last_event(it)
+
+
+def is_unaccounted(it: Try) -> bool:
+    """Whether something that its engine made is in no state that the server has."""
+    return it.has_unsaved or it.mark < it.states
+
+
+def without_disk(it: Try) -> Try:
+    """The attempt after its outbox was lost: what was delivered remains, and nothing else comes."""
+    states = min(it.states, it.mark)
+    has_end = it.mark > it.states if it.end != "A" else it.mark >= it.states
+    return it._replace(
+        states=states,
+        stored=states,
+        end=it.end if has_end else "",
+        result=it.result if it.has_result else "",
+        has_unsaved=it.has_unsaved or it.mark < it.states,
+    )
 
 
 def has_voice(world: World, it: Try) -> bool:
@@ -169,13 +206,19 @@ def _left(it: Try) -> Try | None:
     needs_base = it.phase in "-R" or it.mail & ASK or it.result == "WAITING"
     if not it.outcome:
         return it if needs_base else it._replace(base=NO)
+    is_open = it.fenced > 0 or (is_unaccounted(it) and not it.is_excused)
     if not it.has_engine and (is_spent(it) or (it.phase == "X" and not it.known)):
-        if not it.fenced and (it.phase != "R" or not it.mail):
+        if not is_open and (it.phase != "R" or not it.mail):
             return (
                 None  # whatever it asks from now on is refused by its number; what it has asked before may still arrive
             )
         if it.phase == "X":
-            return Try(it.job, it.number, it.runner, outcome="lost", fenced=it.fenced, phase="X", known=it.known)
+            is_known = it.known > 0  # otherwise nobody can learn any more whether something was made: it counts as made
+            return Try(
+                it.job, it.number, it.runner, begun=OLD, outcome="lost", is_gone=it.is_gone and is_known, fenced=it.fenced, phase="X",
+                known=it.known, is_change_ended=it.is_change_ended and is_known,
+                has_unsaved=is_unaccounted(it) if is_known else not it.is_excused, is_excused=it.is_excused,
+            )  # fmt: skip
     if needs_base:
         return it
     outcome = "lost" if it.outcome == "lost" else "failed"  # or any other
@@ -184,7 +227,7 @@ def _left(it: Try) -> Try | None:
 
 @cache
 def _ended(job: Job) -> Job:
-    return Job(job.status, job.attempt)
+    return Job(job.status, job.attempt, is_retried=job.is_retried)
 
 
 def _idle(runner: Runner, is_maker: int) -> Runner:
