@@ -76,20 +76,29 @@ class Host:
             self.link.say(messages.Heartbeat("0", self.is_draining, sorted(self.journal) if names is None else names))
             await self.link.quiet()
 
-    async def report(self, ref: AttemptRef, *, saw_process: bool | None = None) -> str:
-        """Hand back what never had a process; say of all others that they are gone. Until it is settled it stays in the journal."""
+    async def report(
+        self, ref: AttemptRef, *, saw_process: bool | None = None, is_delivered: bool | None = None
+    ) -> str:
+        """Hand back what never had a process; say of all others that they are gone. Until it is settled it stays in the journal.
+
+        `is_delivered` is what the runner believes, which may be wrong. What is not delivered stays in the journal, too.
+        """
         if self.link is None or not self.link.is_open:
             return "has nobody to tell"
         executor = self.journal[ref]
         saw_process = executor.process != "none" if saw_process is None else saw_process
         if saw_process:
-            self.link.say(messages.Gone(ref.job_id, ref.attempt, True, "no process is left"))
+            told = executor.is_delivered if is_delivered is None else is_delivered
+            last = len(executor.outbox) or None
+            self.link.say(messages.Gone(ref.job_id, ref.attempt, True, "no process is left", last, told))
         else:
             self.link.say(messages.HandBack(ref.job_id, ref.attempt, "could not be started"))
         await self.link.quiet()
         await self.crew.site.quiet()
         for settled in self.link.read(messages.Settled):
-            self.journal.pop(AttemptRef(settled.job_id, settled.attempt), None)
+            known = self.journal.get(done := AttemptRef(settled.job_id, settled.attempt))
+            if known is not None and (known.is_delivered or known.is_refused or known.process == "none"):
+                del self.journal[done]
         return "reported gone" if saw_process else "handed back"
 
     async def crash(self) -> None:
@@ -138,6 +147,8 @@ class Crew:
         self.executors: dict[AttemptRef, Executor] = {}
         self.applied: dict[tuple[str, int], AttemptRef] = {}
         """Which plan was applied by whom."""
+        self.named: dict[tuple[str, int], set[AttemptRef]] = {}
+        """Which doubts the approval of a plan has named."""
 
     def seal(self, module_id: str, plain: bytes) -> bytes:
         return KEYS.encrypt(plain, state_context(module_id))
@@ -181,11 +192,14 @@ class Crew:
         assert not was.quarantined(job.module_id), "a state in quarantine is undecided"
         assert was.jobs[job.id].cancel_mode is None, "it was canceled"
         doubts = was.doubts(job.module_id)
-        if doubts or job.needs_approval:
+        has_waited = any(job_id == job.id for job_id, _ in was.plans)
+        if doubts or job.needs_approval or has_waited:
             self._approved(executor, now, doubts)
         for doubt in doubts:
             ref = AttemptRef(doubt.job_id, doubt.number)
-            assert ref not in before.heard, f"{ref} was given up and is heard, and {executor.name} began all the same"
+            assert doubt.is_gone or ref not in before.heard, (
+                f"{ref} was given up and is heard, and {executor.name} began all the same"
+            )
 
     def _approved(self, executor: Executor, now: Snapshot, doubts: list[Attempt]) -> None:
         plan = now.plans.get((executor.ref.job_id, now.jobs[executor.ref.job_id].plan_attempt or 0))
@@ -195,6 +209,10 @@ class Crew:
         for doubt in doubts:
             assert doubt.ended_at is not None
             assert plan.decided_at > doubt.ended_at, "the approval is from before the fence"
+            named = self.named.get((plan.job_id, plan.attempt), set())
+            assert AttemptRef(doubt.job_id, doubt.number) in named, (
+                f"the approval does not name the doubt {doubt.job_id}"
+            )
 
     async def witness(self, executor: Executor) -> None:
         """An engine starts to change the world; nobody else may be doing that, unless a person took that upon themselves."""
@@ -203,17 +221,39 @@ class Crew:
         others = [
             other
             for other in self.executors.values()
-            if other.is_mutating and other is not executor and other.spec.module_id == executor.spec.module_id
+            if other.has_mutated and other is not executor and other.spec.module_id == executor.spec.module_id
         ]
         if not others:
             return
         now = await Snapshot.read(self.site.real)
         for other in others:
+            self._made_once(executor, other, now)
+        for other in others:
+            if not other.is_mutating:
+                continue
             fenced = now.attempts[other.ref]
             assert fenced.ended_at is not None, f"{executor.name} and {other.name} change one module at once"
             assert not fenced.is_gone, f"{other.name} is said to be gone, and still changes things"
-            module_id, fenced_at = executor.spec.module_id, fenced.ended_at
-            looked = [p for p in now.plans.values() if p.applied_by and now.jobs[p.job_id].module_id == module_id]
-            assert any(plan.decided_at and plan.decided_at > fenced_at for plan in looked), (
+            assert _has_looked(now, executor.spec.module_id, fenced), (
                 f"nobody has looked since {other.name} was fenced, which changes things, and so does {executor.name}"
             )
+
+    def _made_once(self, executor: Executor, other: Executor, now: Snapshot) -> None:
+        """Rule 9: what the other has made is in a state that the server has, or a person has looked since."""
+        attempt = now.attempts[other.ref]
+        is_stored = attempt.mark >= other.last_state
+        if is_stored and not other.has_unsaved:
+            return
+        is_retried = now.jobs[other.ref.job_id].interrupted == "retry"
+        if is_retried and is_stored and attempt.is_gone:
+            return
+        assert attempt.ended_at is not None, f"{executor.name} and {other.name} change one module at once"
+        assert _has_looked(now, executor.spec.module_id, attempt), (
+            f"{other.name} made what no state has, and {executor.name} makes it again before a person has looked"
+        )
+
+
+def _has_looked(now: Snapshot, module_id: str, ended: Attempt) -> bool:
+    """Whether a plan was applied that a person approved after this attempt had ended."""
+    looked = [plan for plan in now.plans.values() if plan.applied_by and now.jobs[plan.job_id].module_id == module_id]
+    return any(plan.decided_at and ended.ended_at and plan.decided_at > ended.ended_at for plan in looked)

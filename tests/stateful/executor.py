@@ -38,7 +38,11 @@ class Executor:
         self.process: Literal["none", "alive", "dead"] = "none"
         self.is_mutating = False
         """Its engine is between the start and the end of a mutating step: the witness."""
+        self.has_unsaved = False
+        """Its engine made something since the last state that it saved."""
         self.has_mutated = self.is_planned = self.is_over = self.is_superseded = False
+        self.is_refused = False
+        """The server accepts nothing more from it."""
         self.cancel: str | None = None
         self._turns = 0
         self.is_slow = (granted.spec.number + granted.spec.attempt) % 2 == 0
@@ -46,6 +50,8 @@ class Executor:
         self.leave: float | None = None
         """When the question was sent that leave was given for."""
         self.outbox: list[bytes] = []
+        self.last_state, self.result = 0, 0
+        """The numbers of the last event that is a state, and of the result; 0 where there is none."""
         self.late: dict[int, tuple[str, bytes]] = {}
         """States that are too large for their event, and are not uploaded yet: number, object and content."""
         self.acked = 0
@@ -102,7 +108,9 @@ class Executor:
             return await self.connect()
         if not self.outbox:
             return self.work()
-        if not self.is_delivered and (self.is_over or len(self.outbox) - self.acked > 2):
+        if self.is_refused and not self.is_mutating:
+            self.is_over = True  # nobody wants to hear the rest
+        elif not self.is_delivered and (self.is_over or len(self.outbox) - self.acked > 2):
             return await self.deliver("next", 8)
         if self.is_over:
             await self.stop()
@@ -136,7 +144,10 @@ class Executor:
         self._turns += 1
         if self._turns > 6:
             return self.end_engine(is_ok=True)
-        return self.write(is_inline=self._turns != 4) if self._turns % 2 == 0 else "changes the world"
+        if self._turns % 2 == 0:
+            return self.write(is_inline=self._turns != 4)
+        self.has_unsaved = True
+        return "changes the world"
 
     async def _be_cleared_away(self) -> str:
         """Its runner lets the engine finish, delivers what is left by the attempt's own credential, and says that it is gone."""
@@ -146,7 +157,7 @@ class Executor:
             return "is nobody's"
         if self.host.is_cut_off:
             return "waits for the network"
-        if not self.is_delivered:
+        if not self.is_delivered and not self.is_refused:
             if self.link is None or not self.link.is_open:
                 return await self.connect()
             return await self.deliver("next", 8)
@@ -157,6 +168,8 @@ class Executor:
 
     def emit(self, fact: events.Fact, step: Step = Step.PLAN) -> None:
         self.outbox.append(events.pack_fact(fact, step, self.crew.site.clock.now))
+        if isinstance(fact, Result):
+            self.result = len(self.outbox)
 
     def log(self) -> None:
         text = f"{self.name} line {len(self.outbox) + 1}\n"
@@ -179,16 +192,21 @@ class Executor:
         self.resume, self.is_planned, self.leave = None, False, None
         self._plan_from(version, content)
 
-    def write(self, *, is_inline: bool = True, origin: Literal["engine", "errored"] = "engine") -> str:
-        """The engine writes a state."""
+    def write(
+        self, *, is_inline: bool = True, origin: Literal["engine", "errored"] = "engine", lineage: str = ""
+    ) -> str:
+        """The engine saves its state, perhaps with another lineage than the one that it started with."""
         self.serial += 1
+        self.has_unsaved = False
         number = len(self.outbox) + 1
-        plain = msgspec.json.encode(Plain(self.serial, self.lineage, f"{self.name}#{number}"))
+        lineage = lineage or self.lineage
+        plain = msgspec.json.encode(Plain(self.serial, lineage, f"{self.name}#{number}"))
         sha256 = hashlib.sha256(plain).hexdigest()
-        told = StateFact(sha256, len(plain), self.serial, self.lineage, is_inline, origin)
+        told = StateFact(sha256, len(plain), self.serial, lineage, is_inline, origin)
         nonce = os.urandom(12)
         context = f"{self.ref.job_id}:{self.ref.attempt}".encode()
         sealed = nonce + AESGCM(self.credentials.state_key).encrypt(nonce, plain, context)
+        self.last_state = number
         self.outbox.append(events.pack_state(told, sealed, Step.APPLY, self.crew.site.clock.now))
         if not is_inline:
             self.late[number] = f"states/{self.ref.job_id}/{self.ref.attempt}/{number}_{sha256}", plain
@@ -214,14 +232,37 @@ class Executor:
         """What leave was given for. Every start is held against what else is going on at the module."""
         assert self.leave is not None
         await self.crew.witness(self)
-        self.is_mutating = self.has_mutated = True
+        self.is_mutating = self.has_mutated = self.has_unsaved = True
         return "mutates"
 
     def end_engine(self, *, is_ok: bool) -> str:
+        """The engine saves what it made and ends by itself."""
         self.is_mutating = False
-        if self.process == "alive":
-            return self.finish("SUCCEEDED" if is_ok else "FAILED")
-        return self.write(origin="errored")  # it had nobody to give it to
+        if self.process == "dead":
+            return self.write(origin="errored")  # it had nobody to give it to
+        if self.has_unsaved:
+            self.write()
+        self._end_step(is_ok=is_ok, is_cut_short=False)
+        return self.finish("SUCCEEDED" if is_ok else "FAILED")
+
+    def kill_engine(self, status: Literal["FAILED", "CANCELED"]) -> str:
+        """The engine is killed while its executor lives: what it made since its last save is in no state."""
+        self.is_mutating = False
+        self._end_step(is_ok=False, is_cut_short=True)
+        return self.finish(status)
+
+    def be_evicted(self) -> str:
+        """The host asks the executor to end, which nobody has asked the server for. Its engine ends in order."""
+        if self.is_mutating:
+            self.is_mutating = False
+            if self.has_unsaved:
+                self.write()
+            self._end_step(is_ok=False, is_cut_short=False)
+        return self.finish("CANCELED")
+
+    def _end_step(self, *, is_ok: bool, is_cut_short: bool) -> None:
+        step = next(step for step in STEPS_OF[self.spec.type] if step in MUTATING)
+        self.emit(events.StepStatus(step, "SUCCEEDED" if is_ok else "FAILED", is_cut_short=is_cut_short), step)
 
     # ---- its connection
 
@@ -261,6 +302,7 @@ class Executor:
         ack = await self.link.reply(lambda told: isinstance(told, messages.Ack))
         if ack is None:
             refusal, self.link = self.link.refusal, None
+            self.is_refused = self.is_refused or refusal.startswith("nothing more is accepted")
             return f"delivery refused ({mode}): {refusal}"
         assert mode != "cut", "half a frame was taken"
         assert ack.mark <= first - 1 + len(batch), "more is acknowledged than was delivered"
@@ -268,6 +310,23 @@ class Executor:
         if self.acked < len(self.outbox) and self.late:
             await self.upload()
         return f"delivered to {self.acked}"
+
+    async def send_after_the_result(self) -> str:
+        """Something with the attempt's credential sends a state although the result has arrived."""
+        if self.link is None or not self.link.is_open:
+            await self.connect()
+        if self.link is None or not self.link.is_open:
+            return "not let in after its result"
+        count, state = len(self.outbox), self.last_state
+        self.write()
+        link = self.link
+        link.say_bytes(self._frame(count + 1, self.outbox[count:]))
+        ack = await link.reply(lambda told: isinstance(told, messages.Ack))
+        assert ack is None or ack.mark <= count, f"{self.name} delivered a state after its result"
+        del self.outbox[count:]
+        self.last_state = state
+        await self.hang_up()
+        return "refused after its result"
 
     def _frame(self, first: int, batch: list[bytes]) -> bytes:
         return frames.pack(first, len(batch), b"".join(batch))

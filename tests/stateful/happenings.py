@@ -156,6 +156,48 @@ def engine_fails(world: World, random: Random) -> Awaitable[object] | None:
     return executor and work(executor)
 
 
+@weight(3)
+def engine_is_killed(world: World, random: Random) -> Awaitable[object] | None:
+    """Memory ran out: its executor lives and says so."""
+    executor: Executor | None = _any(random, [each for each in _alive(world) if each.is_mutating])
+
+    async def work(executor: Executor) -> str:
+        return executor.kill_engine("FAILED")
+
+    return executor and work(executor)
+
+
+@weight(3)
+def executor_is_evicted(world: World, random: Random) -> Awaitable[object] | None:
+    """Nobody asked the server for it: the host is shut down. Its engine may end in time, or be killed."""
+    executor: Executor | None = _any(random, [each for each in _alive(world) if not each.is_over])
+
+    async def work(executor: Executor) -> str:
+        if executor.is_mutating and random.random() < 0.5:
+            return executor.kill_engine("CANCELED")
+        return executor.be_evicted()
+
+    return executor and work(executor)
+
+
+@weight(2)
+def engine_changes_the_lineage(world: World, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = _any(random, [each for each in _alive(world) if each.is_mutating])
+
+    async def work(executor: Executor) -> str:
+        return executor.write(lineage=f"another lineage of {executor.name}")
+
+    return executor and work(executor)
+
+
+@weight(2)
+def more_comes_after_a_result(world: World, random: Random) -> Awaitable[object] | None:
+    ended = [ref for ref, attempt in world.now.attempts.items() if attempt.has_result]
+    known = [each for ref in ended if (each := world.crew.executors.get(ref))]
+    executor: Executor | None = _any(random, [each for each in known if each.is_delivered and not each.host.is_cut_off])
+    return executor and executor.send_after_the_result()
+
+
 # ---- hosts
 
 
@@ -267,6 +309,20 @@ def heartbeat(world: World, random: Random) -> Awaitable[object] | None:
     return host.heartbeat(random.sample(names, random.randrange(len(names) + 1)))
 
 
+@weight(4)
+def attempt_is_reported_gone_too_early(world: World, random: Random) -> Awaitable[object] | None:
+    """No process of it is left; what it has written is not delivered, and the runner may be wrong about that."""
+    found = [each for each in world.crew.executors.values() if each.process == "dead" and not each.is_mutating]
+    found = [each for each in found if each.ref in each.host.journal and each.host.is_connected]
+    executor: Executor | None = _any(random, [each for each in found if not each.is_delivered] or found)
+
+    async def work(executor: Executor) -> str:
+        await executor.hang_up()
+        return await executor.host.report(executor.ref, is_delivered=random.random() < 0.5)
+
+    return executor and work(executor)
+
+
 @weight(3)
 def attempt_is_handed_back(world: World, random: Random) -> Awaitable[object] | None:
     """It was granted and could not be started."""
@@ -324,7 +380,9 @@ def plan_is_decided_about(world: World, random: Random) -> Awaitable[object] | N
     if job is None:
         return None
     attempt = job.plan_attempt if random.random() < 0.8 else random.randrange(1, job.attempt + 2)
-    return world.decide(job, attempt, is_good=random.random() < 0.85)
+    if random.random() < 0.15:
+        return world.replan(job, attempt)
+    return world.decide(job, attempt, is_good=random.random() < 0.85, is_blind=random.random() < 0.3)
 
 
 @weight(4)

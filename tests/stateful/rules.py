@@ -147,10 +147,10 @@ def _earned(was: Snapshot, now: Snapshot, current: State, before: State | None, 
         assert not any(job.is_active and job.module_id == module_id for job in was.jobs.values()), "it was locked"
         return
     assert attempt.begun_at is not None, f"{ref} never had leave to write a state"
+    assert before is None or current.lineage == before.lineage, f"{ref} is of another lineage"
     if ref not in was.attempts or was.is_current(ref):
         return
     assert before is None or current.serial > before.serial, f"{ref} is older than what is current"
-    assert before is None or current.lineage == before.lineage, f"{ref} is of another lineage"
     assert not was.mutating(module_id), f"{ref} was adopted while another was between its begin and its end"
     assert not was.quarantined(module_id), f"{ref} was adopted past a state in quarantine"
     is_own = before is not None and (before.job_id, before.attempt) == (ref.job_id, ref.attempt)
@@ -165,6 +165,9 @@ def plans_are_used_once(was: Snapshot, now: Snapshot) -> None:
         plan = now.plans[key]
         if before.applied_by is not None:
             assert plan == before, f"the plan of {key} was used, and has changed"
+        if before.decision is None and plan.decision == "approved":
+            version = was.modules[now.jobs[plan.job_id].module_id]
+            assert plan.state_version >= version, f"the plan of {key} was stale, and was approved"
         if before.decision is not None:
             assert (plan.decision, plan.decided_at) == (before.decision, before.decided_at), "decided twice"
     for plan in now.plans.values():
@@ -206,6 +209,19 @@ def _ended_after_begin(ref: AttemptRef, attempt: Attempt) -> None:
         assert attempt.is_in_doubt or attempt.is_gone, f"{ref} was fenced, and its module is not in doubt"
     else:
         assert attempt.outcome in ("succeeded", "failed", "canceled", "gone"), f"{ref} had begun: {attempt.outcome}"
+
+
+def canceled_by_a_person(now: Snapshot, canceled: Container[str]) -> None:
+    """A job ends CANCELED only if a person has canceled it."""
+    for job in now.jobs.values():
+        assert job.status is not JobStatus.CANCELED or job.id in canceled, f"nobody has canceled job {job.number}"
+
+
+def nothing_after_a_result(crew: Crew, now: Snapshot) -> None:
+    """A result is the last event of an attempt that is accepted."""
+    for ref, executor in crew.executors.items():
+        if now.attempts[ref].has_result:
+            assert now.attempts[ref].mark == executor.result, f"something of {ref} was accepted after its result"
 
 
 def gone_is_gone(crew: Crew, now: Snapshot) -> None:

@@ -12,24 +12,59 @@ from terracrew.server.jobs import decide
 from tests.stateful.machine import Machine
 from tests.stateful.test_machine import EXAMPLES
 
-real = {name: getattr(decide, name) for name in ("begin", "hand_back", "missing")}
+real = {
+    name: getattr(decide, name) for name in ("begin", "hand_back", "missing", "gone", "finish", "approve", "adoption")
+}
 
 
-def any_state(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
-    return real["begin"](job, attempt, replace(module, state_version=version), version, plan, now)
+def any_state(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any, **more: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, state_version=version), version, plan, now, **more)
 
 
-def no_doubt(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
-    return real["begin"](job, attempt, replace(module, doubts=()), version, plan, now)
+def no_doubt(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any, **more: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, doubts=()), version, plan, now, **more)
 
 
-def heard_or_not(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
+def heard_or_not(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any, **more: Any) -> Any:
     doubts = tuple(replace(doubt, is_heard=False) for doubt in module.doubts)
-    return real["begin"](job, attempt, replace(module, doubts=doubts), version, plan, now)
+    return real["begin"](job, attempt, replace(module, doubts=doubts), version, plan, now, **more)
 
 
-def in_quarantine(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any) -> Any:
-    return real["begin"](job, attempt, replace(module, has_quarantine=False), version, plan, now)
+def in_quarantine(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any, **more: Any) -> Any:
+    return real["begin"](job, attempt, replace(module, has_quarantine=False), version, plan, now, **more)
+
+
+def not_waited(*args: Any, has_waited: bool) -> Any:
+    return real["begin"](*args, has_waited=False)
+
+
+def ended_by_itself(decision: str) -> Callable[..., Any]:
+    def sabotaged(job: Any, attempt: Any, told: Any, now: Any) -> Any:
+        return real[decision](job, replace(attempt, is_change_ended=True), told, now)
+
+    return sabotaged
+
+
+def without_the_mark(job: Any, attempt: Any, report: Any, now: Any) -> Any:
+    report = replace(report, last=attempt.mark, is_delivered=True)
+    return real["gone"](job, replace(attempt, is_change_ended=True), report, now)
+
+
+def always_asked_for(job: Any, attempt: Any, result: Any, now: Any) -> Any:
+    is_canceled = result.status == "CANCELED"
+    return real["finish"](replace(job, cancel_mode="interrupt") if is_canceled else job, attempt, result, now)
+
+
+def doubts_unnamed(job: Any, plan: Any, module: Any, *args: Any) -> Any:
+    return real["approve"](job, plan, replace(module, doubts=()), *args)
+
+
+def any_lineage(job: Any, attempt: Any, **known: Any) -> Any:
+    return real["adoption"](job, attempt, **known | {"is_same_lineage": True})
+
+
+def accepted(*_: Any, **__: Any) -> None:
+    return None
 
 
 def never_begun(decision: str) -> Callable[..., Any]:
@@ -59,6 +94,15 @@ SABOTAGES: dict[str, tuple[str, Callable[..., Any]]] = {
     "every state is adopted": ("adoption", always),
     "nobody is ever lost": ("is_silent", never),
     "any approval will do": ("_is_approved", always),
+    "a termination report ends every doubt": ("gone", ended_by_itself("gone")),
+    "a termination report is believed without the mark": ("gone", without_the_mark),
+    "the result of a killed engine leaves no doubt": ("finish", ended_by_itself("finish")),
+    "an unasked CANCELED is final": ("finish", always_asked_for),
+    "a job that plans again does not ask again": ("begin", not_waited),
+    "an approval names no doubts": ("approve", doubts_unnamed),
+    "a stale plan is approved": ("is_stale", never),
+    "events are accepted after a result": ("refusal_of_events", accepted),
+    "any lineage is adopted": ("adoption", any_lineage),
 }
 SYMPTOMS = {
     "a plan from an old state is applied": "the state has moved",
@@ -70,6 +114,15 @@ SYMPTOMS = {
     "every state is adopted": "of another lineage|older than|adopted|never had leave|somebody wrote",
     "nobody is ever lost": "nobody",
     "any approval will do": "without a plan that anybody saw|before the fence|approved",
+    "a termination report ends every doubt": "before a person has looked",
+    "a termination report is believed without the mark": "before a person has looked",
+    "the result of a killed engine leaves no doubt": "before a person has looked",
+    "an unasked CANCELED is final": "nobody has canceled",
+    "a job that plans again does not ask again": "without a plan that anybody saw",
+    "an approval names no doubts": "does not name the doubt",
+    "a stale plan is approved": "was stale",
+    "events are accepted after a result": "after its result",
+    "any lineage is adopted": "of another lineage",
 }
 
 

@@ -42,7 +42,7 @@ class World:
         world.modules = [
             await site.module("plain"),
             await site.module("reviewed", needs_approval=True),
-            await site.module("other"),
+            await site.module("other", is_retried=True),
         ]
         first, second = await site.runner("first"), await site.runner("second")
         crew.hosts = [Host(crew, "one", first), Host(crew, "two", first), Host(crew, "three", second)]
@@ -52,6 +52,8 @@ class World:
 
     def __init__(self) -> None:
         self.adopting: set[str]
+        self.canceling: set[str] = set()
+        """Jobs that a person has canceled, or tried to."""
         self._turn = 0
         self.last: list[str] = []
         """What each did last, to know why nothing comes to its end."""
@@ -66,7 +68,9 @@ class World:
         await self.site.quiet()
         now = await Snapshot.read(self.site.real, reasons.watch(self.site.server) if with_reasons else None)
         rules.check(self.now, now, by_people=self.adopting)
+        rules.canceled_by_a_person(now, self.canceling)
         rules.gone_is_gone(self.crew, now)
+        rules.nothing_after_a_result(self.crew, now)
         await rules.nothing_is_lost(self.site.real, self.crew, self.now, now)
         self.now, self.adopting = now, set()
 
@@ -77,6 +81,10 @@ class World:
         found.update(f"job {job.status}" for job in self.now.jobs.values())
         found["begun"] = sum(attempt.begun_at is not None for attempt in self.now.attempts.values())
         found["fenced"] = sum(a.begun_at is not None and a.outcome == "lost" for a in self.now.attempts.values())
+        found["in doubt after its end"] = sum(
+            attempt.is_in_doubt and attempt.outcome in ("failed", "canceled", "gone")
+            for attempt in self.now.attempts.values()
+        )
         found["plan kept"] = len(self.now.plans)
         found["kept plan applied"] = sum(plan.applied_by is not None for plan in self.now.plans.values())
         return found
@@ -117,7 +125,7 @@ class World:
             (executor.ref, executor.go_on) for executor in self.busy if is_slow_turn or not executor.takes_its_time
         ]
         for job in self.of(JobStatus.AWAITING_APPROVAL):
-            found.append((job.id, lambda job=job: self.decide(job, job.plan_attempt or 0, is_good=True)))
+            found.append((job.id, lambda job=job: self.look_at(job)))
         if len(self.open_jobs) < FEWEST_OPEN:
             module, kind = self.modules[self._turn % 2], (JobType.APPLY, JobType.DESTROY)[self._turn % 3 == 0]
             found.append((self, lambda: self.create(module, kind, needs_approval=False)))
@@ -150,11 +158,29 @@ class World:
         return await self.ask(lambda: self.site.server.create_job(wanted))
 
     async def cancel(self, job: Job, mode: CancelMode) -> str:
+        self.canceling.add(job.id)
         return await self.ask(lambda: service.cancel(self.site.db, self.site.boss, job.id, mode))
 
-    async def decide(self, job: Job, attempt: int, *, is_good: bool) -> str:
+    async def look_at(self, job: Job) -> str:
+        """A person looks at the plan that a job waits with: a stale one is made again, any other is approved."""
+        plan = self.now.plans[job.id, job.plan_attempt or 0]
+        if plan.state_version != self.now.modules[job.module_id]:
+            return await self.replan(job, plan.attempt)
+        return await self.decide(job, plan.attempt, is_good=True)
+
+    async def replan(self, job: Job, attempt: int) -> str:
+        told = await self.ask(lambda: approvals.replan(self.site.db, self.site.boss, job.id, attempt))
+        return f"plans again: {told}"
+
+    async def decide(self, job: Job, attempt: int, *, is_good: bool, is_blind: bool = False) -> str:
+        """Approve or decline; `is_blind`: the page that the person looked at did not show the doubts."""
         if is_good:
-            return await self.ask(lambda: approvals.approve(self.site.db, self.site.boss, job.id, attempt))
+            registry, boss = self.site.server.registry, self.site.boss
+            doubts = [] if is_blind else self.now.doubts(job.module_id)
+            seen = {AttemptRef(doubt.job_id, doubt.number) for doubt in doubts}
+            if (job.id, attempt) not in self.now.plans or self.now.plans[job.id, attempt].decision is None:
+                self.crew.named[job.id, attempt] = seen
+            return await self.ask(lambda: approvals.approve(self.site.db, registry, boss, job.id, attempt, seen))
         return await self.ask(lambda: approvals.decline(self.site.db, self.site.boss, job.id, attempt, "no"))
 
     async def give_up(self, ref: AttemptRef) -> str:
@@ -251,7 +277,7 @@ class World:
                 if state.status == "quarantined":
                     await self.judge(state.id, is_adopted=False)
             for job in self.of(JobStatus.AWAITING_APPROVAL):
-                await self.decide(job, job.plan_attempt or 0, is_good=True)
+                await self.look_at(job)
             for job in self.open_jobs:
                 if (reason := self.now.reasons[job.id]) and reason.code == "plan_runner" and self._is_removed(job):
                     await self.cancel(job, "interrupt")
