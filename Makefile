@@ -5,6 +5,7 @@
 #   make features  what the tests prove, item by item
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults)
 #   make bench     the figures, into build/bench.json            (ARGS=…)
+#   make powercut  a power cut after every sync of a small site  (ARGS="--disk ext4 --every 5")
 #   make chaos     ten minutes of faults against real processes  (ARGS="--database sqlite --seed 2 --minutes 3")
 
 PYTHON := .venv/bin/python
@@ -15,7 +16,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint format types imports features explore bench chaos
+.PHONY: demo test check lint format types imports features explore bench chaos powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -49,6 +50,9 @@ bench: .venv/.dev
 chaos: .venv/.dev
 	$(PYTHON) -m tests.chaos $(ARGS)
 	TERRACREW_STATEFUL_EXAMPLES=100 $(PYTHON) -m pytest -q -s tests/stateful
+
+powercut: .venv/.dev
+	$(PYTHON) -m tests.powercut $(ARGS)
 
 # What runs needs little, what tests needs more; the second leaves nothing to do for the first.
 .venv/.run: $(SETUP)

@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import pytest
 
+PAGE_BYTES = 4096
+
 
 class Snapshot(NamedTuple):
     root: int
-    files: dict[int, bytes]
+    files: dict[int, tuple[bytes, ...]]
+    """Content by inode, in pages: snapshots that differ little share most of them."""
     folders: dict[int, dict[str, tuple[int, int, str]]]
     """Name → inode, mode, and what a symbolic link leads to."""
 
@@ -32,7 +35,7 @@ class Snapshot(NamedTuple):
                 path.mkdir(mode=mode & 0o777)
                 self._restore(inode, path)
             elif stat.S_ISREG(mode):
-                path.write_bytes(self.files.get(inode, b""))
+                path.write_bytes(b"".join(self.files.get(inode, ())))
                 path.chmod(mode & 0o777)
 
 
@@ -41,7 +44,8 @@ class SyncedDisk:
         """Everything that is under the root now is durable."""
         self._root = root.stat().st_ino
         self._device = root.stat().st_dev
-        self._files: dict[int, bytes] = {}
+        self._files: dict[int, tuple[bytes, ...]] = {}
+        self._pages: dict[bytes, bytes] = {}
         self._folders: dict[int, dict[str, tuple[int, int, str]]] = {}
         self._held: dict[int, int] = {}  # open descriptors, so that no inode's number is used again
         for folder, _, names in os.walk(root):
@@ -58,7 +62,8 @@ class SyncedDisk:
         self._hold(path, found.st_ino)
         if not stat.S_ISDIR(found.st_mode):
             with open(path, "rb") as file:
-                self._files[found.st_ino] = file.read()
+                pages = iter(lambda: file.read(PAGE_BYTES), b"")
+                self._files[found.st_ino] = tuple(self._pages.setdefault(page, page) for page in pages)
             return
         names: dict[str, tuple[int, int, str]] = {}
         for entry in os.scandir(path):
