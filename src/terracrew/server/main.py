@@ -26,6 +26,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
+from terracrew.server.waiting import until_database_answers
 from terracrew.server.uploads import service as uploads
 
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of the file
@@ -58,7 +59,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
     listener = serve.bind(settings)
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
-    server = await app.build(settings)
+    server = await until_database_answers(listener, lambda: app.build(settings))
     try:
         link = await identity.first_start(server.db, settings.organization)
         if server.db.kind == "sqlite":

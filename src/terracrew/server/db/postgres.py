@@ -183,13 +183,18 @@ class PostgresDatabase:
 
 
 async def open_postgres(url: str, clock: Callable[[], float] | None = None) -> PostgresDatabase:
-    """Bring the tables up to date, then connect for good."""
-    with translated():
-        await _migrate(url)
-        writers = await _pool(url, WRITERS)
-        readers = await _pool(url, READERS, default_transaction_read_only="on")
-    database = PostgresDatabase(url, writers, readers, clock)
-    await database.start()
+    """Bring the tables up to date, then connect for good. An error says whether the database could not be reached."""
+    try:
+        with translated():
+            await _migrate(url)
+            writers = await _pool(url, WRITERS)
+            readers = await _pool(url, READERS, default_transaction_read_only="on")
+        database = PostgresDatabase(url, writers, readers, clock)
+        await database.start()
+    except Unavailable as error:
+        if is_away(error):
+            error.details["is_away"] = True
+        raise
     return database
 
 

@@ -1,0 +1,76 @@
+"""The time between a server's start and its database's first answer: it waits, says so, and answers 503."""
+
+import asyncio
+import contextlib
+import random
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from terracrew.errors import Unavailable
+
+PAUSE_SECONDS = 1.0
+LOG_EVERY_SECONDS = 60.0
+REQUEST_SECONDS = 5.0
+_BODY = b'{"type":"about:blank","title":"Unavailable","status":503,"code":"unavailable","detail":"this server waits for its database"}'
+_ALIVE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_UNAVAILABLE = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 2\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+)
+T = TypeVar("T")
+log = structlog.get_logger("terracrew.server")
+
+
+async def until_database_answers(listener: socket.socket, build: Callable[[], Awaitable[T]]) -> T:
+    """Build the server, again and again while the database cannot be reached. Every other error ends the start."""
+    try:
+        return await build()
+    except Unavailable as error:
+        if not _is_away(error):
+            raise
+        reason = error.message
+    async with _answering(listener):
+        logged_at = float("-inf")
+        while True:
+            if time.monotonic() - logged_at >= LOG_EVERY_SECONDS:
+                log.warning("the database does not answer: this server waits for it", reason=reason)
+                logged_at = time.monotonic()
+            await asyncio.sleep(PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load, guards nothing
+            try:
+                built = await build()
+            except Unavailable as error:
+                if not _is_away(error):
+                    raise
+                reason = error.message
+            else:
+                log.info("the database answers")
+                return built
+
+
+def _is_away(error: Unavailable) -> bool:
+    """Whether to wait: a wrong password or a database that does not exist would not pass by itself."""
+    return bool(error.details.get("is_away") or error.details.get("retry_after"))
+
+
+@contextlib.asynccontextmanager
+async def _answering(listener: socket.socket) -> AsyncGenerator[None]:
+    """Meanwhile, tell a balancer that this process lives and is not ready. Whoever connects at the end is served later."""
+    server = await asyncio.start_server(_answer, sock=listener.dup())
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(REQUEST_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split(b" ", 2)[1].partition(b"?")[0] if head.count(b" ") > 1 else b""
+            writer.write(_ALIVE if path == b"/healthz" else _UNAVAILABLE)
+            await writer.drain()
+    writer.close()
