@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ LIMIT_BYTES = 256 << 20
 
 
 @contextlib.contextmanager
-def inside_memory_cgroup(limit: int) -> Iterator[Path]:
+def inside_memory_cgroup(limit: int) -> Generator[Path]:
     """This process, and what it starts, is in a memory cgroup of version 1 with this limit."""
     root = Path("/sys/fs/cgroup/memory")
     own = next(

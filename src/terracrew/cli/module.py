@@ -316,7 +316,8 @@ def _doubt(doubt: dict[str, Any]) -> str:
 
 def _quarantined(state: dict[str, Any]) -> str:
     came = show.moment(state["created_at"])
-    return f"{state['id']}, serial {state['serial']}, of attempt {state['attempt']} of job #{state['number']}, {came}"
+    what = f"unreadable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
+    return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
 
 
 def _holder(api: "Api", path: str) -> dict[str, Any] | None:

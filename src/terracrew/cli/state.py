@@ -36,7 +36,11 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     ]  # fmt: skip
     columns = ("ID", "VERSION", "STATUS", "SERIAL", "LINEAGE", "WRITTEN BY", "AGE")
     empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
-    return show.table(columns, rows, empty=empty)
+    show.table(columns, rows, empty=empty)
+    for item in items:
+        if item.get("problem") and item["status"] == "quarantined":
+            show.note(f"{item['id']} cannot be read, and so not be adopted: {item['problem']}")
+    return None
 
 
 @state.command("show")

@@ -206,10 +206,7 @@ class _Connection:
         received: dict[int, Received] = {}
         for number, record in enumerate(records, first):
             if record.kind == Kind.STATE:
-                fact, ciphertext = state_of(record)
-                found = await transfer.prepare(
-                    self._server, self.session.ref, self._module_id, self._state_key, number, fact, ciphertext
-                )
+                found = await self._state(number, record)
                 if found is not None:
                     received[number] = found
             elif record.kind == Kind.FACT:
@@ -224,6 +221,14 @@ class _Connection:
             except Superseded:
                 continue  # the job moved while this was being written: look at it again
         return await self._server.ingest(delivery)
+
+    async def _state(self, number: int, record: Record) -> Received | None:
+        server, ref = self._server, self.session.ref
+        try:
+            fact, ciphertext = state_of(record)
+        except ValueError as error:
+            return await transfer.prepare_unreadable(server, ref, self._module_id, number, record.payload, str(error))
+        return await transfer.prepare(server, ref, self._module_id, self._state_key, number, fact, ciphertext)
 
     async def _check_kept(self, record: Record) -> None:
         """A job waits only with a plan that is stored."""

@@ -29,7 +29,7 @@ from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import approvals, claims, decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.model import Job, plain
 from terracrew.server.request import Call
 from terracrew.server.state import content
 from terracrew.server.state import service as states
@@ -45,6 +45,8 @@ _NONCE, _TAG = 12, 16
 _PLAN_TARGET = "plan"
 _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 _IN_MEMORY = 1 << 20
+_UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
+_ANOTHER = "its content is not what its event says: hash or size differ"
 _sealers = ThreadPoolExecutor(2, "seal")
 """A state is encrypted in one piece, so only so many large ones are in memory at a time."""
 
@@ -156,13 +158,16 @@ async def put_state(
         async for piece in received.pieces():
             body.write(piece)
         try:
-            sha256 = await asyncio.get_running_loop().run_in_executor(
+            sha256, is_raw = await asyncio.get_running_loop().run_in_executor(
                 _sealers, _reseal, body, sealed, key, own.ref, server.keys, claims.state_context(own.job.module_id)
             )
         except ValueError as error:
             raise Invalid(str(error)) from None
-        await _check_unused(server, own.ref, number, sha256)
-        name = _object(own.ref, number, sha256)
+        if is_raw:
+            name = _raw_object(own.ref, number, sha256)
+        else:
+            await _check_unused(server, own.ref, number, sha256)
+            name = _object(own.ref, number, sha256)
         others = await uploads.others_of(server.objects, own.ref, number, own.mark)
         if name not in others and not await server.objects.exists(name):
             await server.objects.put(name, Path(sealed.name))
@@ -242,14 +247,45 @@ async def cloud_token(
 async def prepare(
     server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
 ) -> Received | None:
-    """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP."""
-    name = _object(ref, number, fact.sha256)
+    """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
+
+    One that is not what its event says is kept as it came, with the problem, for quarantine. Refused, it would come again for
+    ever, and with it everything behind it.
+    """
     if not fact.is_inline:
-        return Received(fact, None, name) if await server.objects.exists(name) else None
-    plain = _opened(state_key, ref, ciphertext)
-    if len(plain) != fact.size or hashlib.sha256(plain).hexdigest() != fact.sha256:
-        raise ValueError(f"the state of event {number} does not have the hash or the size that its event says")
-    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, plain))
+        return await _uploaded(server, ref, number, fact)
+    problem = plain(fact.problem)
+    try:
+        found = _opened(state_key, ref, ciphertext)
+        name = _object(ref, number, fact.sha256)
+        if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
+            problem = _ANOTHER
+            name = _raw_object(ref, number, hashlib.sha256(found).hexdigest())
+    except ValueError:
+        found, problem = ciphertext, _UNDECRYPTABLE
+        name = _raw_object(ref, number, hashlib.sha256(found).hexdigest())
+    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, found), problem)
+
+
+async def prepare_unreadable(
+    server: "Server", ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
+) -> Received:
+    """Keep the event of a state, of which nothing is known because the event itself cannot be read."""
+    sha256 = hashlib.sha256(payload).hexdigest()
+    sealed = await content.keep(server.objects, server.keys, module_id, _raw_object(ref, number, sha256), payload)
+    problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
+    return Received(StateFact(sha256, len(payload), 0, "", is_inline=True), *sealed, problem)
+
+
+async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
+    name = _object(ref, number, fact.sha256)
+    if await server.objects.exists(name):
+        return Received(fact, None, name, plain(fact.problem))
+    raw = _raw_object(ref, number, "")
+    for other in await server.objects.names(f"states/{ref.job_id}/{ref.attempt}"):
+        if other.startswith(_object(ref, number, "")):
+            return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
+    return None
 
 
 def _uploader(ref: AttemptRef) -> str:
@@ -259,6 +295,11 @@ def _uploader(ref: AttemptRef) -> str:
 def _object(ref: AttemptRef, number: int, sha256: str) -> str:
     """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
     return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
+
+
+def _raw_object(ref: AttemptRef, number: int, sha256: str) -> str:
+    """What came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
+    return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"
 
 
 async def _own(request: Call, job_id: str, attempt: int) -> _Own:
@@ -309,17 +350,20 @@ async def _check_unused(server: "Server", ref: AttemptRef, number: int, sha256: 
 
 def _reseal(
     body: "IO[bytes]", sealed: "IO[bytes]", key: bytes | None, ref: AttemptRef, keys: Keyring, context: str
-) -> str:
-    """From the attempt's key to the master key; the hash of the plain text."""
+) -> tuple[str, bool]:
+    """From the attempt's key to the master key. Returns the hash of what is kept, and whether that is the body as it came."""
     body.seek(0)
-    plain = body.read()
-    if key is not None:
-        plain = _opened(key, ref, plain)
-    if not plain:
+    found, is_raw = body.read(), False
+    if not found:
         raise ValueError("the body is empty: a state is expected")
-    sealed.write(keys.encrypt(plain, context))
+    if key is not None:
+        try:
+            found = _opened(key, ref, found)
+        except ValueError:
+            is_raw = True
+    sealed.write(keys.encrypt(found, context))
     sealed.flush()
-    return hashlib.sha256(plain).hexdigest()
+    return hashlib.sha256(found).hexdigest(), is_raw
 
 
 def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:

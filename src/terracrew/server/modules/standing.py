@@ -22,6 +22,8 @@ class Quarantined(msgspec.Struct, frozen=True):
     attempt: int
     serial: int
     created_at: datetime
+    problem: str = ""
+    """Why it cannot be read, and so not be adopted."""
 
 
 class ModuleView(Module, frozen=True, kw_only=True):
@@ -33,7 +35,7 @@ class ModuleView(Module, frozen=True, kw_only=True):
 
 async def view(tx: Tx, module: Module) -> ModuleView:
     rows = await tx.all(
-        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at
+        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
         FROM states JOIN jobs ON jobs.id = states.job_id
         WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id""",
         module_id=module.id,

@@ -107,7 +107,7 @@ async def outputs(
 
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
 async def adopt(request: Call, version: FromPath[str]) -> State:
-    """One in quarantine becomes the current one; none of the module's jobs may be active."""
+    """One in quarantine becomes the current one; none of the module's jobs may be active, and it must be readable."""
     return await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
 
 
@@ -128,7 +128,8 @@ async def _answer(request: Call, kept: Kept) -> Response[bytes]:
     server, state = request.server, kept.state
     plain = await content.read(server.objects, server.keys, state.module_id, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
-    return Response(plain.content, media_type="application/json", headers=headers)
+    media_type = "application/octet-stream" if state.problem else "application/json"
+    return Response(plain.content, media_type=media_type, headers=headers)
 
 
 router = Router("/api/v1", route_handlers=[current, versions, show, outputs, adopt, discard], tags=["states"])

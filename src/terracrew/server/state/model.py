@@ -25,6 +25,8 @@ class State(msgspec.Struct, frozen=True):
     size: int
     created_at: datetime
     version: int | None = None
+    problem: str = ""
+    """Why it cannot be read. Such a state is kept as it came; it can be downloaded and discarded, but not adopted."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -33,3 +35,4 @@ class Received(msgspec.Struct, frozen=True):
     fact: StateFact
     content: bytes | None
     object: str | None
+    problem: str = ""

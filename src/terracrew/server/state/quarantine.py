@@ -26,6 +26,8 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.Kept
 async def adopt(tx: Tx, who: Principal, reference: str) -> State:
     """It becomes the current state. The module's lock must be free, which it is while none of its jobs is active."""
     state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
+    if state.problem:
+        raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
     version = await service.supersede(tx, state.module_id)
     holder = await tx.one(
         "SELECT number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",

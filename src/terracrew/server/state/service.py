@@ -53,7 +53,7 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
     is_nobody_elses = attempt.begun_state_version == module.state_version or (
         now is not None and (now.job_id, now.attempt) == (job.id, attempt.number)
     )
-    is_adopted = decide.adoption(
+    is_adopted = not received.problem and decide.adoption(
         job,
         attempt,
         is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
@@ -64,13 +64,13 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
     version = await supersede(tx, job.module_id) if is_adopted else None
     await tx.run(
         """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
-            content, object, resources, created_at)
+            content, object, resources, problem, created_at)
         VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
-            :content, :object, :resources, :now)""",
+            :content, :object, :resources, :problem, :now)""",
         id=ids.new("sta"), module_id=job.module_id, version=version, status="current" if is_adopted else "quarantined",
         job_id=job.id, attempt=attempt.number, event=event, origin=fact.origin, serial=fact.serial, lineage=fact.lineage,
         sha256=fact.sha256, size=fact.size, content=received.content, object=received.object,
-        resources=fact.resources, now=tx.now,
+        resources=fact.resources, problem=received.problem, now=tx.now,
     )  # fmt: skip
     if is_adopted and not decide.is_current(job, attempt):
         details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}

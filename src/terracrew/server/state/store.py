@@ -10,7 +10,7 @@ from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import State
 
 COLUMNS: LiteralString = (
-    "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version"
+    "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version, problem"
 )
 
 

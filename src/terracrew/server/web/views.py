@@ -113,6 +113,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     size: int
     created_at: datetime
     runner_path: str | None = None
+    problem: str = ""
     current_serial: int | None = None
     current_lineage: str | None = None
     current_version: int | None = None

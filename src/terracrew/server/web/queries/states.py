@@ -9,7 +9,7 @@ from terracrew.server.web.views import Quarantined
 
 _QUARANTINE = """
 SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, states.origin, states.serial, states.lineage,
-    states.size, states.created_at, now.serial AS current_serial, now.lineage AS current_lineage,
+    states.size, states.created_at, states.problem, now.serial AS current_serial, now.lineage AS current_lineage,
     now.version AS current_version, now.created_at AS current_at,
     coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
         (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path

@@ -1,0 +1,6 @@
+-- States that cannot be read are kept as they came, and outputs may be larger than a row should be.
+
+-- Why the state cannot be read; empty where it can.
+ALTER TABLE states ADD COLUMN problem text NOT NULL DEFAULT '';
+-- Where the content is, if it is not in the row.
+ALTER TABLE outputs ADD COLUMN object text;

@@ -1,0 +1,123 @@
+"""A state that cannot be read is kept as it came, for a person to look at, and nothing waits behind it."""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from terracrew.protocol import events, frames
+from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Stream
+from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.protocol.spec import Step
+from tests.server.hub.wire import Hub, listening
+from tests.server.jobs.world import begin
+from tests.server.logs.crew import RUNNING, Crew
+from tests.server.state.test_states import content
+
+pytestmark = pytest.mark.feature("J15", "O4")
+GARBAGE = bytes(range(256)) * 4
+
+
+@pytest.fixture
+async def hub(crew: Crew) -> AsyncIterator[Hub]:
+    async with listening(crew) as found:
+        yield found
+
+
+async def delivered(hub: Hub, state: bytes, *, upload: tuple[bytes, bool] | None = None) -> Granted:
+    """The whole life of an attempt with this record of a state; returns when the server has all of it."""
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job("APPLY"))
+        ref = (granted.spec.job_id, granted.spec.attempt)
+        now = time.time()
+        async with hub.executor(granted) as executor:
+            start = events.pack_fact(StepStatus(Step.APPLY, "RUNNING"), Step.APPLY, now)
+            await executor.connection.send(frames.pack(1, 1, start))
+            assert (await executor.get("ack"))["mark"] == 1
+            await begin(hub.server.db, AttemptRef(*ref), 0)
+            if upload:
+                person = hub.crew.bearer(granted.credentials.hub)
+                headers = {"X-Plain": "1"} if upload[1] else {}
+                path = f"/runnerhub/attempts/{ref[0]}/{ref[1]}/states/2"
+                assert (await person.put(path, content=upload[0], headers=headers)).status_code == 204
+            ended = events.pack_fact(StepStatus(Step.APPLY, "FAILED", 1), Step.APPLY, now)
+            result = events.pack_fact(Result("FAILED", "apply failed"), Step.APPLY, now)
+            await executor.connection.send(frames.pack(2, 3, state + ended + result))
+            assert (await executor.get("ack", "refused"))["mark"] == 4
+    return granted
+
+
+def record(plain: bytes, sent: bytes, *, is_inline: bool = True, problem: str = "") -> bytes:
+    fact = StateFact(hashlib.sha256(plain).hexdigest(), len(plain), 1, "a", is_inline, "errored", problem=problem)
+    return events.pack_state(fact, sent, Step.APPLY, time.time())
+
+
+async def kept(hub: Hub, granted: Granted) -> tuple[dict[str, object], bytes]:
+    """The state as the API shows it, and its content."""
+    admin = hub.crew.app.admin
+    [state] = (await admin.get(f"/api/v1/modules/{granted.spec.module_id}/states")).json()["items"]
+    answer = await admin.get(f"/api/v1/states/{state['id']}")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    return state, answer.content
+
+
+@pytest.mark.parametrize("way", ["in its event", "by HTTP", "as an event that nobody understands"])
+async def test_a_state_that_cannot_be_read_is_kept_raw_in_quarantine_and_its_result_arrives(hub: Hub, way: str) -> None:
+    """It was refused and sent again for ever, and the attempt's result was stuck behind it."""
+    if way == "in its event":
+        granted, reason = await delivered(hub, record(content(1), GARBAGE)), "cannot be decrypted"
+        raw = GARBAGE
+    elif way == "by HTTP":
+        sent = record(content(1), b"", is_inline=False)
+        granted, reason = await delivered(hub, sent, upload=(GARBAGE, False)), "cannot be decrypted"
+        raw = GARBAGE
+    else:
+        raw = b'{"sha256": 7}\n' + GARBAGE
+        sent = events.pack(Kind.STATE, Stream.SYSTEM, Step.APPLY, time.time(), raw)
+        granted, reason = await delivered(hub, sent), "the event that brought it cannot be read"
+    state, found = await kept(hub, granted)
+    assert (found, state["status"], state["version"]) == (raw, "quarantined", None)
+    assert reason in str(state["problem"])
+    job = (await hub.crew.app.admin.get(f"/api/v1/jobs/{granted.spec.job_id}")).json()
+    assert (job["status"], job["message"]) == ("FAILED", "apply failed")
+    stored = await hub.server.db.read(lambda tx: tx.all("SELECT content, object FROM states"))
+    assert all(GARBAGE not in (row["content"] or b"") for row in stored), "it is encrypted at rest like any state"
+
+
+async def test_a_file_that_is_no_state_is_kept_with_the_executors_reason(hub: Hub) -> None:
+    sent = record(GARBAGE, b"", is_inline=False, problem="this is not a state: it is malformed")
+    granted = await delivered(hub, sent, upload=(GARBAGE, True))
+    state, found = await kept(hub, granted)
+    assert (found, state["status"]) == (GARBAGE, "quarantined")
+    assert state["problem"] == "this is not a state: it is malformed"
+
+
+async def test_an_uploaded_state_that_is_not_the_one_of_its_event_is_kept_in_quarantine(hub: Hub) -> None:
+    """The event was never taken, because the object of its hash never came."""
+    granted = await delivered(hub, record(content(1), b"", is_inline=False), upload=(GARBAGE, True))
+    state, found = await kept(hub, granted)
+    assert (found, state["status"]) == (GARBAGE, "quarantined")
+    assert "not what its event says" in str(state["problem"])
+
+
+async def test_an_unreadable_state_can_be_discarded_and_not_be_adopted(hub: Hub) -> None:
+    granted = await delivered(hub, record(content(1), GARBAGE))
+    state, _ = await kept(hub, granted)
+    admin = hub.crew.app.admin
+    refused = await admin.refused("POST", f"/api/v1/states/{state['id']}/adopt", 409)
+    assert "cannot be adopted: it cannot be decrypted" in refused
+    module = (await admin.get(f"/api/v1/modules/{granted.spec.module_id}")).json()
+    assert [each["problem"] for each in module["quarantined"]] == [state["problem"]]
+    assert (await admin.post(f"/api/v1/states/{state['id']}/discard")).status_code == 200
+    module = (await admin.get(f"/api/v1/modules/{granted.spec.module_id}")).json()
+    assert module["quarantined"] == []
+
+
+async def test_what_can_be_read_is_not_affected(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    await attempt.write(content(1))
+    [state] = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()["items"]
+    assert (state["status"], state["problem"]) == ("current", "")
