@@ -268,6 +268,11 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
 
     found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
     values: dict[str, Any] = found["outputs"]
+    if since := found.get("outdated_since"):
+        whose = f"are those of {found['job_id']}" if found.get("job_id") else "are not known"
+        show.note(
+            f"these outputs {whose}; since {show.moment(since)} job {found['outdated_by']} has changed the module"
+        )
     if name:
         if name not in values:
             raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")

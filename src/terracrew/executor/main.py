@@ -22,6 +22,7 @@ from terracrew.executor import delivery, headstart, process, salvage, statebacke
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.engines import discovery
 from terracrew.executor.output import Output
+from terracrew.executor.outputs import Outputs
 from terracrew.executor.statebackend import StateBackend
 from terracrew.executor.states import States
 from terracrew.executor.steps import Steps
@@ -68,6 +69,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         output=output,
         states=states,
         backend=backend,
+        outputs=Outputs(parts.aside, parts.recorder, key=credentials.state_key, owner=owner),
         leave=parts.leave,
         control=parts.control,
         transfer=parts.transfer,

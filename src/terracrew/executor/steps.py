@@ -16,6 +16,7 @@ from terracrew.executor.engines.tofu import Tofu
 from terracrew.executor.memory import OomKills
 from terracrew.executor.mutation import Mutation
 from terracrew.executor.output import Output
+from terracrew.executor.outputs import Outputs
 from terracrew.executor.process import EngineProcess
 from terracrew.executor.record import Recorder
 from terracrew.executor.statebackend import StateBackend
@@ -53,6 +54,7 @@ class Steps:
         output: Output,
         states: States,
         backend: StateBackend,
+        outputs: Outputs,
         leave: Leave,
         control: Control,
         transfer: Transfer,
@@ -60,7 +62,7 @@ class Steps:
         self._start, self._granted, self._spec = start, granted, granted.spec
         self._directory = Path(start.directory)
         self._recorder, self._output = recorder, output
-        self._states, self._backend = states, backend
+        self._states, self._backend, self._outputs = states, backend, outputs
         self._leave, self._control, self._transfer = leave, control, transfer
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._directory, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
@@ -79,6 +81,7 @@ class Steps:
         """Run them all, or to the first that does not succeed; those after it are marked as skipped."""
         remaining = list(STEPS_OF.get(self._spec.type, ()))
         result = None if remaining else Result("FAILED", f"an executor does not run jobs of type {self._spec.type}")
+        warning = ""
         while remaining and result is None:
             step = remaining[0]
             if self._control.is_stopping:
@@ -87,11 +90,15 @@ class Steps:
                 self._recorder.fact(StepStatus(remaining.pop(0), "SKIPPED"))
             elif step not in MUTATING or (result := await self._ask_leave(step)) is None:
                 result = await self._run(remaining.pop(0))
+                if step is Step.OUTPUT and result is not None and result.status == "FAILED":
+                    # What the job was for is done, so it has succeeded; the outputs of an older job are shown as such.
+                    warning, result = f"applied, but its outputs are not kept: {result.message}", None
+                    self._recorder.say(f"The job was {warning}")
         if not (result and result.status == "WAITING"):  # then they are still to come
             for step in remaining:
                 self._recorder.fact(StepStatus(step, "SKIPPED"))
         self._cloud.clear()
-        return result or Result("SUCCEEDED")
+        return result or Result("SUCCEEDED", warning)
 
     async def _run(self, step: Step) -> Result | None:
         """One step; None if it succeeded. Of a mutating one, the engine is started before anything else may happen."""
@@ -306,11 +313,11 @@ class Steps:
             printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         finally:
             os.close(descriptor)
-        outputs = self._engine.outputs(printed)
         try:
-            self._recorder.fact(outputs)
-        except ValueError as error:
-            raise Invalid(f"the module's outputs are too large to be kept: {error}") from error
+            outputs = self._engine.outputs(printed)
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
+        await self._outputs.record(outputs)
 
     async def _ask_leave(self, step: Step) -> Result | None:
         """None when the step may start; otherwise what becomes of the job."""

@@ -20,6 +20,8 @@ MAX_RECORD = 4 << 20
 MAX_BATCH_BYTES = 512 << 10
 """A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
 INLINE_STATE = 2 << 20
+INLINE_OUTPUTS_BYTES = 1 << 20
+"""Outputs that are larger go by HTTP, like large states, under the number of their event."""
 MOST_RECORDS = MAX_BATCH_BYTES // HEADER.size
 """In one batch: all of them without a payload."""
 DEEPEST = 100
@@ -103,6 +105,8 @@ class Output(msgspec.Struct, frozen=True):
 class OutputsRead(msgspec.Struct, frozen=True, tag="outputs"):
     outputs: dict[str, Output]
     sha256: Digest
+    is_inline: bool = True
+    """False where they were too large: then `outputs` is empty, and `sha256` is that of their JSON, which came by HTTP."""
 
 
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):

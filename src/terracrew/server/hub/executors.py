@@ -15,6 +15,7 @@ from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
     MOST_RECORDS,
     Kind,
+    OutputsRead,
     Record,
     Result,
     fact_of,
@@ -37,7 +38,7 @@ from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.metrics import jobs as counts
 from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
-from terracrew.server.state.model import Received
+from terracrew.server.state.model import LargeOutputs, Received
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
@@ -204,17 +205,26 @@ class _Connection:
     async def _store(self, taken: list[Batch]) -> int:
         first, records = _joined(taken)
         received: dict[int, Received] = {}
+        outputs: dict[int, LargeOutputs] = {}
         for number, record in enumerate(records, first):
             if record.kind == Kind.STATE:
                 found = await self._state(number, record)
                 if found is not None:
                     received[number] = found
             elif record.kind == Kind.FACT:
-                await self._check_kept(record)
+                fact = None
+                with contextlib.suppress(ValueError):  # what cannot be read is passed over
+                    fact = fact_of(record)
+                if isinstance(fact, Result):
+                    await self._check_kept(fact)
+                elif isinstance(fact, OutputsRead) and not fact.is_inline:
+                    outputs[number] = await transfer.large_outputs(
+                        self._server, self.session.ref, self._module_id, number, fact
+                    )
         numbered = list(enumerate(records, first))
         size = sum(len(body) for _, body in taken)
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
-        delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk)
+        delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk, outputs)
         for _ in range(5):
             try:
                 return await self._server.ingest(delivery)
@@ -230,14 +240,11 @@ class _Connection:
             return await transfer.prepare_unreadable(server, ref, self._module_id, number, record.payload, str(error))
         return await transfer.prepare(server, ref, self._module_id, self._state_key, number, fact, ciphertext)
 
-    async def _check_kept(self, record: Record) -> None:
+    async def _check_kept(self, result: Result) -> None:
         """A job waits only with a plan that is stored."""
-        fact = None
-        with contextlib.suppress(ValueError):  # what cannot be read is passed over
-            fact = fact_of(record)
-        if isinstance(fact, Result) and fact.kept is not None:
+        if result.kept is not None:
             ref = self.session.ref
-            if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, fact.kept.sha256)):
+            if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
                 raise ValueError("the plan that it waits with is not stored")
 
 

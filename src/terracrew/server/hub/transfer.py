@@ -18,7 +18,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
-from terracrew.protocol.events import StateFact
+from terracrew.protocol.events import DEEPEST, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
@@ -33,7 +33,8 @@ from terracrew.server.jobs.model import Job, plain
 from terracrew.server.request import Call
 from terracrew.server.state import content
 from terracrew.server.state import service as states
-from terracrew.server.state.model import Received
+from terracrew.server.state.content import Sealed
+from terracrew.server.state.model import LargeOutputs, Received
 from terracrew.server.uploads import service as parts
 
 if TYPE_CHECKING:
@@ -277,12 +278,33 @@ async def prepare_unreadable(
     return Received(StateFact(sha256, len(payload), 0, "", is_inline=True), *sealed, problem)
 
 
+async def large_outputs(
+    server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
+) -> LargeOutputs:
+    """Outputs that came by HTTP before this event. Refused until they are there; what cannot be read is passed over."""
+    name = _object(ref, number, fact.sha256)
+    if not await server.objects.exists(name):
+        if any(each.startswith(_object(ref, number, "")) for each in await server.objects.names(_folder(ref))):
+            return LargeOutputs("", "what came of them cannot be decrypted or is something else")
+        raise ValueError("the outputs of this event are not stored")
+    found = await content.read(server.objects, server.keys, module_id, Sealed(None, name))
+    return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
+
+
+def _problem_of_outputs(found: bytes) -> str:
+    try:
+        read = OutputsRead(msgspec.json.decode(found, type=dict[str, Output]), "")
+    except (ValueError, RecursionError) as error:
+        return plain(f"they cannot be read: {str(error)[:200]}")
+    return f"they are nested more than {DEEPEST} levels deep" if is_deep(read) else ""
+
+
 async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
     name = _object(ref, number, fact.sha256)
     if await server.objects.exists(name):
         return Received(fact, None, name, plain(fact.problem))
     raw = _raw_object(ref, number, "")
-    for other in await server.objects.names(f"states/{ref.job_id}/{ref.attempt}"):
+    for other in await server.objects.names(_folder(ref)):
         if other.startswith(_object(ref, number, "")):
             return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
     return None
@@ -295,6 +317,10 @@ def _uploader(ref: AttemptRef) -> str:
 def _object(ref: AttemptRef, number: int, sha256: str) -> str:
     """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
     return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
+
+
+def _folder(ref: AttemptRef) -> str:
+    return f"states/{ref.job_id}/{ref.attempt}"
 
 
 def _raw_object(ref: AttemptRef, number: int, sha256: str) -> str:

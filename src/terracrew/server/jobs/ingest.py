@@ -18,7 +18,7 @@ from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
 from terracrew.server.metrics import jobs as counts
 from terracrew.server.state import service as states
-from terracrew.server.state.model import Received
+from terracrew.server.state.model import LargeOutputs, Received
 
 MOST_NOTES = 10
 """Of one attempt: what is said too late is for people, who need not read it a thousand times."""
@@ -33,6 +33,8 @@ class Delivery(msgspec.Struct, frozen=True):
     records: list[Record]
     received: dict[int, Received]
     chunk: chunks.Chunk | None
+    outputs: dict[int, LargeOutputs] = {}
+    """Outputs that came by HTTP, by the numbers of their events."""
 
 
 Ingest = Callable[[Delivery], Awaitable[int]]
@@ -84,6 +86,7 @@ class _Change:
         self.steps: dict[str, tuple[Param, ...]] = {}
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
+        self.outputs_object: str | None = None
         self.plan: Plan | None = None
         self.states: list[tuple[int, Received, Job, Attempt]] = []
         new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
@@ -130,8 +133,10 @@ class _Change:
                 self._end(number, fact, is_current=is_current)
             case events.OutputsRead() if is_current and events.is_deep(fact):
                 self._note(number, f"its outputs are nested more than {events.DEEPEST} levels deep, and were not kept")
+            case events.OutputsRead() if is_current and not fact.is_inline:
+                self._large_outputs(number, fact)
             case events.OutputsRead() if is_current:
-                self.outputs = fact
+                self.outputs, self.outputs_object = fact, None
             case events.SourceResolved() if is_current:
                 self._facts(source_digest=plain(fact.digest), source_description=plain(fact.description))
             case events.EngineUsed() if is_current:
@@ -140,6 +145,14 @@ class _Change:
                 self._facts(plan=fact)
             case _:
                 pass
+
+    def _large_outputs(self, number: int, fact: events.OutputsRead) -> None:
+        found = self.delivery.outputs.get(number)
+        if found is None or found.problem:
+            why = "they did not come" if found is None else found.problem
+            self._note(number, f"its outputs were not kept: {why}")
+        else:
+            self.outputs, self.outputs_object = fact, found.object
 
     def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
         ended = decide.wait(self.job, self.attempt, result.kept, self.now) if result.kept else None
@@ -224,7 +237,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         if change.plan is not None:
             await store.save_plan(tx, change.plan)
         if change.outputs is not None:
-            await states.keep_outputs(tx, change.job, change.outputs, keys)
+            await states.keep_outputs(tx, change.job, change.outputs, keys, change.outputs_object)
         if change.chunk is not None:
             tx.wake(f"log:{change.job.id}")
         if change.steps or change.notes or change.job != change.was_job:

@@ -26,6 +26,7 @@ async def delete(tx: Tx, module_id: str) -> list[str]:
     """Delete its rows, its jobs' and its states', and return the objects to delete once that is committed."""
     objects = await tx.all(
         """SELECT object FROM states WHERE module_id = :id AND object IS NOT NULL UNION ALL
+        SELECT object FROM outputs WHERE module_id = :id AND object IS NOT NULL UNION ALL
         SELECT 'plans/' || job_id || '/' || attempt || '/' || sha256 AS object FROM plans
         WHERE is_kept AND job_id IN (SELECT id FROM jobs WHERE module_id = :id)""",
         id=module_id,

@@ -1,6 +1,6 @@
 """States and outputs over HTTP."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.request import Call, tree_path
 from terracrew.server.state import content, quarantine, store
+from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import State
 from terracrew.server.state.store import Kept
 
@@ -33,6 +34,10 @@ class ModuleOutputs(msgspec.Struct, frozen=True):
     """The job that read them."""
     created_at: datetime | None = None
     outputs: dict[str, ModuleOutput] = {}
+    outdated_since: datetime | None = None
+    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
+    outdated_by: str | None = None
+    """That job."""
 
 
 _outputs = msgspec.json.Decoder(dict[str, Output])
@@ -79,25 +84,34 @@ async def outputs(
     module: FromPath[str],
     sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
 ) -> ModuleOutputs:
-    """Those of the last job that read them."""
+    """Those of the last job that read them; `outdated_since` tells that a later one has changed the module."""
     # An engine may read its own module's state, and nothing else of the tree.
     is_state = sensitive or request.user.kind == "engine"
 
-    async def work(tx: Tx) -> Row | None:
+    async def work(tx: Tx) -> tuple[Row | None, Row | None]:
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ if is_state else Verb.TREE_READ)
         if sensitive:
             await audit.record(
                 tx, request.user, "outputs.read", "module", found.id, organization_id=found.organization_id
             )
-        return await store.latest_outputs(tx, found.id)
+        row = await store.latest_outputs(tx, found.id)
+        return row, await store.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
 
-    db = request.server.db
-    row = await (db.write(work) if sensitive else db.read(work))
+    server = request.server
+    row, later = await (server.db.write(work) if sensitive else server.db.read(work))
+    told = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
+    if later is not None:
+        since = datetime.fromtimestamp(later["begun_at"], UTC)
+        told = msgspec.structs.replace(told, outdated_since=since, outdated_by=later["job_id"])
     if row is None:
-        return ModuleOutputs()
-    plain = request.server.keys.decrypt(row["content"], f"outputs:{row['job_id']}")
+        return told
+    if row["object"] is None:
+        plain = server.keys.decrypt(row["content"], f"outputs:{row['job_id']}")
+    else:
+        found = await content.read(server.objects, server.keys, row["module_id"], Sealed(None, row["object"]))
+        plain = found.content
     return msgspec.structs.replace(
-        row_to(ModuleOutputs, row),
+        told,
         outputs={
             name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
             for name, each in _outputs.decode(plain).items()

@@ -29,6 +29,14 @@ class State(msgspec.Struct, frozen=True):
     """Why it cannot be read. Such a state is kept as it came; it can be downloaded and discarded, but not adopted."""
 
 
+class LargeOutputs(msgspec.Struct, frozen=True):
+    """Outputs that were too large for their event and came by HTTP."""
+
+    object: str
+    problem: str = ""
+    """Why they cannot be kept."""
+
+
 class Received(msgspec.Struct, frozen=True):
     """A state as it came from an executor, encrypted under the master key: in its row, or already in the object store."""
 

@@ -104,12 +104,13 @@ async def _is_mutating(tx: Tx, module_id: str) -> bool:
     return row is not None
 
 
-async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring) -> None:
-    content = keys.encrypt(msgspec.json.encode(outputs.outputs), f"outputs:{job.id}")
+async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring, object_name: str | None = None) -> None:
+    """Keep them as the job's: in the row or, where they came by HTTP, in the object that holds them."""
+    content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), f"outputs:{job.id}")
     await tx.run(
-        """INSERT INTO outputs (job_id, module_id, sha256, content, created_at)
-        VALUES (:job_id, :module_id, :sha256, :content, :now)
+        """INSERT INTO outputs (job_id, module_id, sha256, content, object, created_at)
+        VALUES (:job_id, :module_id, :sha256, :content, :object, :now)
         ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
-            created_at = excluded.created_at""",
-        job_id=job.id, module_id=job.module_id, sha256=outputs.sha256, content=content, now=tx.now,
+            object = excluded.object, created_at = excluded.created_at""",
+        job_id=job.id, module_id=job.module_id, sha256=outputs.sha256, content=content, object=object_name, now=tx.now,
     )  # fmt: skip

@@ -47,13 +47,28 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     """What the last job that read them found, unless everything has been destroyed since."""
     return await tx.one(
-        """SELECT job_id, content, created_at FROM outputs
+        """SELECT job_id, module_id, content, object, created_at FROM outputs
         WHERE module_id = :module_id AND NOT EXISTS (
             SELECT 1 FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED'
                 AND jobs.finished_at > outputs.created_at)
         ORDER BY created_at DESC LIMIT 1""",
         module_id=module_id,
     )
+
+
+async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row | None:
+    """The first change that began after outputs were read, and whose own outputs are not known. 0 finds one after none."""
+    return await tx.one(
+        """SELECT jobs.id AS job_id, jobs.number, attempts.begun_at
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.begun_at > :read_at
+            AND NOT (jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED')
+            AND NOT EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = :module_id
+                AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED'
+                AND destroyed.finished_at > attempts.begun_at)
+        ORDER BY attempts.begun_at LIMIT 1""",
+        module_id=module_id, read_at=read_at,
+    )  # fmt: skip
 
 
 def _kept(row: Row) -> Kept:

@@ -138,9 +138,11 @@ async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, key
     """What the job put out, for those who may read the module's state."""
     if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
         return None
-    row = await tx.one("SELECT content FROM outputs WHERE job_id = :id", id=job.id)
+    row = await tx.one("SELECT content, object FROM outputs WHERE job_id = :id", id=job.id)
     if row is None:
         return None
+    if row["object"] is not None:
+        return [OutputRow("all outputs", "too large to be shown here: `terracrew module outputs` prints them")]
     content = keys.decrypt(bytes(row["content"]), f"outputs:{job.id}")
     found = msgspec.json.decode(content, type=dict[str, Output])
     return [OutputRow(name, None if each.is_sensitive else _text(each.value)) for name, each in sorted(found.items())]
