@@ -81,6 +81,8 @@ async def test_a_state_that_cannot_be_read_is_kept_raw_in_quarantine_and_its_res
     assert reason in str(state["problem"])
     job = (await hub.crew.app.admin.get(f"/api/v1/jobs/{granted.spec.job_id}")).json()
     assert (job["status"], job["message"]) == ("FAILED", "apply failed")
+    doubts = (await hub.crew.app.admin.get(f"/api/v1/modules/{granted.spec.module_id}")).json()["doubts"]
+    assert [each["attempt"] for each in doubts] == [1], "the engine ended in order, but nobody can read what it saved"
     stored = await hub.server.db.read(lambda tx: tx.all("SELECT content, object FROM states"))
     assert all(GARBAGE not in (row["content"] or b"") for row in stored), "it is encrypted at rest like any state"
 

@@ -56,7 +56,8 @@ _ATTEMPTS = """
 UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
     is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
-    is_change_ended = batch.is_change_ended, has_result = batch.has_result
+    is_change_ended = batch.is_change_ended, has_result = batch.has_result,
+    has_unreadable_state = batch.has_unreadable_state
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
@@ -113,7 +114,16 @@ class _Change:
     def _state(self, number: int, received: Received) -> None:
         # With the attempt as it is before this event, which says whether the state may become the current one.
         self.states.append((number, received, self.job, self.attempt))
-        if received.fact.origin == "errored":  # an engine writes this one when it ends and cannot save its state
+        # One that cannot be read is as good as none: what the engine made since the last one is unaccounted for.
+        is_unreadable = bool(received.problem)
+        self.attempt = msgspec.structs.replace(
+            self.attempt,
+            has_unreadable_state=is_unreadable,
+            is_change_ended=self.attempt.is_change_ended and not is_unreadable,
+        )
+        if (
+            received.fact.origin == "errored" and not is_unreadable
+        ):  # an engine writes this one when it ends and cannot save its state
             self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
 
     def _take(self, number: int, record: Record) -> None:
@@ -169,7 +179,7 @@ class _Change:
         self.job = msgspec.structs.replace(self.job, **facts)
 
     def _step(self, fact: events.StepStatus, time: float) -> None:
-        if decide.ends_change(fact):
+        if decide.ends_change(fact) and not self.attempt.has_unreadable_state:
             self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
         is_running = fact.status == "RUNNING"
         key = (self.job.id, self.attempt.number, fact.step.value)
@@ -253,12 +263,13 @@ def _count(change: _Change) -> None:
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
     fields = (
         "job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone", "is_in_doubt",
-        "is_change_ended", "has_result",
+        "is_change_ended", "has_result", "has_unreadable_state",
     )  # fmt: skip
     columns: Columns = {
         "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
         "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean",
-        "is_in_doubt": "boolean", "is_change_ended": "boolean", "has_result": "boolean", "was": "bigint", "was_outcome": "text",
+        "is_in_doubt": "boolean", "is_change_ended": "boolean", "has_result": "boolean",
+        "has_unreadable_state": "boolean", "was": "bigint", "was_outcome": "text",
     }  # fmt: skip
     rows = [
         (*to_params(change.attempt, *fields).values(), change.was_attempt.mark, change.was_attempt.outcome or "")

@@ -140,6 +140,8 @@ class Attempt(msgspec.Struct, frozen=True):
     """
     has_result: bool = False
     """Whether its result has arrived; nothing is accepted after that."""
+    has_unreadable_state: bool = False
+    """Whether the last state of it that arrived cannot be read."""
     inputs_sha256: str = ""
     """Of the engine, the inputs and the environment that it was granted with."""
 

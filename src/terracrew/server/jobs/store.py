@@ -18,7 +18,7 @@ JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.numb
 ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id, attempts.instance_id, attempts.claimed_at,
     attempts.mark, attempts.lines, attempts.started_at, attempts.begun_at, attempts.begun_state_version, attempts.ended_at,
     attempts.outcome, attempts.reason, attempts.is_gone, attempts.heard_at, attempts.lost_at, attempts.is_in_doubt,
-    attempts.is_change_ended, attempts.has_result, attempts.inputs_sha256"""
+    attempts.is_change_ended, attempts.has_result, attempts.has_unreadable_state, attempts.inputs_sha256"""
 PLAN: LiteralString = """plans.job_id, plans.attempt, plans.state_version, plans.inputs_sha256, plans.path, plans.sha256, plans.size,
     plans.made_at, plans.decide_by, plans.decision, plans.decided_by, plans.decided_at, plans.reason, plans.applied_by"""
 
@@ -68,7 +68,7 @@ async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] 
             attempts.outcome AS a_outcome, attempts.reason AS a_reason, attempts.is_gone AS a_is_gone,
             attempts.heard_at AS a_heard_at, attempts.lost_at AS a_lost_at, attempts.is_in_doubt AS a_is_in_doubt,
             attempts.is_change_ended AS a_is_change_ended, attempts.has_result AS a_has_result,
-            attempts.inputs_sha256 AS a_inputs_sha256
+            attempts.has_unreadable_state AS a_has_unreadable_state, attempts.inputs_sha256 AS a_inputs_sha256
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :number""",
         job_id=job_id, number=number,

@@ -4,3 +4,5 @@
 ALTER TABLE states ADD COLUMN problem text NOT NULL DEFAULT '';
 -- Where the content is, if it is not in the row.
 ALTER TABLE outputs ADD COLUMN object text;
+-- Whether the last state of the attempt that arrived cannot be read: what it changed is not accounted for then.
+ALTER TABLE attempts ADD COLUMN has_unreadable_state boolean NOT NULL DEFAULT false;

@@ -1,0 +1,51 @@
+"""Outputs: of any size, encrypted on their way, and never a reason for a change that is done to count as failed."""
+
+import hashlib
+import json
+
+import pytest
+
+from terracrew.protocol.events import MAX_RECORD, OutputsRead, StepStatus, Stream
+from terracrew.protocol.spec import JobType
+from tests.executor.hub_server import Hub, unseal
+from tests.executor.stage import Stage, module
+from tests.executor.test_cut_short import wrapped
+
+pytestmark = [pytest.mark.engine, pytest.mark.feature("J13")]
+LARGE = """
+locals { kilobyte = join("", [for i in range(64) : "0123456789abcdef"]) }
+output "large" {
+  value = [for i in range(1000) : "${local.kilobyte}${local.kilobyte}${local.kilobyte}${local.kilobyte}${local.kilobyte}"]
+  sensitive = true
+}
+"""
+
+
+async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds(hub: Hub, stage: Stage) -> None:
+    """A completed apply was FAILED: "a record of 5,000,235 bytes is larger than the protocol allows"."""
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
+    assert await executor.exit_code() == 0, executor.said
+    assert (hub.result.status, hub.result.message) == ("SUCCEEDED", ""), hub.result
+    [told] = hub.facts_of(OutputsRead)
+    assert (told.outputs, told.is_inline) == ({}, False)
+    number = 1 + next(i for i, record in enumerate(hub.records) if record.payload.startswith(b'{"type":"outputs"'))
+    sealed, is_plain = hub.puts[number]
+    assert not is_plain
+    assert b"0123456789abcdef" not in sealed
+    content = unseal(sealed)
+    assert len(content) > MAX_RECORD
+    assert hashlib.sha256(content).hexdigest() == told.sha256
+    assert json.loads(content)["large"]["value"][999].startswith("0123456789abcdef")
+
+
+async def test_outputs_that_cannot_be_read_leave_a_job_that_succeeded_with_a_warning(
+    hub: Hub, stage: Stage, tofu: str
+) -> None:
+    program = wrapped(stage, tofu, 'case "$1" in output) echo "Error: no outputs today" >&2; exit 1;; esac')
+    source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED"
+    assert hub.result.message == ("applied, but its outputs are not kept: output failed: exit code 1: no outputs today")
+    assert StepStatus("output", "FAILED", 1) in hub.facts
+    assert b"its outputs are not kept" in hub.log(Stream.SYSTEM)
