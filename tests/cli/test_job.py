@@ -252,3 +252,33 @@ def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: Site) -> None
     site.on("POST /api/v1/jobs/job_1/cancel", JOB | {"status": "PROCESSING"}, 202)
     assert terracrew("job", "cancel", "job_1", "--mode", "kill") == "asked job_1 to end\n"
     assert site.asked[-1].json() == {"mode": "kill"}
+
+
+@pytest.mark.feature("J9")
+def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(terracrew: Terracrew, site: Site) -> None:
+    answers = [
+        {"matching": 657, "ended": 0, "asked": 0, "up_to": "job_9", "next": None},
+        {"matching": 500, "ended": 499, "asked": 1, "up_to": "job_5", "next": "job_5"},
+        {"matching": 157, "ended": 157, "asked": 0, "up_to": "job_9", "next": None},
+    ]
+    left = iter(answers)
+    site.routes["POST /api/v1/jobs/cancel"] = lambda asked: asked.answer(200, next(left))
+    out = terracrew("job", "cancel", "--all", "--module", "a/m", "--status", "queued", stdin="y\n")
+    assert out.endswith("canceled 656 jobs; asked 1 that run to end\n")
+    assert "Cancel 657 jobs with status QUEUED of the module a/m?" in terracrew.err
+    assert "500 of 657" in terracrew.err
+    filters = {"module": "a/m", "status": "QUEUED"}
+    assert [asked.json() for asked in site.asked] == [
+        filters | {"count_only": True},
+        filters | {"mode": "interrupt", "up_to": "job_9", "after": ""},
+        filters | {"mode": "interrupt", "up_to": "job_9", "after": "job_5"},
+    ]
+    left = iter(answers)
+    made = json.loads(terracrew("job", "cancel", "--all", "--yes", "--json"))
+    assert made == {"matching": 657, "ended": 656, "asked": 1}
+    left = iter(answers)
+    terracrew("job", "cancel", "--all", stdin="n\n")
+    assert terracrew.code == 130
+    for wrong in (("job_1", "--all"), (), ("job_1", "--status", "QUEUED")):
+        terracrew("job", "cancel", *wrong)
+        assert terracrew.code == 2, wrong

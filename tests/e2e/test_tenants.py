@@ -40,7 +40,8 @@ _SEES = _OWN | _LISTS | {
     "GET /jobs/{job}/attempts/{attempt}", "GET /dashboard/jobs/{job}", "GET /dashboard/modules/{module}",
 }  # fmt: skip
 _RUNS = _SEES | {
-    "POST /archives", "PUT /uploads", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/{job}/rerun",
+    "POST /archives", "PUT /uploads", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/cancel",
+    "POST /jobs/{job}/rerun",
     "POST /jobs/{job}/attempts/{attempt}/gone", "GET /modules/{module}/state", "GET /modules/{module}/states",
     "GET /states/{version}", "POST /dashboard/jobs/{job}/cancel", "POST /dashboard/jobs/{job}/rerun",
     "POST /dashboard/jobs/{job}/gone", "POST /dashboard/modules/{module}/run",
@@ -107,6 +108,7 @@ BODIES: dict[str, Any] = {
     "DELETE /runners/{runner}/assignments": {"place": "{group}"},
     "POST /modules/{module}/jobs": {"type": "PLAN"},
     "POST /jobs/{job}/cancel": {},
+    "POST /jobs/cancel": {"module": "{module}"},
     "POST /jobs/{job}/rerun": {},
     "POST /jobs/{job}/attempts/{attempt}/gone": {},
     "PUT /runnerhub/attempts/{job}/{attempt}/states/{number}": b"x" * 40,

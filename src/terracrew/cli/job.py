@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import deciding, follow, look, show
+from terracrew.cli import bulk_cancel, deciding, follow, look, show
 from terracrew.cli import source as sources
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
@@ -190,7 +190,14 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 
 
 @job.command("cancel")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="[JOB]", required=False)
+@click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
+@click.option("--module", metavar="PATH", help="With --all: only those of this module.")
+@click.option("--group", metavar="PATH", help="With --all: only those of modules below this group.")
+@click.option(
+    "--status", type=click.Choice(STATUSES[:4], case_sensitive=False), help="With --all: only those with this status."
+)
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
     "--mode",
     type=click.Choice(["after_step", "interrupt", "kill"]),
@@ -200,10 +207,25 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 )
 @show.json_option
 @pass_target
-def cancel(target: Target, job_id: str, mode: str, as_json: bool) -> None:
-    """Ask the job JOB to end."""
+def cancel(
+    target: Target,
+    job_id: str | None,
+    every: bool,
+    module: str | None,
+    group: str | None,
+    status: str | None,
+    yes: bool,
+    mode: str,
+    as_json: bool,
+) -> None:
+    """Ask the job JOB to end, or with --all every job that matches."""
     from terracrew.client.http import segment
 
+    filters = {"module": module, "group": group, "status": status}
+    if every == (job_id is not None) or (any(filters.values()) and not every):
+        raise Invalid("name a job, or give --all with or without --module, --group and --status")
+    if job_id is None:
+        return bulk_cancel.cancel_all(target.api(), filters, mode, yes, as_json)
     found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
     if as_json:
         return show.as_json(found)

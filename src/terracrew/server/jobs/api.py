@@ -13,7 +13,7 @@ from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import approvals, create, known, losses, reasons, service, store
+from terracrew.server.jobs import approvals, bulk_cancel, create, known, losses, reasons, service, store
 from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
@@ -105,6 +105,12 @@ async def get_job(request: Call, job: FromPath[str]) -> JobView:
     return await request.server.db.read(read)
 
 
+@post("/jobs/cancel", status_code=200)
+async def cancel_jobs(request: Call, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
+    """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
+    return await bulk_cancel.cancel_many(request.server.db, request.user, data)
+
+
 @post("/jobs/{job:str}/cancel", status_code=202)
 async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
     """Ask it to stop: after the current step, by interrupt, or by kill."""
@@ -165,7 +171,7 @@ async def rerun_job(request: Call, job: FromPath[str]) -> Job:
 router = Router(
     "/api/v1",
     route_handlers=[
-        run_job, list_jobs, get_job, get_attempt, cancel_job, rerun_job, approve_job, decline_job, replan_job,
+        run_job, list_jobs, get_job, get_attempt, cancel_job, cancel_jobs, rerun_job, approve_job, decline_job, replan_job,
         give_up_attempt,
     ],
     tags=["jobs"],
