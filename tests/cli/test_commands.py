@@ -164,6 +164,13 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
     assert "in doubt" not in terracrew("module", "show", "platform/vpc")
 
 
+def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, site: Site) -> None:
+    """`login --link` made the link of the first start invalid without a word."""
+    site.on("POST /api/v1/me/link", {"link": "http://x/login/link/1", "replaces_earlier_link": True}, 201)
+    assert terracrew("login", "--link") == "http://x/login/link/1\n"
+    assert "no longer works" in terracrew.err
+
+
 def test_a_token_is_printed_alone(terracrew: Terracrew, site: Site) -> None:
     site.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"

@@ -48,3 +48,12 @@ resource "terraform_data" "chatty" {{
 resource "terraform_data" "after" {{ input = terraform_data.chatty.output }}
 output "done" {{ value = terraform_data.after.output }}
 """
+
+
+def scripted_apply(script: str) -> str:
+    """An apply of one resource that runs a script."""
+    return f"""
+resource "terraform_data" "scripted" {{
+  provisioner "local-exec" {{ command = "{script}" }}
+}}
+"""

@@ -26,7 +26,11 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
 
     if link:
         made = target.api().post("/me/link")
-        return show.as_json(made) if as_json else click.echo(made["link"])
+        if as_json:
+            return show.as_json(made)
+        if made.get("replaces_earlier_link"):
+            show.note("the link that was made before, at the first start say, no longer works: use this one")
+        return click.echo(made["link"])
     url = target.resolve().url
     if not token_stdin:
         show.note(f"paste a token for {url}")

@@ -186,7 +186,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
-            ("if cut short", found["interrupted"] or "as its group says"),
+            ("if cut short", found.get("interrupted") or "as its group says"),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", look.lock(found.get("lock"))),

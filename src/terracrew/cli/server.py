@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from terracrew.cli import local
+from terracrew.cli import local, show
+
+if TYPE_CHECKING:
+    from terracrew.server.settings import ServerSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PREFIX = "TERRACREW_SERVER_"
+_GIVEN = "terracrew.server.given"
 
 
 def option(name: str, help_text: str, *aliases: str, **settings: Any) -> Callable[[F], F]:
@@ -35,7 +39,7 @@ def place_options(command: F) -> F:
     return data(host(port(roots(command))))
 
 
-@click.command()
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @place_options
 @option("database_url", "PostgreSQL (`postgresql://…`); SQLite in the data directory without it.", metavar="URL")
 @option("public_url", "How browsers and runners reach this server.", metavar="URL")
@@ -55,18 +59,61 @@ def place_options(command: F) -> F:
     metavar="DAYS",
 )
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
-def server(with_runner: bool, **given: Any) -> None:
-    """Start the control plane alone; runners connect to it. It listens on loopback unless told otherwise."""
-    serve(given, with_builtin_runner=with_runner)
+@click.pass_context
+def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:
+    """Start the control plane alone; runners connect to it. It listens on loopback unless told otherwise.
+
+    The commands below do something on the server's machine instead. They take its options, before the command's name.
+    """
+    if ctx.invoked_subcommand is None:
+        serve(given, with_builtin_runner=with_runner)
+    ctx.meta[_GIVEN] = given
+
+
+@server.command("backup")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@show.json_option
+@click.pass_context
+def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
+    """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
+
+    To restore it, start a server with a copy of DIRECTORY as its --data-directory. Whoever has DIRECTORY can read every
+    state: keep it as safe as the server's own.
+    """
+    from terracrew.server.maintenance import make_backup
+
+    made = make_backup(_settings(ctx.meta[_GIVEN]), directory)
+    if as_json:
+        return show.as_json(made)
+    for each in made.left_out:
+        show.note(f"not in the backup: {each}")
+    return click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
+
+
+@server.command("admin-token")
+@click.pass_context
+def admin_token(ctx: click.Context) -> None:
+    """Print an API token of the administrator: the way in for a command line where no browser is at hand.
+
+    On SQLite it is the one in the data directory. On PostgreSQL each call makes a new one; `terracrew token revoke` ends it.
+    """
+    from terracrew.server.maintenance import admin_token
+
+    click.echo(admin_token(_settings(ctx.meta[_GIVEN])))
 
 
 def serve(given: dict[str, Any], *, with_builtin_runner: bool) -> None:
     """Serve until the process is told to stop; the settings' own defaults stand for what is not given."""
     from terracrew.server.main import run
-    from terracrew.server.settings import ServerSettings
 
-    settings = ServerSettings(**{name: value for name, value in given.items() if value not in (None, ())})
+    settings = _settings(given)
     settings.check()
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
         run(settings, with_builtin_runner=with_builtin_runner)
+
+
+def _settings(given: dict[str, Any]) -> "ServerSettings":
+    from terracrew.server.settings import ServerSettings
+
+    return ServerSettings(**{name: value for name, value in given.items() if value not in (None, ())})

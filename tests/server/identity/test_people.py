@@ -9,7 +9,7 @@ from terracrew.server.db import Database
 from terracrew.server.identity import credentials, service, sessions
 from terracrew.server.identity.authorize import Verb, organization, require
 from terracrew.server.identity.limits import FAILURES
-from terracrew.server.identity.model import Role
+from terracrew.server.identity.model import SYSTEM, Role
 from tests.server.identity.world import URL, World
 
 PASSWORD = "a long enough one"
@@ -64,13 +64,15 @@ async def test_a_bad_password_does_not_use_the_link_up(world: World) -> None:
 
 async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World) -> None:
     old = await service.first_start(world.db)
-    new = await service.make_link(world.db, "admin")
+    new, is_replaced = await service.replace_link(world.db, "admin", SYSTEM)
     assert old is not None
+    assert is_replaced, "whoever asks is told that the link of the first start no longer works"
     with pytest.raises(Unauthenticated):
         await service.redeem_link(world.identity, old, "a")
     await world.run("UPDATE one_time_links SET expires_at = 1")
     with pytest.raises(Unauthenticated):
         await service.redeem_link(world.identity, new, "a")
+    assert (await service.replace_link(world.db, "admin", SYSTEM))[1] is False, "the one before had expired"
     with pytest.raises(NotFound):
         await service.make_link(world.db, "nobody")
 

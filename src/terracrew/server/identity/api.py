@@ -97,6 +97,8 @@ async def me(request: Call) -> Me:
 
 class Link(msgspec.Struct, frozen=True):
     link: str
+    replaces_earlier_link: bool = False
+    """Whether a link that was made before, and not used yet, has ended with this one."""
 
     def __repr__(self) -> str:
         return "Link(…)"
@@ -107,8 +109,8 @@ async def my_link(request: Call) -> Link:
     """For a person who has a token and wants the dashboard."""
     who = request.user
     authorize.require_person(who)
-    token = await service.make_link(request.server.db, who.id, who)
-    return Link(service.link_url(request.server.settings.url, token))
+    token, is_replaced = await service.replace_link(request.server.db, who.id, who)
+    return Link(service.link_url(request.server.settings.url, token), is_replaced)
 
 
 @get("/tokens", summary="List your API tokens")

@@ -44,20 +44,26 @@ async def first_start(db: Database, organization: str = "default") -> str | None
 
 async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
     """The token of a new link for a user, by name or id; for oneself, or on the server's machine."""
+    token, _ = await replace_link(db, user, who)
+    return token
+
+
+async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bool]:
+    """The same, and whether an earlier link of that user, which nobody has used, ends with it."""
     link = credentials.new("tcl")
 
-    async def work(tx: Tx) -> None:
-        await _link(tx, await store.user(tx, user), link, who)
+    async def work(tx: Tx) -> bool:
+        return await _link(tx, await store.user(tx, user), link, who)
 
-    await db.write(work)
-    return link.text
+    return link.text, await db.write(work)
 
 
-async def _link(tx: Tx, user: User, link: credentials.Secret, who: Principal) -> None:
+async def _link(tx: Tx, user: User, link: credentials.Secret, who: Principal) -> bool:
     if user.is_disabled:
         raise Conflict(f"{user.name} is disabled")
-    await store.insert_link(tx, user.id, link.sha256, tx.now + LINK_LIFETIME)
+    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + LINK_LIFETIME)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
+    return is_replaced
 
 
 def link_url(url: str, token: str) -> str:

@@ -70,13 +70,18 @@ async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:
 # One-time links
 
 
-async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> None:
-    await tx.run("DELETE FROM one_time_links WHERE user_id = :user_id", user_id=user_id)
+async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> bool:
+    """A user has one link at most. Returns whether another one, which could still be used, ends with this."""
+    ended = await tx.all(
+        "DELETE FROM one_time_links WHERE user_id = :user_id RETURNING expires_at > :now AS is_usable",
+        user_id=user_id, now=tx.now,
+    )  # fmt: skip
     await tx.run(
         "INSERT INTO one_time_links (token_sha256, user_id, created_at, expires_at)"
         " VALUES (:token_sha256, :user_id, :now, :expires_at)",
         token_sha256=token_sha256, user_id=user_id, now=tx.now, expires_at=expires_at,
     )  # fmt: skip
+    return any(row["is_usable"] for row in ended)
 
 
 async def link_owner(tx: Tx, token_sha256: str) -> User | None:
