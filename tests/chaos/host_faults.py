@@ -7,7 +7,7 @@ from tests.chaos import hosts, witness
 from tests.chaos.proxy import Order
 from tests.chaos.targets import Struck, Targets, Undo
 
-_RETURN_SECONDS = (25, 70)
+_RETURN_SECONDS = (40, 100)
 """How long a disk is away: a person has given its attempts up by then, and another attempt has begun. It takes the server
 10 s to notice the loss, however short the other faults are, so this does not shrink with them."""
 
