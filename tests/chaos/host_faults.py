@@ -64,7 +64,7 @@ class HostFaults:
                 host, hit, self._random.uniform(*_RETURN_SECONDS), self._start_again(host), "the power is off"
             )
 
-        return Struck(host, self._targets.on(host), self._random.uniform(1, 6), lose_power)
+        return Struck(host, self._targets.on(host), self._random.uniform(4, 12), lose_power)
 
     def return_disk(self) -> Struck | None:
         """A machine is replaced, and its old disk is put back later: the new machine's disk is lost then."""

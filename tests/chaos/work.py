@@ -87,7 +87,7 @@ class Work:
         return msgspec.json.encode(
             {
                 "name": name, "witness": str(self._site.witnesses), "seconds": seconds,
-                "lines": self._random.choice([20, 100, 300]), "states": self._random.choice([1, 2, 5]),
+                "lines": self._random.choice([20, 100, 300]), "states": self._random.choice([1, 2, 5, 10]),
                 "things": self._random.choice([3, 10, 20]),
             }
         )  # fmt: skip
