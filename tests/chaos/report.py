@@ -70,6 +70,16 @@ def failures(found: Found) -> str:
     return _drawn(("jobs", "failed because"), [(str(count), text) for text, count in reasons.most_common(12)])
 
 
+def unfinished(found: Found) -> str:
+    """The jobs that have not ended, and why they say they wait."""
+    rows = [
+        (f"{job['id']}.{job['attempt']}", job["status"], job["reason"]["text"] if job["reason"] else "")
+        for job in found.jobs
+        if job["status"] not in TERMINAL
+    ]
+    return _drawn(("job", "status", "reason"), rows)
+
+
 def told(site: Site, violation: Violation) -> str:
     lines = [f"VIOLATION of “{violation.rule}”: {violation.text}"]
     if violation.at or violation.attempt:
