@@ -7,6 +7,7 @@ from a child of the helper, its subreaper, which knows when the last process of 
 
 import argparse
 import contextlib
+import errno
 import fcntl
 import gc
 import importlib
@@ -145,6 +146,11 @@ def _child(specification: int, helper: socket.socket, cgroup: str, entry: Entry)
             file.seek(0)
             start = _decode_start(file.read())
         code = _execute(start, process, entry)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:  # the runner starts a delivery again until there is room
+            print(f"an executor cannot start: {error}", file=sys.stderr)
+        else:
+            traceback.print_exc()
     except BaseException:
         traceback.print_exc()
     finally:
