@@ -1,6 +1,7 @@
 """Faults of the network and of what stands in it, and of disks."""
 
 import os
+import time
 from collections.abc import Callable
 
 from tests.chaos.proxy import Direction, Mode, Order, Whose
@@ -55,6 +56,7 @@ class NetworkFaults:
 
         def empty() -> None:
             self._site.full_disks.discard(host)
+            self._site.emptied_at[host] = time.monotonic()
             if path.exists():
                 os.truncate(path, 0)
 

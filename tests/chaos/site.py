@@ -69,6 +69,7 @@ class Process:
         self.is_wanted = False
         """Whether it should run: if it does not, it ended by itself."""
         self.ended_at: float | None = None
+        self.started_at = 0.0
 
     def start(self) -> None:
         with self.log.open("ab") as out:
@@ -76,7 +77,7 @@ class Process:
                 [sys.executable, "-m", "terracrew.cli", *self._arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                 env=self._env, start_new_session=True,
             )  # fmt: skip
-        self.is_wanted, self.ended_at = True, None
+        self.is_wanted, self.ended_at, self.started_at = True, None, time.monotonic()
 
     @property
     def pid(self) -> int:
@@ -120,6 +121,8 @@ class Site:
         self.links: dict[str, int] = {}
         self.small_disks: set[str] = set()
         self.full_disks: set[str] = set()
+        self.emptied_at: dict[str, float] = {}
+        """When a host's disk was last full."""
         self.wiped: set[str] = set()
         """Attempts whose directory went with their host."""
         self._token = ""
@@ -232,7 +235,8 @@ class Site:
     def _may_refuse(self, process: Process, words: str) -> bool:
         """To start, a runner must be able to write and a server needs its database; each is started again and again."""
         if process.name in self.runners:
-            return process.name in self.full_disks and "No space left" in words
+            was_full = self.emptied_at.get(process.name, 0.0) > process.started_at
+            return (was_full or process.name in self.full_disks) and "No space left" in words
         return "error: PostgreSQL" in words
 
     def wipe(self, host: str) -> None:
