@@ -14,7 +14,7 @@ from tests.explore.server import Server
 from tests.explore.world import NO, Job, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
-_APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
+APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))
 _TWO = World(jobs=(Job("QUEUED"), Job("QUEUED")))
@@ -223,7 +223,7 @@ SENTENCES = (
     Sentence("delivery by the attempt's credential", DeliversByTheRunnersRecord, "Rule 6", _bounds(1)),
     Sentence("the lease runs from the loss", LeaseRunsFromBegin, "Rule 6", _bounds(1)),
     Sentence("the lease is over when the attempt is heard", LeaseIsNotCanceled, "Rule 6", _bounds(1, 2)),
-    Sentence("an approval belongs to one plan", ApprovalBelongsToTheJob, "Rule 4", _bounds(3), _APPROVED),
+    Sentence("an approval belongs to one plan", ApprovalBelongsToTheJob, "Rule 4", _bounds(3), APPROVED),
     Sentence("the mark waits for the object", MarkPassesWithoutTheObject, "Rule 3", _bounds(1, 0, has_objects=True)),
     Sentence("a repeated begin is answered", RepeatedBeginIsNotAnswered, "Rule 6", _bounds(1)),
     Sentence("who repeats its begin is heard", RepeatedBeginIsNotHeard, "Rule 4", _bounds(1, 2, has_pauses=True)),
