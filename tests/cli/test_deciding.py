@@ -121,6 +121,17 @@ def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: Site) -> None:
 
 
 @pytest.mark.feature("O3")
+def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(terracrew: Terracrew, site: Site) -> None:
+    """`job gone` on an ended job first asked for a confirmation and then refused."""
+    site.on("GET /api/v1/jobs/7", view("SUCCEEDED", attempt=2))
+    site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, ended_at="2024-01-02T03:05:00Z", outcome="succeeded"))
+    terracrew("job", "gone", "7", stdin="y\n")
+    assert (terracrew.code, len(site.asked)) == (5, 2)
+    assert "is over already: succeeded" in terracrew.err
+    assert "for certain?" not in terracrew.err
+
+
+@pytest.mark.feature("O3")
 def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, site: Site) -> None:
     processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
     site.on(processing, {"items": [], "next": None})

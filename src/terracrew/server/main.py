@@ -26,8 +26,8 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
-from terracrew.server.waiting import until_database_answers
 from terracrew.server.uploads import service as uploads
+from terracrew.server.waiting import until_database_answers
 
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of the file
 log = structlog.get_logger("terracrew.server")

@@ -279,3 +279,20 @@ async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub
         async with asyncio.timeout(10):
             while await shown() != ("DRAINING", False):
                 await asyncio.sleep(0.01)
+
+
+@on_postgres
+@pytest.mark.feature("C4", "O4")
+async def test_a_report_that_is_repeated_while_the_database_is_slow_is_decided_once(hub: Hub) -> None:
+    """Every repetition of a report waited for the database on its own, until nothing else of the runner was read."""
+    async with hub.runner() as runner:
+        ref = ref_of(await runner.granted(await hub.job()))
+        session = hub.session()
+        async with hub.stalled():
+            for _ in range(300):
+                await runner.send(messages.Gone(ref.job_id, ref.attempt, saw_process=False, reason="killed"))
+            await runner.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))
+            await hub.until(lambda: session.is_draining)
+            assert session.ending == {ref}
+        await runner.get("ack")
+        assert (await hub.crew.world.load(ref.job_id)).attempt == 2

@@ -51,8 +51,10 @@ class RunnerSession:
         """What it was last told of that."""
         self.configuration = configuration
         """What it was last told of this."""
-        self.claiming = self.ending = 0
-        """Claims, and words on attempts that ended, which are being decided."""
+        self.claiming = 0
+        """Claims that are being decided."""
+        self.ending: set[AttemptRef] = set()
+        """Attempts that it reported as ended, and whose report is being decided."""
         self.held: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()

@@ -165,8 +165,10 @@ async def _take(server: "Server", session: RunnerSession, message: messages.From
             await _ended(server, session, ref, decide.Report(message.reason), saw_process=False)
         case messages.Gone():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
-            session.ending += 1
-            await _aside(server, _gone(server, session, ref, message), session.ending)
+            if ref in session.ending:
+                return  # said again while the database is slow or away: the first report is answered when it is settled
+            session.ending.add(ref)
+            await _aside(server, _gone(server, session, ref, message), len(session.ending))
         case messages.Renew():
             await _renew(server, session, message)
         case messages.RunnerHello():
@@ -254,7 +256,7 @@ async def _gone(server: "Server", session: RunnerSession, ref: AttemptRef, messa
         report = decide.Report(message.reason, message.last, message.is_delivered)
         await _ended(server, session, ref, report, message.saw_process)
     finally:
-        session.ending -= 1
+        session.ending.discard(ref)
 
 
 async def _ended(
