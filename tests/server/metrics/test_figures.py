@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -99,12 +100,15 @@ async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: 
     found = await scraped(crew)
     assert found["terracrew_jobs", ("QUEUED",)] == 5
     assert found["terracrew_jobs", ("CLAIMED",)] == 1
-    assert found["terracrew_jobs_waiting", ("module_busy",)] == 4
-    assert found["terracrew_jobs_waiting", ("no_engine",)] == 1
+    assert found["terracrew_jobs_waiting", ("module_busy",)] == 3
+    assert found["terracrew_jobs_waiting", ("no_engine",)] == 2
     assert found["terracrew_job_oldest_queued_seconds", ()] >= 0
     waiting = {labels[0]: value for (name, labels), value in found.items() if name == "terracrew_jobs_waiting"}
     assert sum(waiting.values()) == 5
     assert "other" in waiting
+    jobs = (await crew.app.admin.get("/api/v1/jobs?active=true&status=QUEUED")).json()["items"]
+    shown = Counter(job["reason"]["code"] for job in jobs)
+    assert shown == {reason: count for reason, count in waiting.items() if count}, "the same as on the jobs' pages"
 
 
 async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: Crew) -> None:

@@ -59,23 +59,24 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
 async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> None:
     """What the module lacks is told by SQL. What the runners lack is asked for one job of each route, as its page does."""
     rows = await tx.all(
-        """SELECT reason, group_id, engine, runner_id, runner_instance_name, own, min(id) AS job_id, count(*) AS jobs
+        """SELECT reason, group_id, engine, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
         FROM (
             SELECT queued.id, modules.group_id, modules.engine, modules.runner_id, modules.runner_instance_name,
                 CASE WHEN EXISTS (SELECT 1 FROM states
                         WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
-                    WHEN queued.place > 1 OR EXISTS (SELECT 1 FROM jobs AS busy
+                    WHEN EXISTS (SELECT 1 FROM jobs AS busy
                         WHERE busy.module_id = modules.id AND busy.status IN ('CLAIMED', 'PROCESSING')) THEN 'module_busy'
                     ELSE '' END AS reason,
                 CASE WHEN queued.plan_attempt IS NOT NULL THEN queued.id
                     WHEN EXISTS (SELECT 1 FROM assignments WHERE assignments.place_id = modules.id) THEN modules.id
-                    ELSE '' END AS own
+                    ELSE '' END AS own,
+                queued.place = 1 AS is_first
             FROM (
                 SELECT id, module_id, plan_attempt, row_number() OVER (
                     PARTITION BY module_id ORDER BY priority DESC, queued_at, id) AS place
                 FROM jobs WHERE status = 'QUEUED') AS queued
             JOIN modules ON modules.id = queued.module_id) AS found
-        GROUP BY reason, group_id, engine, runner_id, runner_instance_name, own ORDER BY jobs DESC"""
+        GROUP BY reason, group_id, engine, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
     )
     asked = 0
     for row in rows:
