@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
@@ -162,6 +164,10 @@ class Server:
     ) -> decide.Next | str | None:
         job = rows.job_row(it.job, world.jobs[it.job])
         has_waited = self.has_waited(world.jobs[it.job])
+        if plan is not None and plan.decided_at is not None:
+            # `approve` takes only an approval that names every doubt of its time.
+            seen = [doubt.ref for doubt in module.doubts if doubt.fenced_at < plan.decided_at]
+            plan = msgspec.structs.replace(plan, doubts=seen)
         return decide.begin(
             job, rows.attempt_row(it), module, VERSIONS[it.base] or 0, plan, THIS_MOMENT, has_waited=has_waited
         )

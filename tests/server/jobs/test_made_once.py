@@ -14,6 +14,7 @@ from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job, Made
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
+from tests.server.hub.wire import on_postgres
 from tests.server.jobs.test_approvals import waiting
 from tests.server.jobs.test_ingest import RUNNING, delivery, fact, log, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
@@ -258,6 +259,25 @@ async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again
     assert (after.status, after.attempt, after.plan_attempt) == ("QUEUED", 3, None)
     third = await change.start(3)
     assert await change.code(third) == "approval", "nobody has seen this plan, and the doubt is over"
+
+
+@on_postgres
+@pytest.mark.feature("J8", "O3")
+async def test_a_fence_that_began_before_an_approval_and_ended_after_it_is_asked_about(database: Database) -> None:
+    """Its time was earlier than that of the approval, which counted although its giver could not have seen the fence."""
+    change = await Change.begun(database)
+    await change.gone(last=change.next - 1)
+    second = await _waits(change, change.job_id, 2)
+    await _approve(change, second, change.ref)
+    other = await change.world.job(change.module, kind="APPLY")
+    third = await change.start(3)
+    sql = """INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at,
+            begun_at, begun_state_version, ended_at, outcome, is_gone, is_in_doubt)
+        VALUES (:job_id, 9, 'rnr_1', 'ins_1', 'x', 'x', CAST('x' AS bytea), :at, :at, 0, :at, 'lost', true, true)"""
+    await database.write(lambda tx: tx.run(sql, job_id=other, at=tx.now - 60))
+    refused = await begin(database, third, 0, 2, change.registry)
+    assert isinstance(refused, BeginRefused)
+    assert refused.code == "approval"
 
 
 @pytest.mark.feature("J8")

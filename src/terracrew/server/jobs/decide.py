@@ -163,12 +163,16 @@ def begin(
 
 
 def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequence[Doubt]) -> bool:
-    """The approval belongs to one plan, which is applied once; one from before a fence has lapsed with it."""
+    """The approval belongs to one plan, which is applied once, and to the doubts that it names.
+
+    One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended
+    last has the earlier time, and the approver has not seen it.
+    """
     if plan is None or (plan.job_id, plan.attempt) != (job.id, job.plan_attempt) or plan.applied_by is not None:
         return False
     if plan.decision != "approved" or plan.decided_at is None or plan.state_version != state_version:
         return False
-    return all(plan.decided_at > doubt.fenced_at for doubt in doubts)
+    return all(doubt.ref in plan.doubts and plan.decided_at > doubt.fenced_at for doubt in doubts)
 
 
 def ends_change(step: StepStatus) -> bool:
@@ -246,6 +250,7 @@ def approve(
             f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
             doubts=unseen,
         )
+    decided = replace(decided, doubts=[doubt.ref for doubt in module.doubts])
     return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
 
 

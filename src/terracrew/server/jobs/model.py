@@ -8,7 +8,7 @@ import msgspec
 
 from terracrew.errors import Conflict
 from terracrew.protocol.events import PlanSummary
-from terracrew.protocol.messages import CancelMode
+from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
 from terracrew.server.groups.model import Interrupted
 
@@ -166,6 +166,8 @@ class Plan(msgspec.Struct, frozen=True):
     decided_by: str = ""
     decided_at: datetime | None = None
     reason: str = ""
+    doubts: list[AttemptRef] = []
+    """The attempts in doubt that its approver has looked at: the approval does not apply to any other doubt."""
     applied_by: int | None = None
     """The attempt that began with it: there is one at most."""
 
