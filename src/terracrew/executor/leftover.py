@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew import durable
 from terracrew.errors import Conflict
 from terracrew.executor import workspace
 
@@ -31,20 +32,14 @@ def remove(path: Path) -> bool:
             f"the source has a folder {path.name}, the name under which the engine saves a state in need: rename it"
         )
     path.unlink()
-    _sync_folder(path.parent)
+    durable.sync_directory(path.parent)
     return True
 
 
 def expect(directory: Path, path: Path) -> None:
     """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
     inside = path.relative_to(workspace.of(directory))
-    fresh = directory / f"{RECORD}.new"
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(MutationRecord(str(inside))))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(directory / RECORD)
-    _sync_folder(directory)
+    durable.write(directory / RECORD, msgspec.json.encode(MutationRecord(str(inside))))
 
 
 def find(path: Path) -> Path | None:
@@ -56,7 +51,7 @@ def find_after_crash(directory: Path) -> Path | None:
     try:
         record = msgspec.json.decode((directory / RECORD).read_bytes(), type=MutationRecord)
         place = workspace.of(directory)
-    except FileNotFoundError:
+    except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
         return None
     path = place / record.leftover
     return find(path) if path.parent.resolve().is_relative_to(place.resolve()) else None
@@ -70,11 +65,3 @@ def collected(name: str, problem: str) -> str:
             "The file is kept unchanged, in quarantine"
         )
     return f"The engine could not save its last state by itself; it was taken from {name}"
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
