@@ -40,11 +40,14 @@ _TOKEN = {
 _TOKEN_REFUSED = {
     "type": "object",
     "required": ["error", "error_description"],
-    "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
+    "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}, "code": {"type": "string"}},
 }
 
 _UNSEEN: dict[str, dict[str, Any]] = {
-    "/api/v1/archives": {"post": {"requestBody": {"required": True, "content": {"application/gzip": _BYTES}}}},
+    "/api/v1/archives": {"post": {"requestBody": {"content": {"application/gzip": _BYTES}}}},
+    "/api/v1/uploads/{upload}/{index}": {
+        "put": {"requestBody": {"required": True, "content": {"application/octet-stream": _BYTES}}}
+    },
     "/api/v1/jobs/{job}/log": {
         "get": {"responses": {"200": {"content": {"text/plain": _TEXT, "application/x-ndjson": _TEXT}}}}
     },

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from terracrew import ids
 from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database
@@ -119,7 +120,8 @@ async def remove(db: Database, objects: Objects, upload: Upload) -> None:
 
 
 async def _find(db: Database, owner: str, upload_id: str) -> Upload:
-    upload = await db.read(lambda tx: store.find(tx, owner, upload_id))
+    is_id = ids.is_id("upl", upload_id)
+    upload = await db.read(lambda tx: store.find(tx, owner, upload_id)) if is_id else None
     if upload is None:
         raise Incomplete(f"there is no upload {upload_id[:50]!r} (any more): stage it again")
     return upload

@@ -1,0 +1,53 @@
+"""Two servers on one PostgreSQL and one object store, behind a balancer that sends each request to another one."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.uploads import PART_BYTES
+from terracrew.server.app import build, close
+from terracrew.server.settings import ServerSettings
+from tests.server.app.world import KEY, World, open_world
+from tests.server.logs.crew import RUNNING, Crew, Running
+from tests.server.state.test_states import content
+
+pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
+LARGE = content(1, 3 << 20)
+
+
+@pytest.fixture
+async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Crew, Crew]]:
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one"))
+        settings = ServerSettings(
+            data_directory=tmp_path / "other",
+            database_url=postgres_url,
+            master_key=KEY,
+            object_store=first.server.settings.objects,
+        )
+        second = World(await build(settings), first.admin)
+        stack.push_async_callback(close, second.server)
+        yield await Crew.make(first), await Crew.make(second)
+
+
+async def test_each_part_may_go_to_another_server(crews: tuple[Crew, Crew]) -> None:
+    one, other = crews
+    attempt = await one.run(kind="APPLY")
+    there = Running(other, attempt.ref, attempt.credentials, attempt.module_id)
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    body = attempt.seal(LARGE)
+    wanted = {"target": "states/2", "sha256": hashlib.sha256(body).hexdigest(), "size": len(body)}
+    staged = (await attempt.executor.put(f"{attempt.path}/uploads", json=wanted)).json()
+    for index in range(5):
+        part = body[index * PART_BYTES : (index + 1) * PART_BYTES]
+        to = (attempt, there)[index % 2]
+        assert (await to.executor.put(f"{to.path}/uploads/{staged['id']}/{index}", content=part)).status_code == 204
+    for to in (there, attempt):  # the answer to the first one was lost, and it is repeated elsewhere
+        named = {"X-Upload": staged["id"]}
+        assert (await to.executor.put(f"{to.path}/states/2", content=b"", headers=named)).status_code == 204
+    assert await attempt.write(LARGE, is_inline=False) == 2
+    assert (await one.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
