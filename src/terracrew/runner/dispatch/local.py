@@ -79,9 +79,17 @@ class Local:
             process = attempts.process_of(directory)
             assert process is not None
         if process == attempts.UNKNOWN_PROCESS:
-            workspace = (directory / "workspace").resolve()
-            process = processes.found_in([directory.resolve(), workspace]) or process
+            process = self._search(directory) or process
         return Handle(process, _open(process))
+
+    def _search(self, directory: Path) -> ProcessRecord | None:
+        """A living process of an attempt whose record cannot be read: by its cgroup, else by where it works."""
+        if self._cgroups:
+            path = str(self._cgroups.root / directory.name)
+            for pid in cgroups.processes(path):
+                with contextlib.suppress(ProcessLookupError):
+                    return processes.of(pid, cgroup=path)
+        return processes.found_in([directory.resolve(), (directory / "workspace").resolve()])
 
     def _cgroup(self, name: str) -> str:
         try:
