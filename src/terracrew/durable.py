@@ -45,9 +45,12 @@ def write(path: Path, content: bytes, mode: int = 0o600) -> None:
     rename(draft, path)
 
 
-def publish(path: Path, content: bytes, mode: int = 0o600) -> bool:
-    """Create a file with this content unless it exists; of several callers, one gets True. Two syncs."""
-    draft = write_draft(path, content, mode)
+def publish(path: Path, content: bytes, mode: int = 0o600, *, with_content: bool = True) -> bool:
+    """Create a file with this content unless it exists; of several callers, one gets True. Two syncs.
+
+    Without `with_content` only the name survives a power cut, and the file may come back empty. One sync.
+    """
+    draft = write_draft(path, content, mode, is_synced=with_content)
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -66,7 +69,7 @@ def rename(source: Path, target: Path) -> None:
         sync_directory(source.parent)
 
 
-def write_draft(path: Path, content: bytes, mode: int = 0o600) -> Path:
+def write_draft(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> Path:
     """Write the content under a name that only this process uses, beside the name that it is for. One sync."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -74,5 +77,6 @@ def write_draft(path: Path, content: bytes, mode: int = 0o600) -> Path:
         view = memoryview(content)
         while view:
             view = view[file.write(view) :]
-        os.fsync(file.fileno())
+        if is_synced:
+            os.fsync(file.fileno())
     return draft

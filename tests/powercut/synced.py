@@ -90,7 +90,7 @@ class PowerCut:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.disk, self._root = SyncedDisk(root), root
-        self.syncs = 0
+        self.syncs = self._restarts = 0
         for name in ("fsync", "fdatasync"):
             monkeypatch.setattr(os, name, self._sync)
 
@@ -100,6 +100,7 @@ class PowerCut:
 
     def restored(self) -> Path:
         """What a start after a power cut at this moment would find."""
-        target = self._root.with_name(f"{self._root.name}-after-{self.syncs}")
+        self._restarts += 1
+        target = self._root.with_name(f"{self._root.name}-{self._restarts}")
         self.disk.snapshot().restore(target)
         return target

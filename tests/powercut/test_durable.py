@@ -61,15 +61,27 @@ def test_a_directory_is_moved_from_one_place_to_another(disk: Path, power: Power
     assert not (after / "from" / "moved").exists()
 
 
-def test_a_grant_and_the_process_that_signed_it_survive(disk: Path, power: PowerCut) -> None:
+def test_a_grant_survives_and_so_does_the_fact_that_a_process_signed_it(disk: Path, power: PowerCut) -> None:
     """Symptom: after a power cut `pid` had 0 bytes, and the job was stuck forever with its lock held."""
     directory = attempts.write(disk, granted(), "http://server")
     assert power.syncs == 3
     assert attempts.record_of(power.restored() / directory.name) is not None
-    mine = processes.of(os.getpid())
-    assert attempts.sign(directory, mine)
-    assert power.syncs == 5, "a start costs five syncs, three by the runner and two by the executor"
-    assert attempts.process_of(power.restored() / directory.name) == mine
+    assert attempts.process_of(power.restored() / directory.name) is None
+    assert attempts.sign(directory, processes.of(os.getpid()))
+    assert power.syncs == 4, "a start costs four syncs, three by the runner and one by the executor"
+    after = power.restored() / directory.name
+    assert attempts.process_of(after) == attempts.UNKNOWN_PROCESS, (
+        "there was a process; none of before the cut is alive"
+    )
+    salvage = processes.of(os.getpid(), is_salvage=True)
+    assert attempts.sign(directory, salvage)
+    assert attempts.process_of(power.restored() / directory.name) == salvage
+
+
+def test_a_hand_back_survives(disk: Path, power: PowerCut) -> None:
+    directory = attempts.write(disk, granted(), "http://server")
+    assert attempts.seal(directory)
+    assert attempts.seal(power.restored() / directory.name)
 
 
 def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:

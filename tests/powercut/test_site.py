@@ -3,6 +3,7 @@
 These are a few moments of many: `make powercut` tries the moment after every sync.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,14 @@ pytestmark = [pytest.mark.feature("O4", "O6"), pytest.mark.timeout(300)]
 
 
 def _signed(moments: Sequence[Moment[Any]]) -> Moment[Any]:
-    """The executor's record of itself has just become durable."""
-    drafted = next(number for number, moment in enumerate(moments) if "/pid." in moment.after)
-    return moments[drafted + 1]
+    """The name of the executor's record of itself has just become durable, and nothing else of the executor."""
+    return next(
+        moment for moment in moments if re.fullmatch(r".*/attempts/job_[^/]+", moment.after) and _is_signed(moment)
+    )
+
+
+def _is_signed(moment: Moment[Any]) -> bool:
+    return any("pid" in names for names in moment.snapshot.folders.values())
 
 
 def _away(moments: Sequence[Moment[Any]]) -> Moment[Any]:

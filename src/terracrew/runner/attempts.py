@@ -2,8 +2,9 @@
 
 attempts/<job>.<attempt>/
   attempt.json   durable before anything is started; without it nothing ever was
-  pid            which process runs it, made by that process, once; or that it was handed back (`sealed`). Durable before
-                 the process does anything else: an attempt without it can be handed back, also after a power cut
+  pid            which process runs it, made by that process, once; or that it was handed back (`sealed`). Its name is
+                 durable before the process does anything else: an attempt without it can be handed back, also after a
+                 power cut
   workspace      a link to the attempt's workspace, see `workspaces`
   lock           held by the executor, or by the one that salvages after it
   executor.log   what the executor itself has to say
@@ -98,7 +99,8 @@ def process_of(directory: Path) -> ProcessRecord | None:
 def sign(directory: Path, process: ProcessRecord) -> bool:
     """Put one's own process down as the one that runs this attempt; False if it was handed back meanwhile."""
     if not process.is_salvage:
-        return durable.publish(directory / PID, _encode(_Pid(process)))
+        # After a power cut only the fact that there was a process matters, not which: that saves a sync for each job.
+        return durable.publish(directory / PID, _encode(_Pid(process)), with_content=False)
     durable.write(directory / PID, _encode(_Pid(process)))
     return True
 
