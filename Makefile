@@ -7,6 +7,7 @@
 #   make bench     the figures, into build/bench.json            (ARGS=…)
 #   make powercut  a power cut after every sync of a small site  (ARGS="--disk ext4 --every 5")
 #   make chaos     ten minutes of faults against real processes  (ARGS="--database sqlite --seed 2 --minutes 3")
+#   make day       24 hours of simulated time through the lease  (ARGS="--database postgres --seed 2")
 
 PYTHON := .venv/bin/python
 SETUP := pyproject.toml uv.lock scripts/bootstrap
@@ -16,7 +17,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint format types imports features explore bench chaos powercut
+.PHONY: demo test check lint format types imports features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -49,6 +50,9 @@ bench: .venv/.dev
 
 chaos: .venv/.dev
 	$(PYTHON) -m tests.chaos $(ARGS)
+
+day: .venv/.dev
+	$(PYTHON) -m tests.chaos.day $(ARGS)
 	TERRACREW_STATEFUL_EXAMPLES=100 $(PYTHON) -m pytest -q -s tests/stateful
 
 powercut: .venv/.dev
