@@ -90,7 +90,7 @@ def _start(runner: socket.socket, number: int, specification: int, cgroup: str, 
     """Fork; a descriptor of the child, which is the executor or its subreaper."""
     ours, theirs = socket.socketpair()
     try:
-        pid = os.fork()
+        pid, is_inside = _fork(cgroup)
     except OSError as error:
         os.close(specification)
         ours.close()
@@ -98,7 +98,7 @@ def _start(runner: socket.socket, number: int, specification: int, cgroup: str, 
         runner.send(_encode(Failed(number, f"no process could be started: {error.strerror}")))
         return None
     if pid == 0:
-        _child(specification, theirs, cgroup, entry)
+        _child(specification, theirs, cgroup, is_inside, entry)
     os.close(specification)
     theirs.close()
     with ours:
@@ -113,6 +113,14 @@ def _start(runner: socket.socket, number: int, specification: int, cgroup: str, 
         return executor
     os.close(executor)
     return os.pidfd_open(pid)
+
+
+def _fork(cgroup: str) -> tuple[int, bool]:
+    """Fork; whether the child is in the cgroup from the start."""
+    if cgroup:
+        with contextlib.suppress(OSError):  # an older kernel, or one that a sandbox hides; an ordinary fork may do
+            return cgroups.fork_into(cgroup), True
+    return os.fork(), False
 
 
 def _begun(child: socket.socket) -> ProcessRecord | None:
@@ -132,11 +140,11 @@ def _reap(pidfd: int) -> int:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def _child(specification: int, helper: socket.socket, cgroup: str, entry: Entry) -> None:
+def _child(specification: int, helper: socket.socket, cgroup: str, is_inside: bool, entry: Entry) -> None:
     """Become the executor; never returns to the helper's own loop."""
     code = CRASHED
     try:
-        process = _separate(specification, helper, cgroup)
+        process = _separate(specification, helper, cgroup, is_inside)
         helper.close()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
@@ -160,14 +168,14 @@ def _child(specification: int, helper: socket.socket, cgroup: str, entry: Entry)
         os._exit(code)
 
 
-def _separate(specification: int, helper: socket.socket, cgroup: str) -> ProcessRecord:
+def _separate(specification: int, helper: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
     """Lead a session, hold nothing that is not one's own, and be where everything that one starts is found again."""
     os.setsid()
     first, second = sorted((specification, helper.fileno()))
     os.closerange(3, first)
     os.closerange(first + 1, second)
     os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
-    if cgroup and cgroups.join(cgroup):
+    if is_inside or (cgroup and cgroups.join(cgroup)):
         process = processes.of(os.getpid(), cgroup=cgroup)
     else:
         parent = processes.identity(os.getpid())
