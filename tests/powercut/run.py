@@ -65,7 +65,7 @@ def live(
 
 def kind_of(path: str) -> str:
     """What was synced, without the ids in its name."""
-    name = re.sub(r"(job|arc|mod)_[0-9a-f]+", r"<\1>", path.partition("/disk/")[2] or ".")
+    name = re.sub(r"([a-z]{3})_[0-9a-f]{32}", r"<\1>", path.partition("/disk/")[2] or ".")
     return re.sub(r"\b\d+(?=[._/]|$)|_[0-9a-f]{64}", "N", name)
 
 
