@@ -91,7 +91,7 @@ async def test_every_wrong_client_gets_the_same_answer(world: World) -> None:
     answers = [await ask(world, *each, address=f"10.0.0.{n}") for n, each in enumerate(wrong)]
     assert {answer.status_code for answer in answers} == {401}
     assert {answer.text for answer in answers} == {
-        '{"error":"invalid_client","error_description":"this credential is not valid"}'
+        '{"error":"invalid_client","error_description":"this credential is not valid","code":"unauthenticated"}'
     }
     assert answers[0].headers["WWW-Authenticate"].startswith("Basic")
 
