@@ -204,7 +204,9 @@ class Crew:
     def _approved(self, executor: Executor, now: Snapshot, doubts: list[Attempt]) -> None:
         plan = now.plans.get((executor.ref.job_id, now.jobs[executor.ref.job_id].plan_attempt or 0))
         assert plan is not None, f"{executor.name} began without a plan that anybody saw"
-        assert (plan.decision, plan.applied_by) == ("approved", executor.ref.attempt)
+        assert (plan.decision, plan.applied_by) == ("approved", executor.ref.attempt), (
+            f"{executor.name} began with another plan than the one that was approved"
+        )
         assert plan.decided_at is not None
         for doubt in doubts:
             assert doubt.ended_at is not None

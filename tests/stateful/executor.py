@@ -108,8 +108,8 @@ class Executor:
             return await self.connect()
         if not self.outbox:
             return self.work()
-        if self.is_refused and not self.is_mutating:
-            self.is_over = True  # nobody wants to hear the rest
+        if self.is_refused:
+            self.is_over = self.is_over or not self.is_mutating  # what is left is never accepted
         elif not self.is_delivered and (self.is_over or len(self.outbox) - self.acked > 2):
             return await self.deliver("next", 8)
         if self.is_over:

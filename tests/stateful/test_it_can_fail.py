@@ -118,7 +118,7 @@ SYMPTOMS = {
     "a termination report is believed without the mark": "before a person has looked",
     "the result of a killed engine leaves no doubt": "before a person has looked",
     "an unasked CANCELED is final": "nobody has canceled",
-    "a job that plans again does not ask again": "without a plan that anybody saw",
+    "a job that plans again does not ask again": "without a plan that anybody saw|another plan than",
     "an approval names no doubts": "does not name the doubt",
     "a stale plan is approved": "was stale",
     "events are accepted after a result": "after its result",
@@ -126,7 +126,15 @@ SYMPTOMS = {
 }
 
 
-SOON = ("a plan from an old state is applied", "doubt binds nobody", "nobody is ever lost", "any approval will do")
+SOON = (
+    "a plan from an old state is applied",
+    "doubt binds nobody",
+    "nobody is ever lost",
+    "any approval will do",
+    "an unasked CANCELED is final",
+    "a job that plans again does not ask again",
+    "an approval names no doubts",
+)
 """Found within seconds. The others take a minute, and more luck: they belong to the longer run."""
 
 

@@ -162,11 +162,14 @@ class World:
         return await self.ask(lambda: service.cancel(self.site.db, self.site.boss, job.id, mode))
 
     async def look_at(self, job: Job) -> str:
-        """A person looks at the plan that a job waits with: a stale one is made again, any other is approved."""
-        plan = self.now.plans[job.id, job.plan_attempt or 0]
-        if plan.state_version != self.now.modules[job.module_id]:
+        """A person looks at the plan that a job waits with: a stale one is made again, any other is approved.
+
+        Every third time the page is an old one, so that the person sees neither that the plan is stale nor the doubts.
+        """
+        plan, is_page_old = self.now.plans[job.id, job.plan_attempt or 0], self._turn % 3 == 0
+        if plan.state_version != self.now.modules[job.module_id] and not is_page_old:
             return await self.replan(job, plan.attempt)
-        return await self.decide(job, plan.attempt, is_good=True)
+        return await self.decide(job, plan.attempt, is_good=True, is_blind=is_page_old)
 
     async def replan(self, job: Job, attempt: int) -> str:
         told = await self.ask(lambda: approvals.replan(self.site.db, self.site.boss, job.id, attempt))
