@@ -81,6 +81,8 @@ class Stage:
         old = ref_of(self.superseded)
         if row.get("job_id") == old.job_id and old.attempt in (row.get("attempt"), row.get("number")):
             return False  # what a superseded attempt still delivers is kept under its own number
+        if row.get("action") == "attempt.deliver_late":
+            return False  # and that it came is in the audit
         return not self.not_ours & set(row.values())
 
     async def is_undisturbed(self) -> str:

@@ -210,7 +210,10 @@ async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(crew: Crew) -> N
     await attempt.lose()
     sql = "UPDATE attempts SET ended_at = ended_at - :seconds"
     await crew.server.db.write(lambda tx: tx.run(sql, seconds=6 * 86_400))
-    await attempt.deliver(log("late\n"))
+    for _ in range(2):
+        await attempt.deliver(log("late\n"))
+    audited = "SELECT count(*) FROM audit WHERE action = 'attempt.deliver_late' AND target_id = :id"
+    assert await crew.app.scalar(audited, id=f"{attempt.ref.job_id}.1") == 1
     await crew.server.db.write(lambda tx: tx.run(sql, seconds=2 * 86_400))
     with pytest.raises(Forbidden, match="more than 7 days ago"):
         await attempt.deliver(log("too late\n"))

@@ -23,7 +23,6 @@ from terracrew.protocol.events import (
     unpack,
 )
 from terracrew.protocol.messages import AttemptRef, LogCadence
-from terracrew.server.audit import service as audit
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import cadence, heartbeats, transfer
@@ -64,7 +63,7 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     server.registry.add_executor(session)
     try:
         await socket.keep_alive()
-        connection = await _welcome(server, session, principal, protocol)
+        connection = await _welcome(server, session, protocol)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
                 await connection.deliver(frame)
@@ -87,15 +86,7 @@ async def _admitted(server: "Server", principal: Principal, hello: messages.Exec
     return AttemptRef(hello.job_id, hello.attempt)
 
 
-async def _audit_late_delivery(tx: Tx, principal: Principal, owned: jobs.Owned) -> None:
-    job, attempt = owned.job, owned.attempt
-    details = {"attempt": attempt.number, "outcome": attempt.outcome, "mark": attempt.mark}
-    await audit.record(
-        tx, principal, "attempt.deliver_late", "job", job.id, details, organization_id=job.organization_id
-    )
-
-
-async def _welcome(server: "Server", session: ExecutorSession, principal: Principal, protocol: int) -> "_Connection":
+async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
     ref, socket = session.ref, session.socket
 
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration]:
@@ -114,9 +105,6 @@ async def _welcome(server: "Server", session: ExecutorSession, principal: Princi
         # must not wait for the next round of heartbeats to learn of this.
         await server.db.write(lambda tx: heartbeats.executor_came(tx, ref, server.id))
     session.cadence = msgspec.structs.replace(session.cadence, is_watched=server.watchers.is_watched(job.id))
-    if attempt.ended_at is not None and not attempt.has_result:
-        # What a lost or fenced attempt still delivers can become the module's state, so people can see that it came.
-        await server.db.write(lambda tx: _audit_late_delivery(tx, principal, owned))
     socket.post(
         messages.ExecutorWelcome(
             attempt.mark,

@@ -10,9 +10,11 @@ import msgspec
 from terracrew.errors import Conflict, Forbidden, NotFound, Superseded, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
+from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
@@ -240,6 +242,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     await _save_jobs(tx, [change for change in changes if change.job != change.was_job])
     for change in changes:
         tx.on_commit(partial(_count, change))
+        if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
+            await _audit_late_delivery(tx, change)
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received, job, attempt in change.states:
@@ -258,6 +262,20 @@ def _count(change: _Change) -> None:
     counts.delivered(change.attempt.mark - change.was_attempt.mark, change.chunk.size if change.chunk else 0)
     counts.job_moved(change.was_job, change.job)
     counts.attempt_moved(change.was_attempt, change.attempt)
+
+
+async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
+    """Record once that a lost or fenced attempt has delivered something: it can become the module's state."""
+    action, target = "attempt.deliver_late", f"{change.job.id}.{change.attempt.number}"
+    known = await tx.one(
+        "SELECT 1 AS yes FROM audit WHERE target_id = :target AND action = :action LIMIT 1",
+        target=target,
+        action=action,
+    )
+    if known is None:
+        details = {"outcome": change.attempt.outcome, "runner": change.attempt.runner_id}
+        organization_id = change.job.organization_id
+        await audit.record(tx, SYSTEM, action, "attempt", target, details, organization_id=organization_id)
 
 
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
