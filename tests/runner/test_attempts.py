@@ -9,6 +9,7 @@ import pytest
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.start import AttemptRecord
 from terracrew.runner import attempts, processes
+from terracrew.runner.crew import describe_end
 from tests.runner.conftest import granted
 
 
@@ -67,3 +68,13 @@ def test_this_process_is_alive_and_its_number_at_another_time_is_not() -> None:
     assert not processes.is_alive(msgspec.structs.replace(mine, start_time=mine.start_time - 1))
     assert not processes.is_alive(msgspec.structs.replace(mine, boot_id="another boot"))
     assert list(processes.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
+
+
+@pytest.mark.feature("O4")
+def test_a_host_that_was_restarted_is_named_as_the_cause() -> None:
+    """After a reboot the attempt "ended while no runner watched it", and nobody thought of the host."""
+    mine = processes.of(os.getpid())
+    before = msgspec.structs.replace(mine, boot_id="another boot")
+    assert describe_end(None, before) == "the host was restarted while it ran"
+    assert describe_end(None, mine) == "the executor ended while no runner watched it"
+    assert describe_end(-9, mine) == "the executor was ended by signal 9"

@@ -12,11 +12,12 @@ from terracrew import durable
 from terracrew.client.hub import Backoff
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts
+from terracrew.runner import attempts, processes
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
 from terracrew.runner.instance import Instance
+from terracrew.runner.processes import ProcessRecord
 from terracrew.runner.reports import Reports
 from terracrew.runner.scratch import Scratch
 from terracrew.runner.workspaces import Workspaces
@@ -132,7 +133,7 @@ class Crew:
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
         if (process.is_salvage or not attempts.is_done(directory)) and not await self._bury(
-            ref, directory, _ending(code)
+            ref, directory, describe_end(code, process)
         ):
             return await self._set_aside(ref, directory)
         return await self._remove(ref, directory)
@@ -227,7 +228,10 @@ class Crew:
         )
 
 
-def _ending(code: int | None) -> str:
+def describe_end(code: int | None, process: ProcessRecord) -> str:
+    """Say how an executor ended, as people read it of a lost attempt."""
+    if process.boot_id and process.boot_id != processes.boot_id():
+        return "the host was restarted while it ran"
     if code is None:
         return "the executor ended while no runner watched it"
     return f"the executor was ended by signal {-code}" if code < 0 else f"the executor ended with exit code {code}"

@@ -1,10 +1,11 @@
 """Plans that wait for a person: approved, declined, or left until their time is over."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Collection
 
-from terracrew.errors import NotFound
+from terracrew.errors import NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -107,8 +108,9 @@ async def expire(db: Database) -> list[Job]:
                 await store.save(tx, job, after)
             return after
 
-        if (after := await db.write(work)) is not None:
-            ended.append(after)
+        with contextlib.suppress(Superseded):  # somebody decides at this moment: the other plans are still looked at
+            if (after := await db.write(work)) is not None:
+                ended.append(after)
     return ended
 
 
