@@ -18,7 +18,7 @@ from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Ste
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials, Step
 from terracrew.server.context import Server
-from terracrew.server.hub import transfer
+from terracrew.server.hub import event_contents
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
@@ -99,7 +99,7 @@ class Running:
         """What the hub makes of a state in the attempt's next event."""
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
         sealed = sealed or (self.seal(plain) if is_inline else b"")
-        return await transfer.prepare(
+        return await event_contents.prepare(
             self.crew.server, self.ref, self.module_id, self.credentials.state_key, self.next, told, sealed
         )
 

@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.protocol.events import DEEPEST, Output, OutputsRead, Result, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.server.hub import transfer
+from terracrew.server.hub import event_contents
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact
@@ -22,10 +22,10 @@ async def uploaded(attempt: Running, content: bytes) -> None:
     told = OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False)
     number, server = attempt.next, attempt.crew.server
     with pytest.raises(ValueError, match="not stored"):
-        await transfer.large_outputs(server, attempt.ref, attempt.module_id, number, told)
+        await event_contents.large_outputs(server, attempt.ref, attempt.module_id, number, told)
     put = await attempt.executor.put(f"{attempt.path}/states/{number}", content=attempt.seal(content))
     assert put.status_code == 204
-    found = await transfer.large_outputs(server, attempt.ref, attempt.module_id, number, told)
+    found = await event_contents.large_outputs(server, attempt.ref, attempt.module_id, number, told)
     records = [fact(told)]
     packed = chunks.pack(list(enumerate(records, number)))
     delivery = Delivery(*(attempt.ref.job_id, attempt.ref.attempt), number, records, {}, packed, {number: found})

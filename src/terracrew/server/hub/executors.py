@@ -25,7 +25,7 @@ from terracrew.protocol.events import (
 from terracrew.protocol.messages import AttemptRef, LogCadence
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import cadence, heartbeats, transfer
+from terracrew.server.hub import cadence, event_contents, heartbeats
 from terracrew.server.hub.registry import ExecutorSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
@@ -206,7 +206,7 @@ class _Connection:
                 if isinstance(fact, Result):
                     await self._check_kept(fact)
                 elif isinstance(fact, OutputsRead) and not fact.is_inline:
-                    outputs[number] = await transfer.large_outputs(
+                    outputs[number] = await event_contents.large_outputs(
                         self._server, self.session.ref, self._module_id, number, fact
                     )
         numbered = list(enumerate(records, first))
@@ -225,8 +225,10 @@ class _Connection:
         try:
             fact, ciphertext = state_of(record)
         except ValueError as error:
-            return await transfer.prepare_unreadable(server, ref, self._module_id, number, record.payload, str(error))
-        return await transfer.prepare(server, ref, self._module_id, self._state_key, number, fact, ciphertext)
+            return await event_contents.prepare_unreadable(
+                server, ref, self._module_id, number, record.payload, str(error)
+            )
+        return await event_contents.prepare(server, ref, self._module_id, self._state_key, number, fact, ciphertext)
 
     async def _check_kept(self, result: Result) -> None:
         """A job waits only with a plan that is stored."""

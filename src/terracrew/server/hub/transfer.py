@@ -11,30 +11,25 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from litestar import Response, Router, get, post, put
 from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
-from terracrew.protocol.events import DEEPEST, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import uploads
+from terracrew.server.hub import event_contents, uploads
 from terracrew.server.identity import authorize, cloud
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import approvals, claims, decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Job, plain
+from terracrew.server.jobs.model import Job
 from terracrew.server.request import Call
 from terracrew.server.state import content
 from terracrew.server.state import service as states
-from terracrew.server.state.content import Sealed
-from terracrew.server.state.model import LargeOutputs, Received
 from terracrew.server.uploads import service as parts
 
 if TYPE_CHECKING:
@@ -42,12 +37,10 @@ if TYPE_CHECKING:
 
 MAX_STATE = 256 << 20
 MAX_PLAN = 1 << 30
-_NONCE, _TAG = 12, 16
+_MAX_SEALED_STATE = MAX_STATE + event_contents.NONCE_BYTES + event_contents.TAG_BYTES
 _PLAN_TARGET = "plan"
 _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 _IN_MEMORY = 1 << 20
-_UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
-_ANOTHER = "its content is not what its event says: hash or size differ"
 _sealers = ThreadPoolExecutor(2, "seal")
 """A state is encrypted in one piece, so only so many large ones are in memory at a time."""
 
@@ -79,9 +72,8 @@ async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[in
 
 async def _streamed(server: "Server", name: str, media_type: str) -> Stream:
     pieces = server.objects.stream(name)
-    first = await anext(
-        pieces, b""
-    )  # before the answer starts, so that a missing one is an error and not an empty body
+    # Before the answer starts, so that a missing object is an error and not an empty body.
+    first = await anext(pieces, b"")
 
     async def all_pieces() -> AsyncIterator[bytes]:
         yield first
@@ -111,7 +103,7 @@ async def stage(
     """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
     own = await _own(request, job_id, attempt)
     if _STATE_TARGET.match(data.target):
-        max_bytes = MAX_STATE + _NONCE + _TAG
+        max_bytes = _MAX_SEALED_STATE
     elif data.target == _PLAN_TARGET:
         max_bytes = MAX_PLAN
     else:
@@ -127,7 +119,7 @@ async def put_part(
     await parts.put_part(request.server, _uploader(own.ref), upload, index, await request.body())
 
 
-@put("/states/{number:int}", status_code=204, request_max_body_size=MAX_STATE + _NONCE + _TAG)
+@put("/states/{number:int}", status_code=204, request_max_body_size=_MAX_SEALED_STATE)
 async def put_state(
     request: Call,
     job_id: FromPath[str],
@@ -165,10 +157,10 @@ async def put_state(
         except ValueError as error:
             raise Invalid(str(error)) from None
         if is_raw:
-            name = _raw_object(own.ref, number, sha256)
+            name = event_contents.raw_object_name(own.ref, number, sha256)
         else:
             await _check_unused(server, own.ref, number, sha256)
-            name = _object(own.ref, number, sha256)
+            name = event_contents.object_name(own.ref, number, sha256)
         others = await uploads.others_of(server.objects, own.ref, number, own.mark)
         if name not in others and not await server.objects.exists(name):
             await server.objects.put(name, Path(sealed.name))
@@ -245,87 +237,8 @@ async def cloud_token(
     return await cloud.mint(server.identity, subject, data.audience)
 
 
-async def prepare(
-    server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
-) -> Received | None:
-    """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
-
-    One that is not what its event says is kept as it came, with the problem, for quarantine. Refused, it would come again for
-    ever, and with it everything behind it.
-    """
-    if not fact.is_inline:
-        return await _uploaded(server, ref, number, fact)
-    problem = plain(fact.problem)
-    try:
-        found = _opened(state_key, ref, ciphertext)
-        name = _object(ref, number, fact.sha256)
-        if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
-            problem = _ANOTHER
-            name = _raw_object(ref, number, hashlib.sha256(found).hexdigest())
-    except ValueError:
-        found, problem = ciphertext, _UNDECRYPTABLE
-        name = _raw_object(ref, number, hashlib.sha256(found).hexdigest())
-    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, found), problem)
-
-
-async def prepare_unreadable(
-    server: "Server", ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
-) -> Received:
-    """Keep the event of a state, of which nothing is known because the event itself cannot be read."""
-    sha256 = hashlib.sha256(payload).hexdigest()
-    sealed = await content.keep(server.objects, server.keys, module_id, _raw_object(ref, number, sha256), payload)
-    problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
-    return Received(StateFact(sha256, len(payload), 0, "", is_inline=True), *sealed, problem)
-
-
-async def large_outputs(
-    server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
-) -> LargeOutputs:
-    """Outputs that came by HTTP before this event. Refused until they are there; what cannot be read is passed over."""
-    name = _object(ref, number, fact.sha256)
-    if not await server.objects.exists(name):
-        if any(each.startswith(_object(ref, number, "")) for each in await server.objects.names(_folder(ref))):
-            return LargeOutputs("", "what came of them cannot be decrypted or is something else")
-        raise ValueError("the outputs of this event are not stored")
-    found = await content.read(server.objects, server.keys, module_id, Sealed(None, name))
-    return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
-
-
-def _problem_of_outputs(found: bytes) -> str:
-    try:
-        read = OutputsRead(msgspec.json.decode(found, type=dict[str, Output]), "")
-    except (ValueError, RecursionError) as error:
-        return plain(f"they cannot be read: {str(error)[:200]}")
-    return f"they are nested more than {DEEPEST} levels deep" if is_deep(read) else ""
-
-
-async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
-    name = _object(ref, number, fact.sha256)
-    if await server.objects.exists(name):
-        return Received(fact, None, name, plain(fact.problem))
-    raw = _raw_object(ref, number, "")
-    for other in await server.objects.names(_folder(ref)):
-        if other.startswith(_object(ref, number, "")):
-            return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
-    return None
-
-
 def _uploader(ref: AttemptRef) -> str:
     return f"{ref.job_id}:{ref.attempt}"
-
-
-def _object(ref: AttemptRef, number: int, sha256: str) -> str:
-    """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
-    return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
-
-
-def _folder(ref: AttemptRef) -> str:
-    return f"states/{ref.job_id}/{ref.attempt}"
-
-
-def _raw_object(ref: AttemptRef, number: int, sha256: str) -> str:
-    """What came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
-    return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"
 
 
 async def _own(request: Call, job_id: str, attempt: int) -> _Own:
@@ -384,19 +297,12 @@ def _reseal(
         raise ValueError("the body is empty: a state is expected")
     if key is not None:
         try:
-            found = _opened(key, ref, found)
+            found = event_contents.opened(key, ref, found)
         except ValueError:
             is_raw = True
     sealed.write(keys.encrypt(found, context))
     sealed.flush()
     return hashlib.sha256(found).hexdigest(), is_raw
-
-
-def _opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
-    try:
-        return AESGCM(key).decrypt(ciphertext[:_NONCE], ciphertext[_NONCE:], f"{ref.job_id}:{ref.attempt}".encode())
-    except (InvalidTag, ValueError):
-        raise ValueError("this is no state of this attempt: it cannot be decrypted with the attempt's key") from None
 
 
 router = Router(

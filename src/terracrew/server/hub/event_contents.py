@@ -1,0 +1,111 @@
+"""The states and outputs that an executor's events bring, in the event or by HTTP before it: checked, and stored as objects."""
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.protocol.events import DEEPEST, Output, OutputsRead, StateFact, is_deep
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.jobs.model import plain
+from terracrew.server.state import content
+from terracrew.server.state.content import Sealed
+from terracrew.server.state.model import LargeOutputs, Received
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+NONCE_BYTES, TAG_BYTES = 12, 16
+_UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
+_ANOTHER = "its content is not what its event says: hash or size differ"
+
+
+async def prepare(
+    server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
+) -> Received | None:
+    """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
+
+    One that is not what its event says is kept as it came, with the problem, for quarantine. Refused, it would come again for
+    ever, and with it everything behind it.
+    """
+    if not fact.is_inline:
+        return await _uploaded(server, ref, number, fact)
+    problem = plain(fact.problem)
+    try:
+        found = opened(state_key, ref, ciphertext)
+        name = object_name(ref, number, fact.sha256)
+        if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
+            problem = _ANOTHER
+            name = raw_object_name(ref, number, hashlib.sha256(found).hexdigest())
+    except ValueError:
+        found, problem = ciphertext, _UNDECRYPTABLE
+        name = raw_object_name(ref, number, hashlib.sha256(found).hexdigest())
+    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, found), problem)
+
+
+async def prepare_unreadable(
+    server: "Server", ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
+) -> Received:
+    """Keep the event of a state, of which nothing is known because the event itself cannot be read."""
+    sha256 = hashlib.sha256(payload).hexdigest()
+    sealed = await content.keep(server.objects, server.keys, module_id, raw_object_name(ref, number, sha256), payload)
+    problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
+    return Received(StateFact(sha256, len(payload), 0, "", is_inline=True), *sealed, problem)
+
+
+async def large_outputs(
+    server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
+) -> LargeOutputs:
+    """Outputs that came by HTTP before this event. Refused until they are there; what cannot be read is passed over."""
+    name = object_name(ref, number, fact.sha256)
+    if not await server.objects.exists(name):
+        if any(each.startswith(object_name(ref, number, "")) for each in await server.objects.names(_folder(ref))):
+            return LargeOutputs("", "what came of them cannot be decrypted or is something else")
+        raise ValueError("the outputs of this event are not stored")
+    found = await content.read(server.objects, server.keys, module_id, Sealed(None, name))
+    return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
+
+
+def _problem_of_outputs(found: bytes) -> str:
+    try:
+        read = OutputsRead(msgspec.json.decode(found, type=dict[str, Output]), "")
+    except (ValueError, RecursionError) as error:
+        return plain(f"they cannot be read: {str(error)[:200]}")
+    return f"they are nested more than {DEEPEST} levels deep" if is_deep(read) else ""
+
+
+async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
+    name = object_name(ref, number, fact.sha256)
+    if await server.objects.exists(name):
+        return Received(fact, None, name, plain(fact.problem))
+    raw = raw_object_name(ref, number, "")
+    for other in await server.objects.names(_folder(ref)):
+        if other.startswith(object_name(ref, number, "")):
+            return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
+    return None
+
+
+def object_name(ref: AttemptRef, number: int, sha256: str) -> str:
+    """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
+    return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
+
+
+def _folder(ref: AttemptRef) -> str:
+    return f"states/{ref.job_id}/{ref.attempt}"
+
+
+def raw_object_name(ref: AttemptRef, number: int, sha256: str) -> str:
+    """What came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
+    return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"
+
+
+def opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
+    try:
+        return AESGCM(key).decrypt(
+            ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], f"{ref.job_id}:{ref.attempt}".encode()
+        )
+    except (InvalidTag, ValueError):
+        raise ValueError("this is no state of this attempt: it cannot be decrypted with the attempt's key") from None
