@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF
+from terracrew.server.jobs.decision_types import Doubt, Heard, Module, Next, Report, Seat
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 
 MAX_LOSSES = 5
@@ -22,68 +22,6 @@ CLOSED_FOR = timedelta(seconds=10)
 SILENT_FOR = timedelta(seconds=60)
 APPLY_LEASE = timedelta(minutes=30)
 LATE_DELIVERY = timedelta(days=7)
-
-
-class Next(msgspec.Struct, frozen=True):
-    """A job, its attempt and its plan as they shall be saved, together."""
-
-    job: Job
-    attempt: Attempt
-    plan: Plan | None = None
-    """As it shall be; None leaves it as it is."""
-    ends_doubt: bool = False
-    """Whether the module is no longer in doubt: a person has looked, and the plan that was approved has begun."""
-
-
-class Doubt(msgspec.Struct, frozen=True):
-    """An attempt of the module, of whichever job, after which something may be unaccounted for."""
-
-    ref: AttemptRef
-    fenced_at: datetime
-    is_heard: bool
-    """Whether the server has contact with it, and it has not been reported as terminated."""
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What the runner that saw an attempt's processes says once all of them have exited."""
-
-    reason: str
-    last: int | None = None
-    """The number of the outbox's last event."""
-    is_delivered: bool = False
-
-
-class Module(msgspec.Struct, frozen=True):
-    """What `begin` and a late state need to know of a module."""
-
-    state_version: int
-    has_quarantine: bool
-    doubts: tuple[Doubt, ...] = ()
-
-
-class Seat(msgspec.Struct, frozen=True):
-    """What a claim needs to know of the connection that makes it, and of its record."""
-
-    runner_id: str
-    instance_id: str
-    is_connected: bool
-    """With the epoch that the claim came with."""
-    takes_jobs: bool
-    """Enabled, not draining, by its record and by its own word."""
-    free: int
-    is_assigned: bool
-    is_chosen: bool
-    """It is the runner and the instance that the module names, where it names any."""
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether both were seen to go."""
-
-    last: datetime
-    is_closed: bool
-    is_grace: bool = False
-    """Nobody could be heard for a while: `last` is when that was over, and says nothing of this attempt."""
-
 
 Refusal: TypeAlias = Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
