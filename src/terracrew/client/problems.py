@@ -20,7 +20,7 @@ def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None
     if kind is None or not isinstance(detail, str):
         return None
     details = {name: value for name, value in problem.items() if name not in _MEMBERS}
-    return kind(detail, **{**details, **_wait(headers)})
+    return kind(detail, **{**details, **retry_after(headers)})
 
 
 def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.ForeignAnswer:
@@ -32,7 +32,7 @@ def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.Forei
         f"{asked} was answered {status} {_phrase(status)} by something that is not a Terracrew server{by}: "
         f"a proxy, a firewall or a load balancer between here and the server, or another program at that address.{to}",
         answered=status,
-        **_wait(headers),
+        **retry_after(headers),
     )
 
 
@@ -57,7 +57,8 @@ def _problem(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         return {}
 
 
-def _wait(headers: Mapping[str, str]) -> dict[str, float]:
+def retry_after(headers: Mapping[str, str]) -> dict[str, float]:
+    """The detail of an error that says how many seconds to wait, where the answer says so."""
     return {"retry_after": float(wait)} if (wait := headers.get("Retry-After", "")).isdecimal() else {}
 
 

@@ -96,10 +96,5 @@ class Tokens:
             told = msgspec.json.decode(response.data, type=_Refusal)
             # A server of the version before this one gives a code only where its answer is final.
             if kind := errors.tree().get(told.code) or _WITHOUT_CODE.get(told.error):
-                return kind(told.error_description, **_wait(response))
+                return kind(told.error_description, **problems.retry_after(response.headers))
         return problems.foreign(response.status, response.headers, f"POST {self._url}")
-
-
-def _wait(response: BaseHTTPResponse) -> dict[str, float]:
-    seconds = response.headers.get("Retry-After", "")
-    return {"retry_after": float(seconds)} if seconds.isdecimal() else {}

@@ -36,11 +36,12 @@ async def approve(
     """The job goes on with the plan that this attempt made; the approval is for that plan, and for the doubts it names."""
 
     async def work(tx: Tx) -> Job:
-        job_id = (await service.find(tx, who, name, Verb.JOB_APPROVE)).id
-        module_id = (await store.get(tx, job_id)).module_id
-        doubts = await hearing.doubts(tx, registry, module_id)  # attempts are held before jobs, as the ingest does
-        job, plan = await _held(tx, job_id, attempt)
-        module = await states.standing(tx, module_id, doubts)
+        found = await service.find(tx, who, name, Verb.JOB_APPROVE)
+        doubts = await hearing.doubts(
+            tx, registry, found.module_id
+        )  # attempts are held before jobs, as the ingest does
+        job, plan = await _held(tx, found.id, attempt)
+        module = await states.standing(tx, job.module_id, doubts)
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)
         await store.save(tx, job, after)

@@ -3,7 +3,7 @@
 The jobs are taken in the order of their ids, a bounded number in each transaction, so nobody else waits long meanwhile.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 
 import msgspec
 
@@ -24,6 +24,15 @@ MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100
 MAX_COUNTED = 100_000
 _Id = Annotated[str, msgspec.Meta(max_length=64)]
+_MATCHING: LiteralString = """FROM jobs JOIN modules ON modules.id = jobs.module_id
+WHERE jobs.organization_id = :organization_id AND jobs.id > :after
+  AND jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+  AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
+  AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
+  AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
+  AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
+ORDER BY jobs.id LIMIT :count"""
+"""The jobs of a `_Selection` after a given one that have not ended, oldest first."""
 
 
 class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -95,32 +104,16 @@ async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[_Selectio
 
 async def _fetch(tx: Tx, selection: _Selection, after: str, count: int) -> list[JobListed]:
     rows = await tx.all(
-        "SELECT " + store.JOB + """, modules.path AS module_path
-        FROM jobs JOIN modules ON modules.id = jobs.module_id
-        WHERE jobs.organization_id = :organization_id AND jobs.id > :after
-          AND jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
-          AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
-          AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
-          AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
-          AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
-        ORDER BY jobs.id LIMIT :count FOR NO KEY UPDATE OF jobs""",
+        f"SELECT {store.JOB}, modules.path AS module_path {_MATCHING} FOR NO KEY UPDATE OF jobs",
         after=after, count=count, **msgspec.structs.asdict(selection),
     )  # fmt: skip
     return [row_to(JobListed, row) for row in rows]
 
 
 async def _count(tx: Tx, selection: _Selection, seen: authorize.Visible, after: str) -> CanceledMany:
-    """Those that one may cancel; their number and the newest of them."""
+    """Count the jobs that this principal may cancel, and name the newest of them."""
     rows = await tx.all(
-        """SELECT jobs.id, jobs.organization_id, modules.path
-        FROM jobs JOIN modules ON modules.id = jobs.module_id
-        WHERE jobs.organization_id = :organization_id AND jobs.id > :after
-          AND jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
-          AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
-          AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
-          AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
-          AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
-        ORDER BY jobs.id LIMIT :count""",
+        f"SELECT jobs.id, jobs.organization_id, modules.path {_MATCHING}",
         after=after, count=MAX_COUNTED, **msgspec.structs.asdict(selection),
     )  # fmt: skip
     own = [row["id"] for row in rows if seen.covers(authorize.module(row["organization_id"], row["path"]))]
@@ -138,7 +131,7 @@ async def _cancel_some(
     for job in own:
         later = decide.cancel(job, mode, now, who.name)
         if later == job:
-            continue  # it has been asked that much already
+            continue  # it has been asked to end in this way, or in a more forceful one, already
         await store.save(tx, job, later)
         changes.append(
             audit.Change(who, "job.cancel", "job", job.id, {"mode": mode, "many": True}, job.organization_id)

@@ -118,15 +118,11 @@ class _Change:
         self.states.append((number, received, self.job, self.attempt))
         # One that cannot be read is as good as none: what the engine made since the last one is unaccounted for.
         is_unreadable = bool(received.problem)
+        # An engine writes an errored state when it ends and cannot save its state, so this one tells that it has ended.
+        is_ended = self.attempt.is_change_ended or received.fact.origin == "errored"
         self.attempt = msgspec.structs.replace(
-            self.attempt,
-            has_unreadable_state=is_unreadable,
-            is_change_ended=self.attempt.is_change_ended and not is_unreadable,
+            self.attempt, has_unreadable_state=is_unreadable, is_change_ended=is_ended and not is_unreadable
         )
-        if (
-            received.fact.origin == "errored" and not is_unreadable
-        ):  # an engine writes this one when it ends and cannot save its state
-            self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
 
     def _take(self, number: int, record: Record) -> None:
         try:

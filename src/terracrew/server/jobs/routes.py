@@ -8,7 +8,6 @@ from terracrew.server.db.seam import Tx
 
 Tiers: TypeAlias = tuple[tuple[str, ...], ...]
 
-
 COVERS: LiteralString = """(assignments.place_id = modules.id OR assignments.kind = 'group' AND (assignments.path = ''
     OR substr(modules.path, 1, length(assignments.path) + 1) = assignments.path || '/'))"""
 """Whether an assignment covers a module."""
@@ -18,6 +17,7 @@ MAKER: LiteralString = """plans
     JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)"""
 """The runner that made the plan which a job goes on with: no other may have it while that plan can be used there."""
 OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
+"""Joins `MAKER` to the job."""
 
 
 class Route(msgspec.Struct, frozen=True, cache_hash=True):
