@@ -4,7 +4,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from terracrew.escapes import MAX_HELD_CHARACTERS, TerminalBytesFilter, TerminalFilter, plain
@@ -59,6 +59,7 @@ def test_it_makes_no_difference_how_a_text_is_cut(text: str, cuts: list[int], ke
 
 
 @given(text=_HOSTILE)
+@example(text="\x9dhidden\x1b[B")
 def test_bytes_are_filtered_like_the_text_that_they_spell(text: str) -> None:
     found = TerminalBytesFilter(keep_colours=True)
     out = b"".join([found.feed(bytes([byte])) for byte in text.encode()]) + found.finish()

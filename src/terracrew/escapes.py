@@ -10,8 +10,9 @@ import re
 
 _STRING_START = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"  # OSC, DCS, SOS, PM and APC, in seven bits or in eight
 _STRING_BODY = r"[^\x07\x18\x1a\x1b\x9c\n]*"
-# A line feed ends a string, too: otherwise one that never ends would hide the rest of the log.
-_STRING_END = r"(?:\x07|\x18|\x1a|\x9c|\x1b\\|(?=[\n\x1b]))"
+# A line feed ends a string, too: otherwise one that never ends would hide the rest of the log. So does the end of the text:
+# a filter cuts it before the escape that begins the next sequence.
+_STRING_END = r"(?:\x07|\x18|\x1a|\x9c|\x1b\\|(?=[\n\x1b])|\Z)"
 _CSI_START = r"(?:\x1b\[|\x9b)"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # all but tab, line feed and carriage return
 
@@ -47,9 +48,8 @@ class TerminalFilter:
         if unfinished is not None:
             text, self._held = text[: unfinished.start()], unfinished[0]
             if len(self._held) > MAX_HELD_CHARACTERS:
-                self._held = (
-                    unfinished["string"] or ""
-                )  # the content of a string is never shown, so it can be forgotten
+                # The content of a string is never shown, so only its start must be remembered.
+                self._held = unfinished["string"] or ""
         return ESCAPES.sub(self._replace, text)
 
     def finish(self) -> str:
