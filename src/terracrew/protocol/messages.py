@@ -60,7 +60,7 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     version: str
     is_draining: bool
-    """Whether it takes no jobs, by its own word."""
+    """Whether the runner itself takes no new jobs: it is about to stop, or its disk is full."""
     attempts: list[AttemptRef]
     is_disk_full: bool = False
     """Whether that is because its disk is full."""

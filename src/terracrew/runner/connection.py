@@ -33,7 +33,7 @@ from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.crew import Crew
 from terracrew.runner.disk import Disk
-from terracrew.runner.heartbeat import Heart
+from terracrew.runner.heartbeat import Drain, Heart
 from terracrew.runner.reports import Reports
 from terracrew.runner.stop import Stop
 from terracrew.runner.token import Tokens
@@ -111,6 +111,7 @@ class Connection:
         return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 
     async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
+        drain = self._drain()
         hello = messages.RunnerHello(
             runner_id=self._config.runner_id,
             instance=self._config.instance,
@@ -121,8 +122,8 @@ class Connection:
             capacity=self._config.capacity,
             engines=found,
             attempts=self._crew.refs,
-            is_draining=self._drain()[0],
-            is_disk_full=self._drain()[1],
+            is_draining=drain.is_draining,
+            is_disk_full=drain.is_disk_full,
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -224,19 +225,19 @@ class Connection:
             self._levels = known
             self._set_levels(known)
 
-    def _drain(self) -> tuple[bool, bool]:
-        """Whether this runner takes no jobs by its own word, and whether that is because its disk is full."""
+    def _drain(self) -> Drain:
+        """Find out whether to take new jobs, and open or close the claims accordingly."""
         is_disk_full = not self._disk.has_room()
         is_draining = self._stop.drain.is_set() or is_disk_full
         self._claims.is_open = not (self._is_drained or is_draining)
-        return is_draining, is_disk_full
+        return Drain(is_draining, is_disk_full)
 
     def _decide_open(self) -> None:
         self._drain()
         self._claim()
 
     def _claim(self) -> None:
-        if self._claims.is_open and self._drain()[0] and self._heart:
+        if self._claims.is_open and self._drain().is_draining and self._heart:
             self._heart.wake()
         while (claim := self._claims.next(time.monotonic())) is not None:
             self._send(claim)

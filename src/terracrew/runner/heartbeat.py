@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from terracrew import __version__
 from terracrew.protocol.messages import Heartbeat
@@ -12,11 +13,17 @@ from terracrew.runner.crew import Crew
 log = logging.getLogger(__name__)
 
 
+class Drain(NamedTuple):
+    """Whether this runner takes no new jobs, and whether that is because its disk is full."""
+
+    is_draining: bool
+    is_disk_full: bool
+
+
 class Heart:
     def __init__(
-        self, crew: Crew, drain: Callable[[], tuple[bool, bool]], send: Callable[[Heartbeat], None], interval: float
+        self, crew: Crew, drain: Callable[[], Drain], send: Callable[[Heartbeat], None], interval: float
     ) -> None:
-        """`drain` tells whether no jobs are taken, and whether that is because the disk is full."""
         self._crew, self._drain, self._send = crew, drain, send
         self.interval = interval
         self._wake = asyncio.Event()

@@ -68,11 +68,15 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 "put what `openssl rand -base64 32` prints into a file that only the server can read, and name it here"
             )
         if not 0 <= self.port <= 65535:
-            problems.append(f"port: {self.port} is no port")
+            problems.append(f"port: {self.port} is not a number between 0 and 65535")
         if self.late_delivery_days <= 0:
-            problems.append("late_delivery_days: a lost attempt needs some time to deliver what it has")
+            problems.append(
+                f"late_delivery_days: {self.late_delivery_days:g} is not more than 0; give a lost attempt some time to deliver"
+            )
         if self.apply_lease_seconds < 60:
-            problems.append("apply_lease_seconds: less than a minute is no time for a lost attempt to come back in")
+            problems.append(
+                f"apply_lease_seconds: {self.apply_lease_seconds:g} is less than 60; give a lost attempt time to come back"
+            )
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [

@@ -9,10 +9,10 @@ COMMIT_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 
 class Health:
-    def __init__(self, waiting: Callable[[], int], is_up: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, waiting: Callable[[], int], is_reachable: Callable[[], bool] = lambda: True) -> None:
         self.waiting = waiting
         """How many units of work wait for their turn to write."""
-        self.is_reachable = is_up
+        self.is_reachable = is_reachable
         self.commits = Histogram(
             "terracrew_database_commit_seconds",
             "Time from the start of a write transaction to its commit",

@@ -31,7 +31,7 @@ TURN = 0.005
 PATIENCE = 5.0
 """Seconds that another process may keep the file to itself before those who want to write are told."""
 BUSY_PAUSE = 0.02
-_UNDECIDED = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
+_HAS_DEADLINE = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
 
 
 @dataclass(slots=True, eq=False)
@@ -201,7 +201,7 @@ class SqliteDatabase:
             clock = self._clock
             row = await self.read(lambda tx: tx.one("SELECT correction, stored_at FROM clock WHERE name = 'wall'"))
             correction, stored_at = (row["correction"], row["stored_at"]) if row else (0.0, 0.0)
-            if correction < 0 and await self.read(lambda tx: tx.one(_UNDECIDED)) is None:
+            if correction < 0 and await self.read(lambda tx: tx.one(_HAS_DEADLINE)) is None:
                 correction = 0.0  # no deadline is running that the step forward could end too soon
             newest = await self.read(lambda tx: tx.one(NEWEST))
             clock.resume(correction, stored_at, newest["newest"] or 0.0 if newest else 0.0)

@@ -43,7 +43,7 @@ class RunnerSession:
         self.engines = engines
         self.slots = slots
         self.is_draining = is_draining
-        """By its own word."""
+        """Whether its last hello or heartbeat said so."""
         self.is_disk_full = False
         self.is_closed = False
         """By its record, which is draining or disabled."""

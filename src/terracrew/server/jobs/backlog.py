@@ -88,7 +88,10 @@ async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> 
 
 
 async def _count_approvals(tx: Tx, waiting: dict[str, int]) -> float | None:
-    """Plans that wait for a person; returns when the oldest of them was made."""
+    """Count the plans that wait for a person; returns when the oldest of them was made.
+
+    The statement excludes the terminal statuses, too, because SQLite uses the partial index of open jobs only then.
+    """
     oldest = None
     for row in await tx.all(
         """SELECT doubtful.module_id IS NOT NULL AS is_in_doubt, count(*) AS jobs, min(plans.made_at) AS oldest

@@ -35,8 +35,8 @@ JOIN groups ON groups.id = modules.group_id
 LEFT JOIN ({routes.MAKER}) ON {routes.OF_JOB}
 WHERE jobs.status || '' = 'QUEUED'"""
 _QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
-PAGE = 1_000
-FEW = 100
+PAGE_JOBS = 1_000
+MAX_JOBS_PER_READ = 100
 _ONLINE = """
 SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
 WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
@@ -151,16 +151,16 @@ class Scheduler:
         found: list[Row] = []
         while True:
             last = found[-1]["id"] if found else ""
-            page = await self._db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE))
+            page = await self._db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_JOBS))
             found += page
-            if len(page) < PAGE:
+            if len(page) < PAGE_JOBS:
                 return found
             await asyncio.sleep(0)
 
     async def _look_at(self, job_ids: Sequence[str]) -> None:
         """These have been queued, or taken, or are gone."""
-        for start in range(0, len(job_ids), FEW):
-            few = job_ids[start : start + FEW]
+        for start in range(0, len(job_ids), MAX_JOBS_PER_READ):
+            few = job_ids[start : start + MAX_JOBS_PER_READ]
             found = await self._db.read(lambda tx, few=few: _read_queued(tx, few))
             for job_id in set(few) - {job.id for job in found}:
                 self._drop(job_id)

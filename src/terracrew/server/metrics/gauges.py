@@ -18,9 +18,9 @@ from terracrew.server.metrics.process import loop_failures
 from terracrew.server.runners.model import RunnerStatus
 
 FRESH_SECONDS = 5.0
-log = structlog.get_logger("terracrew.server")
 MAX_WAIT_SECONDS = 2.0
 """How long a scrape waits for fresh figures; then it gets the last ones."""
+log = structlog.get_logger("terracrew.server")
 
 
 class Fleet(msgspec.Struct, frozen=True):

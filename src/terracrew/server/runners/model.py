@@ -70,7 +70,7 @@ class Instance(msgspec.Struct, frozen=True):
     disconnected_at: datetime | None
     heard_at: datetime
     is_disk_full: bool = False
-    """Why it takes no jobs, if it drains by its own word."""
+    """Whether it drains because its disk is full."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE

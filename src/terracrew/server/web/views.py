@@ -100,7 +100,7 @@ class OutputRow(msgspec.Struct, frozen=True):
     """None where it is sensitive: such a value never reaches a page."""
 
 
-class Quarantined(msgspec.Struct, frozen=True):
+class QuarantineRow(msgspec.Struct, frozen=True):
     """A state that came too late to be taken over by itself, and what it would replace."""
 
     id: str
@@ -147,7 +147,7 @@ class JobPage(msgspec.Struct, frozen=True):
     """The current attempt, if it is lost in the middle of a change."""
     doubts: list[Known]
     """Attempts that were given up, and are not known to be gone, because of which the module is in doubt."""
-    quarantine: list[Quarantined]
+    quarantine: list[QuarantineRow]
 
     @property
     def step(self) -> Step | None:
@@ -205,7 +205,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     module: Module
     lock: Lock | None
     doubts: list[Known]
-    quarantine: list[Quarantined]
+    quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     may_run: bool
 

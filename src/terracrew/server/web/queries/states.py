@@ -5,7 +5,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.web.views import Quarantined
+from terracrew.server.web.views import QuarantineRow
 
 _QUARANTINE = """
 SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, states.origin, states.serial, states.lineage,
@@ -19,10 +19,10 @@ LEFT JOIN states AS now ON now.module_id = states.module_id AND now.status = 'cu
 WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id"""
 
 
-async def quarantine(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[Quarantined]:
+async def quarantine(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[QuarantineRow]:
     """Of a module, the oldest first."""
     rows = await tx.all(_QUARANTINE, module_id=module_id)
     if not rows:
         return []
     may_decide = (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place)
-    return [row_to(Quarantined, {**row, "may_decide": may_decide}) for row in rows]
+    return [row_to(QuarantineRow, {**row, "may_decide": may_decide}) for row in rows]
