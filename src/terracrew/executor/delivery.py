@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from terracrew import __version__
+from terracrew.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
 from terracrew.executor import cloud, statebackend
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
@@ -20,26 +21,6 @@ from terracrew.protocol.start import AttemptRecord, LogStreamSettings
 RECORD = "attempt.json"
 OUTBOX = "outbox"
 OUTPUT = "output"
-DONE = "done"
-"""Everything in the directory has been acknowledged. Holds the number of the outbox's last event, for the runner's report."""
-REFUSED = "refused"
-"""The server refused the rest for good. Holds the number of the outbox's last event as well."""
-
-DELIVERED = 0
-UNDELIVERED = 3
-"""The server itself, with a code of ours, refused this attempt for good; its directory holds what it would not take."""
-
-
-INCOMPATIBLE = 4
-"""The server does not speak our version of the protocol: what the directory holds is delivered by a runner that was updated."""
-
-
-def is_done(directory: Path) -> bool:
-    """Whether everything was acknowledged. A mark that a power cut left empty does not count: delivering again is safe."""
-    try:
-        return (directory / DONE).read_text().isdecimal()
-    except FileNotFoundError:
-        return False
 
 
 class Delivery:

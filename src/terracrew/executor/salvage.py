@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew import delivered
 from terracrew.executor import delivery, leftover, states
 from terracrew.executor.aside import PLAIN
 from terracrew.executor.delivery import Delivery
@@ -23,8 +24,8 @@ from terracrew.protocol.start import AttemptRecord, ExecutorStart
 
 async def run(start: ExecutorStart) -> int:
     directory = Path(start.directory)
-    if delivery.is_done(directory):
-        return delivery.DELIVERED
+    if delivered.is_done(directory):
+        return delivered.DELIVERED
     record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
     parts = Delivery(directory, record, start.log_stream, is_salvage=True)
     async with asyncio.TaskGroup() as group:

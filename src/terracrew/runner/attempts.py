@@ -21,11 +21,12 @@ from typing import Literal
 import msgspec
 
 from terracrew import durable
+from terracrew.delivered import DONE, is_done
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
 from terracrew.runner.processes import ProcessRecord
 
-RECORD, PID, LOCK, LOG, DONE, REFUSED = "attempt.json", "pid", "lock", "executor.log", "done", "refused"
+RECORD, PID, LOCK, LOG = "attempt.json", "pid", "lock", "executor.log"
 
 
 class _Pid(msgspec.Struct, frozen=True):
@@ -108,23 +109,6 @@ def sign(directory: Path, process: ProcessRecord) -> bool:
 def seal(directory: Path) -> bool:
     """Make sure that no process starts on this attempt any more; False if one did."""
     return durable.publish(directory / PID, _encode(_Pid("sealed"))) or process_of(directory) is None
-
-
-def is_done(directory: Path) -> bool:
-    """Whether everything was acknowledged. A mark that a power cut left empty does not count: delivering again is safe."""
-    try:
-        return (directory / DONE).read_text().isdecimal()
-    except FileNotFoundError:
-        return False
-
-
-def last_event(directory: Path) -> int | None:
-    """The number of the last event in the attempt's outbox, as its delivery left it; None where that cannot be read."""
-    name = DONE if is_done(directory) else REFUSED
-    try:
-        return int((directory / name).read_text())
-    except (FileNotFoundError, ValueError):
-        return None
 
 
 def last_words(directory: Path) -> str:

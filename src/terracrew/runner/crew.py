@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from terracrew import durable
+from terracrew import delivered, durable
 from terracrew.client.hub import Backoff
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart
@@ -24,8 +24,6 @@ from terracrew.runner.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
 
-DELIVERED, UNDELIVERED = 0, 3
-"""Exit codes of a salvage that is not repeated: the server has everything, or it refused the rest for good."""
 _PAUSE_SECONDS = 5.0
 
 
@@ -132,7 +130,7 @@ class Crew:
         process = attempts.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
-        if (process.is_salvage or not attempts.is_done(directory)) and not await self._bury(
+        if (process.is_salvage or not delivered.is_done(directory)) and not await self._bury(
             ref, directory, describe_end(code, process)
         ):
             return await self._set_aside(ref, directory)
@@ -150,7 +148,7 @@ class Crew:
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
         self._free(ref)
-        if not attempts.is_done(directory):
+        if not delivered.is_done(directory):
             log.warning("handing back attempt %d of %s: %s", ref.attempt, ref.job_id, reason)
             await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
         await self._remove(ref, directory)
@@ -158,7 +156,7 @@ class Crew:
     async def _bury(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
         """Everything of it is gone: deliver what it left, then say so. False if the server would not take it."""
         is_delivered = True
-        if not attempts.is_done(directory):
+        if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
             if last := attempts.last_words(directory):
                 log.warning("the last line of its own log: %s", last)
@@ -169,7 +167,7 @@ class Crew:
                 ref.attempt,
                 saw_process=True,
                 reason=reason,
-                last=attempts.last_event(directory),
+                last=delivered.last_event(directory),
                 is_delivered=is_delivered,
             )
         )
@@ -188,8 +186,8 @@ class Crew:
                 log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
             else:
                 code = await self._dispatcher.watch(handle)
-                if code in (DELIVERED, UNDELIVERED):
-                    return code == DELIVERED
+                if code in (delivered.DELIVERED, delivered.UNDELIVERED):
+                    return code == delivered.DELIVERED
                 log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
             await asyncio.sleep(delays.next())
 
