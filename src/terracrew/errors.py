@@ -8,7 +8,7 @@
     ├── NotFound              404
     │   └── Removed           404  a runner that was there, and for whose processes there is nothing left to do
     ├── Conflict              409  not in this state of things
-    │   ├── Incomplete        409  an upload of which parts are missing
+    │   ├── Incomplete        409  an upload that lacks some of its parts
     │   ├── Superseded        409  an attempt that is no longer the current one
     │   └── Locked            409  the module's state lock is somebody else's
     ├── RateLimited           429

@@ -77,8 +77,8 @@ def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:
 def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
 
-    To restore it, start a server with a copy of DIRECTORY as its --data-directory. Whoever has DIRECTORY can read every
-    state: keep it as safe as the server's own.
+    To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who has DIRECTORY can read
+    every state: keep it as safe as the server's own.
     """
     from terracrew.server.maintenance import make_backup
 

@@ -29,7 +29,7 @@ def remove(path: Path) -> bool:
         return False
     if path.is_dir() and not path.is_symlink():
         raise Conflict(
-            f"the source has a folder {path.name}, the name under which the engine saves a state in need: rename it"
+            f"the source has a folder {path.name}, but the engine uses this name for a state that it cannot save: rename it"
         )
     path.unlink()
     durable.sync_directory(path.parent)

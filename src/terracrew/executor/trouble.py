@@ -1,4 +1,4 @@
-"""Reports what is in the way between an attempt and its server: once, although it is tried again for ever."""
+"""Reports once that something between an attempt and its server answers instead of the server; the request is repeated."""
 
 import contextlib
 import logging

@@ -57,7 +57,7 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
 def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """What the framework itself refused."""
     if error.detail == _WENT_AWAY:
-        # Not a refusal: whoever still hears this may send it again.
+        # Not a refusal: a client that still gets this answer may send its request again.
         return from_error(request, Unavailable("the body did not arrive whole"))
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         return from_surprise(request, error)

@@ -58,7 +58,7 @@ def _is_away(error: Unavailable) -> bool:
 
 @contextlib.asynccontextmanager
 async def _answering(listener: socket.socket) -> AsyncGenerator[None]:
-    """Meanwhile, tell a balancer that this process lives and is not ready. Whoever connects at the end is served later."""
+    """Tell a load balancer meanwhile that this process lives and is not ready. A late connection waits in the listener's queue."""
     server = await asyncio.start_server(_answer, sock=listener.dup())
     try:
         yield

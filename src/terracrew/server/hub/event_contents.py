@@ -49,7 +49,7 @@ async def prepare(
 async def prepare_unreadable(
     server: "Server", ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
 ) -> Received:
-    """Keep the event of a state, of which nothing is known because the event itself cannot be read."""
+    """Keep the event of a state as it came. The event cannot be read, so nothing is known of the state."""
     sha256 = hashlib.sha256(payload).hexdigest()
     sealed = await content.keep(server.objects, server.keys, module_id, raw_object_name(ref, number, sha256), payload)
     problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
@@ -59,7 +59,7 @@ async def prepare_unreadable(
 async def large_outputs(
     server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
 ) -> LargeOutputs:
-    """Outputs that came by HTTP before this event. Refused until they are there; what cannot be read is passed over."""
+    """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
     name = object_name(ref, number, fact.sha256)
     if not await server.objects.exists(name):
         if any(each.startswith(object_name(ref, number, "")) for each in await server.objects.names(_folder(ref))):

@@ -116,7 +116,7 @@ def _decoded(line: str) -> bytes:
 
 
 def _generate(file: Path) -> None:
-    """The file appears with its content: a key that a power cut left empty would shut the database for ever."""
+    """The file appears with its content. If a power cut left it empty, nothing in the database could be decrypted again."""
     durable.publish(file, base64.b64encode(secrets.token_bytes(32)) + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""Cancel many jobs with one request: those of a module, of a group, with a status, or all that one may cancel.
+"""Cancel many jobs with one request: those of a module, of a group, with a status, or all that the caller may cancel.
 
 The jobs are taken in the order of their ids, a bounded number in each transaction, so nobody else waits long meanwhile.
 """

@@ -72,8 +72,8 @@ def begin(
 ) -> Next | Refusal | None:
     """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names.
 
-    `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: whoever approved the
-    first one has not seen the others.
+    `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
+    approved the first one has not seen the others.
     """
     if not is_current(job, attempt):
         return "superseded"
@@ -119,7 +119,7 @@ def ends_change(step: StepStatus) -> bool:
 
 
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:
-    """The executor's own word on how it ended. Late or superseded, it changes nothing current (rules 2 and 5).
+    """The executor has reported how it ended. A late or superseded report changes nothing current (rules 2 and 5).
 
     It is the last event of an attempt, so everything before it has arrived and all of its processes have exited. A change
     that the engine did not end by itself leaves the module in doubt (rule 9), however the job ends.

@@ -20,7 +20,7 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """An attempt of the module, of whichever job, after which something may be unaccounted for."""
+    """An attempt of any job of the module after which something may be unaccounted for."""
 
     ref: AttemptRef
     fenced_at: datetime

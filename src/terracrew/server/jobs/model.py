@@ -261,7 +261,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Of the newest of them."""
     state_at: datetime | None
     module_state: ModuleState | None = None
-    """The module's current state, whoever wrote it."""
+    """The module's current state; another attempt may have written it."""
     step: Step | None = None
     """The last one that it was in."""
     last_line: str = ""
@@ -269,9 +269,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     may_miss_state: bool = False
     """Whether a state may be missing: its engine changed something and is not known to have ended by itself."""
     made: list[Made] = []
-    """What its log says that it changed after the last state that has arrived."""
+    """The resources that its log names as changed after the last state that has arrived."""
     is_made_cut: bool = False
-    """Whether that part of the log is too long to be read here, so that only its end was."""
+    """Whether that part of the log is too long, so that only its end was read."""
 
 
 class JobListed(Job, frozen=True, kw_only=True):

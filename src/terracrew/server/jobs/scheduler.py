@@ -75,7 +75,7 @@ class Scheduler:
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
         self._refused: set[str] = set()
-        """Jobs of which a claim was refused: what is known of them here may be old, so the next sweep reads them again."""
+        """Jobs for which a claim was refused: what is known of them here may be old, so the next sweep reads them again."""
 
     # ---- the loop
 
