@@ -8,7 +8,7 @@ import signal
 from terracrew import procfs
 from terracrew.procfs import Process
 from terracrew.runner import cgroups, processes
-from terracrew.runner.processes import Identity, ProcessRecord
+from terracrew.runner.processes import ProcessIdentity, ProcessRecord
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def kill(record: ProcessRecord) -> None:
         send(record, signal.SIGKILL)
 
 
-def open_running(process: Identity) -> int | None:
+def open_running(process: ProcessIdentity) -> int | None:
     """A descriptor of a process; None if it has ended."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -80,7 +80,7 @@ def open_running(process: Identity) -> int | None:
     return None
 
 
-async def exited(process: Identity) -> None:
+async def exited(process: ProcessIdentity) -> None:
     """Return when a process of this boot has ended."""
     if (pidfd := open_running(process)) is not None:
         try:

@@ -9,7 +9,9 @@ import msgspec
 from terracrew.procfs import Process, stat
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ProcessIdentity(msgspec.Struct, frozen=True):
+    """One process of this boot: the kernel gives its id to another one later, but not with the same start time."""
+
     pid: int
     start_time: int
     """In clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
@@ -24,7 +26,7 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     is_salvage: bool = False
     cgroup: str = ""
     """The directory of the cgroup that holds every process of the attempt; empty where it has none."""
-    subreaper: Identity | None = None
+    subreaper: ProcessIdentity | None = None
     """The parent of the process, which ends after every descendant has ended. An attempt in a cgroup has none."""
 
 
@@ -32,25 +34,27 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def identity(pid: int) -> Identity:
+def identity(pid: int) -> ProcessIdentity:
     """The identity of a process that exists, dead or alive."""
     found = stat(pid)
     if found is None:
         raise ProcessLookupError(f"process {pid} does not exist")
-    return Identity(pid, found.start_time)
+    return ProcessIdentity(pid, found.start_time)
 
 
-def of(pid: int, *, is_salvage: bool = False, cgroup: str = "", subreaper: Identity | None = None) -> ProcessRecord:
+def of(
+    pid: int, *, is_salvage: bool = False, cgroup: str = "", subreaper: ProcessIdentity | None = None
+) -> ProcessRecord:
     """The record of a process that is there, dead or alive."""
     found = identity(pid)
     return ProcessRecord(pid, found.start_time, boot_id(), is_salvage, cgroup, subreaper)
 
 
 def is_alive(record: ProcessRecord) -> bool:
-    return record.boot_id == boot_id() and is_running(Identity(record.pid, record.start_time))
+    return record.boot_id == boot_id() and is_running(ProcessIdentity(record.pid, record.start_time))
 
 
-def is_running(process: Identity) -> bool:
+def is_running(process: ProcessIdentity) -> bool:
     """Whether it is alive; it must be of this boot."""
     found = stat(process.pid)
     return found is not None and found.is_alive and found.start_time == process.start_time

@@ -16,7 +16,7 @@ from terracrew.runner import attempts, cgroups, members, processes
 from terracrew.runner.cgroups import Cgroups
 from terracrew.runner.dispatch.helper import Helper, HelperError
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.runner.processes import Identity, ProcessRecord
+from terracrew.runner.processes import ProcessIdentity, ProcessRecord
 
 log = logging.getLogger(__name__)
 
@@ -143,12 +143,12 @@ class Local:
 def _open(process: ProcessRecord) -> int | None:
     if process.boot_id != processes.boot_id():
         return None
-    return members.open_running(Identity(process.pid, process.start_time))
+    return members.open_running(ProcessIdentity(process.pid, process.start_time))
 
 
 async def _executor_ended(process: ProcessRecord) -> None:
     if process.boot_id == processes.boot_id():
-        await members.exited(Identity(process.pid, process.start_time))
+        await members.exited(ProcessIdentity(process.pid, process.start_time))
 
 
 async def _end_within(process: ProcessRecord, seconds: float) -> bool:
