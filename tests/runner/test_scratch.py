@@ -30,12 +30,12 @@ def ref() -> AttemptRef:
 )
 def test_the_default_directories_leave_room_for_the_sockets_of_plug_ins(root: Path, default: str) -> None:
     """With the default paths the directory was never used, and every job warned about it."""
-    directory = Scratch(str(root)).make(ref())["TMPDIR"]
+    directory = Scratch(str(root), "one").make(ref())["TMPDIR"]
     assert len(default + directory.removeprefix(str(root))) <= MAX_PATH_BYTES
 
 
 def test_each_attempt_has_its_own_directory_which_is_removed_with_it(root: Path) -> None:
-    scratch, one, other = Scratch(str(root)), ref(), ref()
+    scratch, one, other = Scratch(str(root), "one"), ref(), ref()
     first, second = [Path(scratch.make(each)["TMPDIR"]) for each in (one, other)]
     assert first != second
     assert first.stat().st_mode & 0o777 == 0o700
@@ -44,18 +44,21 @@ def test_each_attempt_has_its_own_directory_which_is_removed_with_it(root: Path)
     assert (first.exists(), second.exists()) == (False, True)
 
 
-def test_a_new_process_removes_what_no_attempt_needs(root: Path) -> None:
-    one, older = ref(), ref()
-    kept = Path(Scratch(str(root)).make(one)["TMPDIR"])
-    ended = Path(Scratch(str(root)).make(ref())["TMPDIR"])
-    by_earlier_version = root / f"{older.job_id}.{older.attempt}"
-    by_earlier_version.mkdir()
-    Scratch(str(root)).sweep([one, older])
-    assert (kept.exists(), by_earlier_version.exists(), ended.exists()) == (True, True, False)
+def test_a_new_process_removes_what_no_attempt_needs_and_nothing_of_others(root: Path) -> None:
+    """A runner that was given /tmp removed everything in it, and the plug-in sockets of another runner's applies."""
+    one, other = ref(), ref()
+    kept = Path(Scratch(str(root), "one").make(one)["TMPDIR"])
+    ended = Path(Scratch(str(root), "one").make(ref())["TMPDIR"])
+    of_another_runner = Path(Scratch(str(root), "two").make(other)["TMPDIR"])
+    of_somebody = root / "somebody"
+    of_somebody.mkdir()
+    Scratch(str(root), "one").sweep([one])
+    assert (kept.exists(), ended.exists()) == (True, False)
+    assert (of_another_runner.exists(), of_somebody.exists()) == (True, True)
 
 
 def test_a_directory_that_is_too_long_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    scratch = Scratch(str(tmp_path / ("x" * 100)))
+    scratch = Scratch(str(tmp_path / ("x" * 100)), "one")
     with caplog.at_level(logging.WARNING):
         assert [scratch.make(ref()) for _ in range(3)] == [{}, {}, {}]
     assert len(caplog.records) == 1

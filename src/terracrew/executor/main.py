@@ -101,7 +101,7 @@ async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Cor
 
 def _end(parts: Delivery) -> None:
     if parts.control.ended_by is None:
-        parts.recorder.say(f"Stopping: {SIGTERM_REASON}. A running engine is asked to stop and to save its state")
+        parts.recorder.note(f"Stopping: {SIGTERM_REASON}. A running engine is asked to stop and to save its state")
     parts.control.end(SIGTERM_REASON)
 
 

@@ -34,8 +34,8 @@ async def run(start: ExecutorStart) -> int:
         stopping = group.create_task(parts.control.stopping())
         welcomed = group.create_task(parts.shipper.welcomed.wait())
         await asyncio.wait({welcomed, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if parts.control.refused is None and not parts.shipper.is_complete:
-            parts.recorder.step = _last_step(parts)
+        parts.recorder.step, has_result = _end_of(parts)
+        if parts.control.refused is None and not parts.shipper.is_complete and not has_result:
             if parts.recorder.offsets.is_known and not parts.outbox.has_lost_events:
                 await _read_on(parts)
             else:
@@ -57,11 +57,13 @@ async def _read_on(parts: Delivery) -> None:
     output.close()
 
 
-def _last_step(parts: Delivery) -> Step:
-    step = 0
+def _end_of(parts: Delivery) -> tuple[Step, bool]:
+    """The last step that was recorded, and whether the result was: nothing may stand behind that."""
+    step, has_result = 0, False
     for _, record in parts.outbox.records():
         step = max(step, record.step)
-    return STEPS[step]
+        has_result = has_result or (record.kind == Kind.FACT and b'"type":"result"' in record.payload[:32])
+    return STEPS[step], has_result
 
 
 def _announce_states(parts: Delivery) -> None:

@@ -102,6 +102,7 @@ class States:
         self.problem = ""
         """Why what was written last cannot be read as a state."""
         self._aside, self._recorder = aside, recorder
+        self._writing = asyncio.Lock()
         self._cipher, self._owner = AESGCM(key), owner.encode()
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
@@ -111,6 +112,15 @@ class States:
         """
         if not self.is_writable:
             raise Conflict("this attempt has no leave to write a state now")
+        async with self._writing:
+            return await self._write(content, origin)
+
+    async def settle(self) -> None:
+        """Return when no state is being written: what follows must stand behind it in the outbox."""
+        async with self._writing:
+            return
+
+    async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
         self.has_unsaved = True
         identity, problem = named(content) if origin == "errored" else (identify(content), "")
         if len(content) > _IN_A_THREAD:

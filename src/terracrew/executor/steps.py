@@ -264,6 +264,8 @@ class Steps:
                     self._mutation.exit_code = code
         finally:
             self._states.is_writable = False
+            # The engine may have been killed while its last state was still being written to the disk.
+            await self._states.settle()
             self._backend.release()
         self._was_killed = self._was_killed or process.was_killed
         await self._output.drain()

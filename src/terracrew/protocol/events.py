@@ -65,8 +65,11 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     step: Step
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
     exit_code: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)] | None = None
-    is_cut_short: bool = False
-    """Whether the engine was started and did not end in order: what it made since its last state may be in no state."""
+    is_cut_short: bool | None = None
+    """Whether the engine was started and did not end in order: what it made since its last state may be in no state.
+
+    None comes from an executor that does not know this field.
+    """
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):

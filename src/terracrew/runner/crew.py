@@ -40,7 +40,10 @@ class Crew:
     ) -> None:
         self._config, self._instance, self._dispatcher = config, instance, dispatcher
         self._claims, self._reports, self._environment = claims, reports, dict(environment)
-        self._scratch, self._workspaces = Scratch(config.temp_directory), Workspaces(instance.workspaces)
+        self._scratch, self._workspaces = (
+            Scratch(config.temp_directory, str(instance.attempts)),
+            Workspaces(instance.workspaces),
+        )
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}

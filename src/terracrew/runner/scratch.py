@@ -16,8 +16,9 @@ MAX_PATH_BYTES = 107 - len("/plugin-dir1234567890/plugin1234567890")
 
 
 class Scratch:
-    def __init__(self, root: str) -> None:
-        self._root = Path(root)
+    def __init__(self, root: str, owner: str) -> None:
+        """`owner` names the runner instance: several may share a root, which may be the system's temporary directory."""
+        self._root = Path(root) / _short(owner, 3)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._is_warned = False
 
@@ -36,12 +37,11 @@ class Scratch:
         return {"TMPDIR": str(directory)}
 
     def remove(self, ref: AttemptRef) -> None:
-        for name in (_name(ref), _long_name(ref)):
-            shutil.rmtree(self._root / name, ignore_errors=True)
+        shutil.rmtree(self._root / _name(ref), ignore_errors=True)
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
         """Remove what an earlier process left of attempts that have ended."""
-        names = {name for ref in kept for name in (_name(ref), _long_name(ref))}
+        names = {_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.is_dir() and entry.name not in names:
                 shutil.rmtree(entry, ignore_errors=True)
@@ -49,10 +49,8 @@ class Scratch:
 
 def _name(ref: AttemptRef) -> str:
     """Ten characters made from the attempt's id, so that the default directories leave room for the sockets."""
-    digest = hashlib.sha256(_long_name(ref).encode()).digest()
-    return base64.b32encode(digest).decode().lower()[:10]
+    return _short(f"{ref.job_id}.{ref.attempt}", 10)
 
 
-def _long_name(ref: AttemptRef) -> str:
-    """The name that runners of earlier versions chose."""
-    return f"{ref.job_id}.{ref.attempt}"
+def _short(text: str, length: int) -> str:
+    return base64.b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()[:length]

@@ -161,6 +161,9 @@ class _Connection:
                 # Storing it twice changes nothing, so an outage of the database costs neither the connection nor a repetition.
                 mark = await outlast(self._server.db, lambda taken=taken: self._store(taken))
                 self.session.socket.post(messages.Ack(mark))
+                if mark < _last_of(taken):
+                    # A state's object is missing, or the result has arrived: only a new connection sends the rest again.
+                    raise Unavailable(f"only the events up to {mark} were stored")
         except Exception as error:
             counts.delivery_refused(error)
             # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
@@ -236,6 +239,11 @@ class _Connection:
             ref = self.session.ref
             if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
                 raise ValueError("the plan that it waits with is not stored")
+
+
+def _last_of(taken: list[Batch]) -> int:
+    header, _ = taken[-1]
+    return header.first + header.count - 1
 
 
 def _joined(taken: list[Batch]) -> tuple[int, list[Record]]:

@@ -115,7 +115,11 @@ def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequen
 
 def ends_change(step: StepStatus) -> bool:
     """Whether this says that the engine has ended its mutating command by itself, or never started it."""
-    return step.step in MUTATING and step.status != "RUNNING" and not step.is_cut_short
+    if step.step not in MUTATING or step.status == "RUNNING":
+        return False
+    if step.is_cut_short is None:  # an older executor, which says no more than the exit code
+        return step.status == "SKIPPED" or step.exit_code in (0, 1)
+    return not step.is_cut_short
 
 
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:

@@ -23,12 +23,14 @@ async def known(tx: Tx, job_id: str, attempt: int) -> Known:
                 (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
             coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
                 (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name,
-            (SELECT count(*) FROM states WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS states,
-            (SELECT max(serial) FROM states WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS serial,
+            (SELECT count(*) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,
+            (SELECT max(serial) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS serial,
             (SELECT max(created_at) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS state_at,
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_at,
             (SELECT max(event) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number) AS state_event,
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_event,
             attempts.is_change_ended, jobs.module_id
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",

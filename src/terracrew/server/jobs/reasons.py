@@ -146,7 +146,7 @@ async def _heard_again(tx: Tx, job: Job, registry: Registry) -> Reason | None:
     )  # fmt: skip
     for row in rows:
         attempt = row_to(Attempt, row)
-        if hearing.is_heard(registry, attempt, store.moment(tx)):
+        if not attempt.is_gone and hearing.is_heard(registry, attempt, store.moment(tx)):
             which = f"attempt {attempt.number} of job #{row['job_number']}"
             return Reason(
                 "in_doubt",
