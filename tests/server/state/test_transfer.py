@@ -31,7 +31,7 @@ async def test_a_large_state_goes_by_http_and_counts_when_its_event_arrives(crew
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
     assert (await attempt.executor.put(path, content=attempt.seal(LARGE))).status_code == 204
     other = attempt.seal(content(2, 3 << 20))
-    assert "another state already" in await attempt.executor.refused("PUT", path, 409, content=other)
+    assert "no other state is accepted" in await attempt.executor.refused("PUT", path, 409, content=other)
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
     assert list(crew.server.settings.uploads.iterdir()) == []
 
@@ -161,6 +161,27 @@ async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_eac
     assert len(await crew.server.objects.names(f"states/{attempt.ref.job_id}/1")) == uploads.MOST_AHEAD
     await attempt.deliver(RUNNING, log("x\n"))  # the mark moves on
     assert (await attempt.executor.put(far, content=attempt.seal(content(1)))).status_code == 204
+
+
+@pytest.mark.feature("X4")
+@pytest.mark.parametrize("form", ["sealed", "raw", "plain"])
+async def test_no_other_content_is_stored_for_an_event_that_has_arrived(crew: Crew, form: str) -> None:
+    """One executor filled the object store: 80 uploads to the number of an event that had arrived left 80 objects."""
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    path, delivered = f"{attempt.path}/states/2", attempt.seal(LARGE)
+    assert (await attempt.executor.put(path, content=delivered)).status_code == 204
+    assert await attempt.write(LARGE, is_inline=False) == 2
+    stored = await crew.server.objects.names(f"states/{attempt.ref.job_id}")
+    headers = {"X-Plain": "1"} if form == "plain" else {}
+    for number in (1, 2):
+        for size in (10, 20):
+            body = attempt.seal(content(1, size)) if form == "sealed" else content(1, size)
+            answer = await attempt.executor.put(f"{attempt.path}/states/{number}", content=body, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert (await attempt.executor.put(path, content=delivered)).status_code == 204  # its first answer may be lost
+    assert await crew.server.objects.names(f"states/{attempt.ref.job_id}") == stored
 
 
 @pytest.mark.feature("X4")

@@ -130,8 +130,8 @@ async def put_state(
 ) -> None:
     """A state under the attempt's key or, salvaged when nobody had that key any more, in plain.
 
-    Once an event has used its number, only the same content is taken again. A fenced attempt may still deliver: what
-    becomes of it is decided when its event arrives.
+    Once the event of this number has arrived, only content that is stored already is accepted again. A fenced attempt may
+    still deliver: what becomes of it is decided when its event arrives.
     """
     own, server = await _own(request, job_id, attempt), request.server
     key = (
@@ -156,17 +156,10 @@ async def put_state(
             )
         except ValueError as error:
             raise Invalid(str(error)) from None
-        if is_raw:
-            name = event_contents.raw_object_name(own.ref, number, sha256)
-        else:
-            await _check_unused(server, own.ref, number, sha256)
-            name = event_contents.object_name(own.ref, number, sha256)
-        others = await uploads.others_of(server.objects, own.ref, number, own.mark)
-        if name not in others and not await server.objects.exists(name):
-            await server.objects.put(name, Path(sealed.name))
-        for other in others:
-            if other != name:
-                await server.objects.delete(other)
+        name_of = event_contents.raw_object_name if is_raw else event_contents.object_name
+        name = name_of(own.ref, number, sha256)
+        mark = (await _own(request, job_id, attempt)).mark  # events may have arrived while the body came
+        await uploads.keep_state(server.objects, own.ref, number, mark, name, Path(sealed.name))
         await received.finish(name)
 
 
@@ -273,18 +266,6 @@ async def _current(request: Call, job_id: str, attempt: int) -> _Own:
     if not own.is_current:
         raise Superseded("this attempt is no longer the current one")
     return own
-
-
-async def _check_unused(server: "Server", ref: AttemptRef, number: int, sha256: str) -> None:
-    async def read(tx: Tx) -> str | None:
-        row = await tx.one(
-            "SELECT sha256 FROM states WHERE job_id = :job_id AND attempt = :attempt AND event = :number",
-            job_id=ref.job_id, attempt=ref.attempt, number=number,
-        )  # fmt: skip
-        return None if row is None else row["sha256"]
-
-    if await server.db.read(read) not in (None, sha256):
-        raise Conflict(f"event {number} has delivered another state already")
 
 
 def _reseal(

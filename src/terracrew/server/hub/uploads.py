@@ -2,8 +2,9 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
-from terracrew.errors import RateLimited
+from terracrew.errors import Conflict, RateLimited
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.objects import Objects
 
@@ -31,7 +32,24 @@ async def remove_others(objects: Objects, name: str) -> None:
             await objects.delete(other)
 
 
-async def others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
+async def keep_state(objects: Objects, ref: AttemptRef, number: int, mark: int, name: str, content: Path) -> None:
+    """Store a state under this name, instead of others with its number, as long as the event of this number has not arrived.
+
+    The event refers to one object. After it, nothing would ever use another one, so only a repetition is accepted.
+    """
+    if number <= mark:
+        if not await objects.exists(name):
+            raise Conflict(f"event {number} of this attempt has arrived, so no other state is accepted for it")
+        return
+    others = await _others_of(objects, ref, number, mark)
+    if name not in others:
+        await objects.put(name, content)
+    for other in others:
+        if other != name:
+            await objects.delete(other)
+
+
+async def _others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
     """The objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
     ahead: dict[int, list[str]] = {}
     for name in await objects.names(f"states/{ref.job_id}/{ref.attempt}"):
