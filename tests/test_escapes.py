@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import pytest
 from hypothesis import example, given
@@ -64,3 +65,14 @@ def test_bytes_are_filtered_like_the_text_that_they_spell(text: str) -> None:
     found = TerminalBytesFilter(keep_colours=True)
     out = b"".join([found.feed(bytes([byte])) for byte in text.encode()]) + found.finish()
     assert out.decode() == shown(text)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\x1b", "x\n"])
+@pytest.mark.parametrize("piece", ["\x9d", "\x1b]", "\x9b0", "\x1b[", "\x1b "])
+def test_a_hostile_text_is_filtered_in_bounded_time(piece: str, end: str) -> None:
+    """200 KB of starts of strings, and then a line feed, kept the filter busy for minutes."""
+    text = piece * (200_000 // len(piece)) + end
+    start = time.process_time()
+    plain(text)
+    shown(text)
+    assert time.process_time() - start < 0.5

@@ -21,7 +21,10 @@ ESCAPES = re.compile(
 )
 """Everything that a terminal acts on instead of showing it."""
 _COLOUR = re.compile(rf"{_CSI_START}([0-9;:]*)m")
-_UNFINISHED = re.compile(rf"(?:{_CSI_START}[0-?]*[ -/]*|(?P<string>{_STRING_START}){_STRING_BODY}\x1b?|\x1b[ -/]*)\Z")
+# The finished sequences are a part of this, so that one pass goes from sequence to sequence. A search for an unfinished one alone
+# would look from every start of a string to its end, in a time that grows with the square of the text.
+_UNFINISHED = rf"(?:{_CSI_START}[0-?]*[ -/]*|(?P<string>{_STRING_START}){_STRING_BODY}\x1b?|\x1b[ -/]*)\Z"
+_SEQUENCES = re.compile(rf"(?P<unfinished>{_UNFINISHED})|{ESCAPES.pattern}")
 _RESET = "\x1b[0m"
 MAX_HELD_CHARACTERS = 4096
 """How much of an unfinished sequence is kept until the rest of it arrives."""
@@ -44,13 +47,7 @@ class TerminalFilter:
         """Return what may be shown so far."""
         text = self._held + piece
         self._held = ""
-        unfinished = _UNFINISHED.search(text)
-        if unfinished is not None:
-            text, self._held = text[: unfinished.start()], unfinished[0]
-            if len(self._held) > MAX_HELD_CHARACTERS:
-                # The content of a string is never shown, so only its start must be remembered.
-                self._held = unfinished["string"] or ""
-        return ESCAPES.sub(self._replace, text)
+        return _SEQUENCES.sub(self._replace, text)
 
     def finish(self) -> str:
         """Return what must follow the last piece: a terminal is not left coloured. A sequence without an end is dropped."""
@@ -58,6 +55,11 @@ class TerminalFilter:
         return _RESET if self._is_coloured else ""
 
     def _replace(self, sequence: re.Match[str]) -> str:
+        if sequence["unfinished"] is not None:
+            # The content of a string is never shown, so of a long one only the start must be remembered.
+            is_long = len(sequence[0]) > MAX_HELD_CHARACTERS
+            self._held = sequence["string"] or "" if is_long else sequence[0]
+            return ""
         colour = _COLOUR.fullmatch(sequence[0]) if self._keep_colours else None
         if colour is None:
             return ""
