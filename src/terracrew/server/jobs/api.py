@@ -144,10 +144,10 @@ async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]
 async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Known:
     """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
 
-    async def read(tx: Tx) -> Known:
-        return await known.known(tx, (await service.find(tx, request.user, job, Verb.JOB_READ)).id, attempt)
-
-    return await request.server.db.read(read)
+    db = request.server.db
+    found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    # Megabytes of its log may be read.
+    return await db.read_in_background(lambda tx: known.known(tx, found.id, attempt))
 
 
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200)

@@ -3,17 +3,22 @@
 import msgspec
 
 from terracrew.errors import NotFound
-from terracrew.escapes import ESCAPES
+from terracrew.escapes import plain
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import made, store
-from terracrew.server.jobs.model import Known, ModuleState
+from terracrew.server.jobs.model import Known, Made, ModuleState
 from terracrew.server.logs import chunks
 
 LONGEST_LINE = 400
+LAST_BYTES = 8 << 10
+"""How much of a log is read, from its end, to find its last line."""
+MAX_DOUBTS_WITH_MADE = 5
+"""For how many attempts in doubt one view searches the log for what they made."""
 
 
-async def known(tx: Tx, job_id: str, attempt: int) -> Known:
+async def known(tx: Tx, job_id: str, attempt: int, *, with_made: bool = True) -> Known:
+    """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole."""
     row = await tx.one(
         """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
@@ -42,7 +47,9 @@ async def known(tx: Tx, job_id: str, attempt: int) -> Known:
     steps = await store.steps(tx, job_id, attempt)
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
-    changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0) if may_miss_state else ([], False)
+    changed, is_cut = list[Made](), may_miss_state
+    if may_miss_state and with_made:
+        changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0)
     return msgspec.structs.replace(
         found,
         heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),
@@ -62,7 +69,10 @@ async def doubts(tx: Tx, module_id: str) -> list[Known]:
         WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
         module_id=module_id,
     )
-    return [await known(tx, row["job_id"], row["number"]) for row in rows]
+    return [
+        await known(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
+        for index, row in enumerate(rows)
+    ]
 
 
 async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> ModuleState | None:
@@ -81,5 +91,5 @@ async def _last_line(tx: Tx, job_id: str, attempt: int) -> str:
     )  # fmt: skip
     if row is None:
         return ""
-    text = ESCAPES.sub("", chunks.text(bytes(row["data"])).decode(errors="replace"))
+    text = plain(chunks.text(bytes(row["data"]))[-LAST_BYTES:].decode(errors="replace"))
     return next((line.strip()[:LONGEST_LINE] for line in reversed(text.splitlines()) if line.strip()), "")

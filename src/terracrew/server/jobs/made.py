@@ -12,7 +12,9 @@ from terracrew.server.logs import chunks
 MAX_LOG_BYTES = 2 << 20
 """How much of a log is read, from its end, to answer one question."""
 MAX_RESOURCES = 200
-_ID = re.compile(r" \[id=(?P<id>.*)\]$")
+MAX_LINE_CHARACTERS = 4096
+"""A longer line is passed over. An engine does not print one about a resource, but a provider or a script can print anything."""
+_ID_START = " [id="
 _DONE = re.compile(r"^(?P<address>\S.*?): (?P<what>Creation|Modifications|Destruction) complete after \S+(?P<rest>.*)$")
 _STARTED = re.compile(r"^(?P<address>\S.*?): (?P<what>Creating|Modifying|Destroying)\.\.\.(?P<rest>.*)$")
 _FINISHED = {"Creation": "created", "Modifications": "changed", "Destruction": "destroyed"}
@@ -23,18 +25,25 @@ def made(lines: Iterable[str]) -> list[Made]:
     """Every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
     found: dict[str, Made] = {}
     for coloured in lines:
-        if " complete after " not in coloured and "ing..." not in coloured:
+        if len(coloured) > MAX_LINE_CHARACTERS or (" complete after " not in coloured and "ing..." not in coloured):
             continue
         line = ESCAPES.sub("", coloured)
         if match := _DONE.match(line):
             before = found.pop(match["address"], None)
-            name = _ID.search(match["rest"])
-            id_ = name["id"] if name else before.id if before else ""
+            id_ = _id_of(match["rest"])
+            if id_ is None:
+                id_ = before.id if before else ""
             found[match["address"]] = Made(match["address"], _FINISHED[match["what"]], id_)  # pyright: ignore[reportArgumentType]
         elif match := _STARTED.match(line):
-            name = _ID.search(match["rest"])
-            found[match["address"]] = Made(match["address"], _BEGUN[match["what"]], name["id"] if name else "")  # pyright: ignore[reportArgumentType]
+            id_ = _id_of(match["rest"]) or ""
+            found[match["address"]] = Made(match["address"], _BEGUN[match["what"]], id_)  # pyright: ignore[reportArgumentType]
     return list(found.values())
+
+
+def _id_of(rest: str) -> str | None:
+    """The id at the end of a line. It is found without a regular expression, whose time would grow with the square of the line."""
+    start = rest.find(_ID_START)
+    return rest[start + len(_ID_START) : -1] if start >= 0 and rest.endswith("]") else None
 
 
 async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Made], bool]:
