@@ -122,13 +122,33 @@ async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(cre
         await send(attempt, uploads[-1], 0, cut(body)[0])
     kept = [upload for upload in uploads if await parts_of(crew, upload)]
     assert kept == uploads[2:]
-    huge = {"target": "plan", "sha256": "0" * 64, "size": 1 << 40}
+    huge = {"target": "states/2", "sha256": "0" * 64, "size": 1 << 40}
     await attempt.executor.refused("PUT", f"{attempt.path}/uploads", 413, json=huge)
     assert await service.sweep(crew.server.db, crew.server.objects) == 0
     await crew.server.db.write(lambda tx: tx.run("UPDATE uploads SET used_at = used_at - 90000"))
     assert await service.sweep(crew.server.db, crew.server.objects) == len(kept)
     assert not any([await parts_of(crew, upload) for upload in uploads])
     assert await crew.app.scalar("SELECT count(*) FROM uploads") == 0
+
+
+@pytest.mark.feature("X4")
+async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(crew: Crew) -> None:
+    """An attempt that had begun, or was over, staged four plans of 1 GiB each, which nothing could ever use."""
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    uploads = list[str]()
+    for serial in (1, 2, 3):
+        body = content(serial, 1 << 20)
+        uploads.append((await stage(attempt, "plan", body))[0])
+        await send(attempt, uploads[-1], 0, cut(body)[0])
+    assert [len(await parts_of(crew, upload)) for upload in uploads] == [0, 0, 1]
+    wanted = {"target": "plan", "sha256": hashlib.sha256(b"x").hexdigest(), "size": 1}
+    await attempt.begin()
+    assert "has begun" in await attempt.executor.refused("PUT", f"{attempt.path}/uploads", 409, json=wanted)
+    lost = await crew.run(kind="APPLY")
+    await lost.deliver(RUNNING)
+    await lost.lose()
+    assert "no longer the current" in await lost.executor.refused("PUT", f"{lost.path}/uploads", 409, json=wanted)
 
 
 @pytest.mark.feature("J5")

@@ -101,14 +101,13 @@ async def stage(
     request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
 ) -> UploadStaged:
     """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
-    own = await _own(request, job_id, attempt)
     if _STATE_TARGET.match(data.target):
-        max_bytes = _MAX_SEALED_STATE
-    elif data.target == _PLAN_TARGET:
-        max_bytes = MAX_PLAN
-    else:
-        raise Invalid("the target of an upload is `plan` or `states/` and a number")
-    return await parts.stage(request.server, _uploader(own.ref), data, max_bytes)
+        own = await _own(request, job_id, attempt)
+        return await parts.stage(request.server, _uploader(own.ref), data, _MAX_SEALED_STATE)
+    if data.target == _PLAN_TARGET:
+        own = await _planning(request, job_id, attempt)
+        return await parts.stage(request.server, _uploader(own.ref), data, MAX_PLAN, is_only=True)
+    raise Invalid("the target of an upload is `plan` or `states/` and a number")
 
 
 @put("/uploads/{upload:str}/{index:int}", status_code=204, request_max_body_size=PART_BYTES)
@@ -171,9 +170,7 @@ async def put_plan(
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
     """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
-    own, server = await _current(request, job_id, attempt), request.server
-    if own.has_begun:
-        raise Conflict("this attempt has begun: its plan is not one to wait with")
+    own, server = await _planning(request, job_id, attempt), request.server
     received = await parts.body(server, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
     if received.result is not None:
         return
@@ -265,6 +262,14 @@ async def _current(request: Call, job_id: str, attempt: int) -> _Own:
     own = await _own(request, job_id, attempt)
     if not own.is_current:
         raise Superseded("this attempt is no longer the current one")
+    return own
+
+
+async def _planning(request: Call, job_id: str, attempt: int) -> _Own:
+    """An attempt that may still wait with its plan for a person."""
+    own = await _current(request, job_id, attempt)
+    if own.has_begun:
+        raise Conflict("this attempt has begun: its plan is not one to wait with")
     return own
 
 

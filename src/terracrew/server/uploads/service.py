@@ -28,8 +28,10 @@ _READ_AHEAD = 8
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
-async def stage(server: "Server", owner: str, wanted: UploadWanted, max_bytes: int) -> UploadStaged:
-    """Announce an upload, or ask what is still missing of it."""
+async def stage(
+    server: "Server", owner: str, wanted: UploadWanted, max_bytes: int, *, is_only: bool = False
+) -> UploadStaged:
+    """Announce an upload, or ask what is still missing of it. With `is_only` it replaces others for the same target."""
     if not _SHA256.match(wanted.sha256) or wanted.size <= 0:
         raise Invalid("an upload has a size of at least one byte and the SHA-256 of its content in hexadecimal digits")
     if wanted.size > max_bytes:
@@ -40,8 +42,10 @@ async def stage(server: "Server", owner: str, wanted: UploadWanted, max_bytes: i
             return UploadStaged(upload.id, PART_BYTES, [])
         await remove(server.db, server.objects, upload)  # what was made of it is gone, so it starts again
         upload = await server.db.write(lambda tx: store.stage(tx, owner, wanted))
-    for other in (await server.db.read(lambda tx: store.unfinished(tx, owner)))[MAX_UNFINISHED:]:
-        await remove(server.db, server.objects, other)
+    for at, other in enumerate(await server.db.read(lambda tx: store.unfinished(tx, owner))):
+        is_replaced = is_only and other.target == upload.target and other.id != upload.id
+        if at >= MAX_UNFINISHED or is_replaced:
+            await remove(server.db, server.objects, other)
     return UploadStaged(upload.id, PART_BYTES, await _missing(server.objects, upload))
 
 
