@@ -1,4 +1,4 @@
-"""Outputs: of any size, encrypted on their way, and never a reason for a change that is done to count as failed."""
+"""Outputs: larger than any record, encrypted on their way, and never a reason for a change that is done to count as failed."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from terracrew.protocol.events import MAX_RECORD, OutputsRead, StepStatus, Stream
-from terracrew.protocol.spec import JobType
+from terracrew.protocol.spec import JobType, Step
 from tests.executor.hub_server import Hub, unseal
 from tests.executor.stage import Stage, module
 from tests.executor.test_cut_short import wrapped
@@ -47,5 +47,19 @@ async def test_outputs_that_cannot_be_read_leave_a_job_that_succeeded_with_a_war
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED"
     assert hub.result.message == ("applied, but its outputs are not kept: output failed: exit code 1: no outputs today")
-    assert StepStatus("output", "FAILED", 1) in hub.facts
+    assert StepStatus(Step.OUTPUT, "FAILED", 1, is_cut_short=False) in hub.facts
     assert b"its outputs are not kept" in hub.log(Stream.SYSTEM)
+
+
+async def test_outputs_that_are_too_large_are_not_read_and_the_job_succeeds_with_a_warning(
+    hub: Hub, stage: Stage, tofu: str
+) -> None:
+    """Outputs of up to 256 MiB were sent, and the server stood still while it decoded them."""
+    program = wrapped(stage, tofu, 'case "$1" in output) head -c 8388609 /dev/zero; exit 0;; esac')
+    source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
+    executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED"
+    assert hub.result.message.startswith("applied, but its outputs are not kept: ")
+    assert hub.result.message.endswith("outputs of 8,388,609 bytes, and at most 8,388,608 are kept")
+    assert not hub.facts_of(OutputsRead)

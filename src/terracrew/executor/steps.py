@@ -22,7 +22,7 @@ from terracrew.executor.record import Recorder
 from terracrew.executor.statebackend import StateBackend
 from terracrew.executor.states import States
 from terracrew.executor.transfer import Transfer
-from terracrew.protocol.events import EngineUsed, Result, StepStatus
+from terracrew.protocol.events import MAX_OUTPUTS_BYTES, EngineUsed, Result, StepStatus
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Resume, Step
 from terracrew.protocol.start import ExecutorStart
@@ -312,7 +312,12 @@ class Steps:
         )  # sensitive ones are among them, so neither the log nor a disk sees this
         try:
             await self._engine_run(Step.OUTPUT, descriptor)
-            printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            size = os.fstat(descriptor).st_size
+            if size > MAX_OUTPUTS_BYTES:
+                raise Invalid(
+                    f"the engine printed outputs of {size:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept"
+                )
+            printed = os.pread(descriptor, size, 0)
         finally:
             os.close(descriptor)
         try:

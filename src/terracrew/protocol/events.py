@@ -22,6 +22,8 @@ MAX_BATCH_BYTES = 512 << 10
 INLINE_STATE = 2 << 20
 INLINE_OUTPUTS_BYTES = 1 << 20
 """Outputs that are larger go by HTTP, like large states, under the number of their event."""
+MAX_OUTPUTS_BYTES = 8 << 20
+"""Larger outputs are not kept: the server reads them whole when it takes them in and when somebody asks for them."""
 MOST_RECORDS = MAX_BATCH_BYTES // HEADER.size
 """In one batch: all of them without a payload."""
 DEEPEST = 100

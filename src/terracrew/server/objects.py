@@ -90,13 +90,16 @@ class Objects:
         return [each["path"] async for page in pages for each in page]
 
     async def exists(self, name: str) -> bool:
+        return await self.size(name) is not None
+
+    async def size(self, name: str) -> int | None:
+        """Of its content, in bytes; None where there is none."""
         from obstore import head_async
 
         try:
-            await head_async(self._store, _checked(name))
+            return (await head_async(self._store, _checked(name)))["size"]
         except FileNotFoundError:
-            return False
-        return True
+            return None
 
 
 def open_objects(url: str) -> Objects:

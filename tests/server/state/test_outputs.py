@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 import pytest
 
-from terracrew.protocol.events import DEEPEST, Output, OutputsRead, Result, StepStatus
+from terracrew.protocol.events import DEEPEST, MAX_OUTPUTS_BYTES, Output, OutputsRead, Result, StepStatus
 from terracrew.protocol.spec import Step
 from terracrew.server.hub import event_contents
 from terracrew.server.jobs.ingest import Delivery
@@ -68,6 +68,22 @@ async def test_large_outputs_that_cannot_be_read_leave_a_note_and_the_job_ends(c
     view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
     assert view["status"] == "SUCCEEDED"
     assert "its outputs were not kept" in view["notes"][0]["text"]
+
+
+async def test_outputs_that_are_too_large_are_never_decoded_and_the_job_ends_with_a_note(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any attempt could deliver outputs of 256 MiB, which the server decoded while everything else waited."""
+    monkeypatch.setattr(event_contents, "_problem_of_outputs", None)  # so that a call of it fails
+    attempt = await begun(crew)
+    await uploaded(attempt, b'{"a":{"value":"' + b"x" * MAX_OUTPUTS_BYTES + b'"}}')
+    await attempt.deliver(APPLIED, DONE)
+    view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
+    assert view["status"] == "SUCCEEDED"
+    assert "its outputs were not kept" in view["notes"][0]["text"]
+    assert "at most 8,388,608 are kept" in view["notes"][0]["text"]
+    told = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/outputs")).json()
+    assert (told["outputs"], told["outdated_by"]) == ({}, attempt.ref.job_id)
 
 
 async def test_outputs_of_an_older_job_are_told_from_current_ones(crew: Crew) -> None:

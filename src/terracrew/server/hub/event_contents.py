@@ -8,8 +8,9 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from terracrew.protocol.events import DEEPEST, Output, OutputsRead, StateFact, is_deep
+from terracrew.protocol.events import DEEPEST, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.identity.keys import GROWTH_BYTES
 from terracrew.server.jobs.model import plain
 from terracrew.server.state import content
 from terracrew.server.state.content import Sealed
@@ -61,10 +62,13 @@ async def large_outputs(
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
     name = object_name(ref, number, fact.sha256)
-    if not await server.objects.exists(name):
+    size = await server.objects.size(name)
+    if size is None:
         if any(each.startswith(object_name(ref, number, "")) for each in await server.objects.names(_folder(ref))):
             return LargeOutputs("", "what came of them cannot be decrypted or is something else")
         raise ValueError("the outputs of this event are not stored")
+    if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
+        return LargeOutputs("", f"they have {size - GROWTH_BYTES:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
     found = await content.read(server.objects, server.keys, module_id, Sealed(None, name))
     return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
 

@@ -20,7 +20,9 @@ from terracrew.server.db.seam import Database, Tx
 
 FILE_NAME = "master.key"
 _FORMAT = b"\x01"
-_ID_LENGTH, _NONCE_LENGTH = 8, 12
+_ID_LENGTH, _NONCE_LENGTH, _TAG_LENGTH = 8, 12, 16
+GROWTH_BYTES = len(_FORMAT) + _ID_LENGTH + _NONCE_LENGTH + _TAG_LENGTH
+"""By how much a ciphertext is longer than what was encrypted."""
 _CHECK = "master_key_check"
 
 

@@ -1,5 +1,6 @@
 """States and outputs over HTTP."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,7 +9,6 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
 from terracrew.errors import NotFound
-from terracrew.protocol.events import Output
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
@@ -40,7 +40,15 @@ class ModuleOutputs(msgspec.Struct, frozen=True):
     """That job."""
 
 
-_outputs = msgspec.json.Decoder(dict[str, Output])
+class _KeptOutput(msgspec.Struct, frozen=True):
+    """An output as it is stored. Its value and type go out as they are, so they are not decoded."""
+
+    value: msgspec.Raw
+    type: msgspec.Raw = msgspec.Raw(b"null")
+    is_sensitive: bool = False
+
+
+_outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 
 
 @get("/modules/{module:str}/state", summary="Read a module's state")
@@ -110,13 +118,14 @@ async def outputs(
     else:
         found = await content.read(server.objects, server.keys, row["module_id"], Sealed(None, row["object"]))
         plain = found.content
-    return msgspec.structs.replace(
-        told,
-        outputs={
-            name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
-            for name, each in _outputs.decode(plain).items()
-        },
-    )
+    return msgspec.structs.replace(told, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
+
+
+def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
+    return {
+        name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
+        for name, each in _outputs.decode(kept).items()
+    }
 
 
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
