@@ -53,7 +53,7 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage
     await hub.tell(CancelAttempt("job_1", 1, "after_step"))
     await gate.open()
     assert await executor.exit_code() == 0
-    assert StepStatus("apply", "SUCCEEDED", 0) in hub.facts
+    assert StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
     assert StepStatus("output", "SKIPPED") in hub.facts
     assert hub.result == Result("CANCELED", "canceled before output")
 
@@ -98,7 +98,7 @@ async def test_a_canceled_apply_also_ends_a_process_in_another_session(
 async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(hub: Hub, stage: Stage) -> None:
     executor, gate, escaped = await _escaping(hub, stage, ignored="INT TERM HUP")
     await gate.open()
-    await hub.until(lambda: StepStatus("apply", "SUCCEEDED", 0) in hub.facts)
+    await hub.until(lambda: StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts)
     assert not _is_alive(escaped)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED"

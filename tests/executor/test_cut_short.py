@@ -54,7 +54,7 @@ async def test_a_cancel_that_interrupts_the_engine_is_an_orderly_end(hub: Hub, s
     executor, _ = await applying(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
     assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
 
 
 async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut_short(hub: Hub, stage: Stage) -> None:
@@ -87,7 +87,7 @@ async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(hub:
     failing = 'resource "terraform_data" "a" {\n  provisioner "local-exec" { command = "exit 7" }\n}\n'
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=failing)))
     assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "FAILED", 1)
+    assert ended(hub) == StepStatus("apply", "FAILED", 1, is_cut_short=False)
     assert hub.result.status == "FAILED"
 
 
@@ -96,7 +96,7 @@ async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(hub: Hub, 
     source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
     executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
     assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "FAILED")
+    assert ended(hub) == StepStatus("apply", "FAILED", is_cut_short=False)
     assert "apply failed" in hub.result.message
 
 
@@ -140,7 +140,7 @@ async def test_a_sigterm_that_nobody_asked_for_says_what_it_was_and_the_engine_s
     assert hub.result.status == "CANCELED"
     assert hub.result.message == f"stopped during apply: {reason}"
     assert f"Stopping: {reason}".encode() in hub.log(Stream.SYSTEM)
-    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
     assert hub.states, "an interrupted engine saves its state"
     assert b"Two interrupts" not in hub.log()
 
@@ -154,7 +154,7 @@ async def test_an_engine_that_ends_before_its_executor_hears_of_the_shutdown_has
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"
     assert hub.result.message.startswith("stopped during apply: the engine was interrupted from outside")
-    assert ended(hub) == StepStatus("apply", "CANCELED", 1)
+    assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
 
 
 async def test_a_sigterm_before_anything_was_changed_skips_the_change(hub: Hub, stage: Stage) -> None:

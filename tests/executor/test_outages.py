@@ -130,7 +130,7 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
     assert await executor.exit_code() == 0, executor.said
     assert b"Apply complete!" in hub.log()
     assert len(json.loads(hub.states[-1][2])["resources"]) == 2
-    assert StepStatus("apply", "SUCCEEDED", 0) in hub.facts
+    assert StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
     assert StepStatus("output", "SKIPPED") in hub.facts
     assert hub.result.status == "CANCELED"
 
@@ -212,7 +212,7 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert hub.log() == executor.printed
-    assert StepStatus("init", "SUCCEEDED", 0) in hub.facts
+    assert StepStatus("init", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
     assert not hub.has_result
 
 
@@ -312,7 +312,7 @@ async def test_a_job_whose_engine_is_paused_by_a_full_disk_can_be_canceled(
     stage, gate = stage_on_small_disk, Gate(stage_on_small_disk.folder)
     executor = await full(hub, stage, gate)
     await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
-    await hub.until(lambda: StepStatus("apply", "CANCELED", 1) in hub.facts or hub.has_result)
+    await hub.until(lambda: StepStatus("apply", "CANCELED", 1, is_cut_short=False) in hub.facts or hub.has_result)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"
     assert (stage.folder / "ballast").exists(), "nobody had to make room for it"
