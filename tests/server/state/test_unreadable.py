@@ -10,6 +10,8 @@ from terracrew.protocol import events, frames
 from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
+from terracrew.server.modules import standing
+from terracrew.server.state.service import MAX_UNREADABLE
 from tests.server.hub.wire import Hub, listening
 from tests.server.jobs.world import begin
 from tests.server.logs.crew import RUNNING, Crew
@@ -113,6 +115,45 @@ async def test_an_unreadable_state_can_be_discarded_and_not_be_adopted(hub: Hub)
     assert [each["problem"] for each in module["quarantined"]] == [state["problem"]]
     assert (await admin.post(f"/api/v1/states/{state['id']}/discard")).status_code == 200
     module = (await admin.get(f"/api/v1/modules/{granted.spec.module_id}")).json()
+    assert module["quarantined"] == []
+
+
+async def test_a_flood_of_unreadable_states_leaves_only_some_of_them_and_a_note(hub: Hub) -> None:
+    """One frame of an executor made 4,000 states in quarantine, and a person had to discard each of them."""
+    many = 3 * MAX_UNREADABLE
+    async with hub.runner() as runner:
+        granted = await runner.granted(await hub.job("APPLY"))
+        now = time.time()
+        async with hub.executor(granted) as executor:
+            start = events.pack_fact(StepStatus(Step.APPLY, "RUNNING"), Step.APPLY, now)
+            await executor.connection.send(frames.pack(1, 1, start))
+            assert (await executor.get("ack"))["mark"] == 1
+            await begin(hub.server.db, AttemptRef(granted.spec.job_id, granted.spec.attempt), 0)
+            flood = events.pack(Kind.STATE, Stream.SYSTEM, Step.APPLY, now, b"no state") * many
+            ended = events.pack_fact(StepStatus(Step.APPLY, "FAILED", 1), Step.APPLY, now)
+            result = events.pack_fact(Result("FAILED", "apply failed"), Step.APPLY, now)
+            await executor.connection.send(frames.pack(2, many + 2, flood + ended + result))
+            assert (await executor.get("ack", "refused"))["mark"] == many + 3
+    assert await hub.crew.app.scalar("SELECT count(*) FROM states") == MAX_UNREADABLE
+    job = (await hub.crew.app.admin.get(f"/api/v1/jobs/{granted.spec.job_id}")).json()
+    assert job["status"] == "FAILED"
+    [note] = job["notes"]
+    assert note["text"] == "more than 32 of its states cannot be read: those after that were not kept"
+    module = (await hub.crew.app.admin.get(f"/api/v1/modules/{granted.spec.module_id}")).json()
+    assert len(module["quarantined"]) == MAX_UNREADABLE
+    assert [each["attempt"] for each in module["doubts"]] == [1], "what was not kept is unaccounted for all the same"
+
+
+async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quarantine(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every view of a module read all of its states in quarantine, however many there were."""
+    monkeypatch.setattr(standing, "MAX_QUARANTINED", 0)
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.write(content(1))
+    assert await crew.app.scalar("SELECT status FROM states") == "quarantined", "it had no leave to change anything"
+    module = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
     assert module["quarantined"] == []
 
 

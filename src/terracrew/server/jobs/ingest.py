@@ -24,6 +24,8 @@ from terracrew.server.state.model import LargeOutputs, Received
 
 MOST_NOTES = 10
 """Of one attempt: what is said too late is for people, who need not read it a thousand times."""
+_NO_EVENT = 0
+"""The number of a note that is not about one event. Events begin at 1, so there is one such note for each attempt."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -243,7 +245,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received, job, attempt in change.states:
-            await states.receive(tx, job, attempt, number, received)
+            if not await states.receive(tx, job, attempt, number, received):
+                await _note_unreadable(tx, change)
         if change.plan is not None:
             await store.save_plan(tx, change.plan)
         if change.outputs is not None:
@@ -252,6 +255,12 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             tx.wake(f"log:{change.job.id}")
         if change.steps or change.notes or change.job != change.was_job:
             tx.wake("jobs", change.job.id)
+
+
+async def _note_unreadable(tx: Tx, change: _Change) -> None:
+    """Say once for each attempt that states of it were not kept."""
+    text = f"more than {states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
+    await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MOST_NOTES + 1)
 
 
 def _count(change: _Change) -> None:

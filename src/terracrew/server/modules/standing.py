@@ -11,6 +11,9 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Known, Lock
 from terracrew.server.modules.model import Module
 
+MAX_QUARANTINED = 100
+"""How many states in quarantine one view of a module shows."""
+
 
 class Quarantined(msgspec.Struct, frozen=True):
     """A state that a person must adopt or discard before the module plans again."""
@@ -30,6 +33,7 @@ class ModuleView(Module, frozen=True, kw_only=True):
     doubts: list[Known]
     """Attempts after which a change may be unaccounted for: every plan waits for a person."""
     quarantined: list[Quarantined]
+    """The oldest 100 at most; the list of the module's states has all of them."""
     lock: Lock | None
 
 
@@ -37,8 +41,10 @@ async def view(tx: Tx, module: Module) -> ModuleView:
     rows = await tx.all(
         """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
         FROM states JOIN jobs ON jobs.id = states.job_id
-        WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id""",
+        WHERE states.module_id = :module_id AND states.status = 'quarantined'
+        ORDER BY states.id LIMIT :most""",
         module_id=module.id,
+        most=MAX_QUARANTINED,
     )
     return ModuleView(
         **msgspec.structs.asdict(module),

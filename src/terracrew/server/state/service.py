@@ -16,6 +16,9 @@ from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import Kept
 
+MAX_UNREADABLE = 32
+"""How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
+
 
 async def kept(tx: Tx, module_id: str) -> Kept | None:
     """The current state with its content, as it is stored."""
@@ -44,8 +47,13 @@ async def standing(tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = ()) 
     return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts))
 
 
-async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> None:
-    """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it."""
+async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> bool:
+    """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it.
+
+    Return whether it is kept: of those that cannot be read, an attempt has only so many kept.
+    """
+    if received.problem and await _unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
+        return False
     await hold(tx, job.module_id)
     now = await current(tx, job.module_id)
     module = await standing(tx, job.module_id)
@@ -77,6 +85,16 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
         await audit.record(tx, SYSTEM, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
     tx.wake("states", job.module_id)
     tx.wake("jobs", job.id)
+    return True
+
+
+async def _unreadable(tx: Tx, job_id: str, attempt: int) -> int:
+    """How many states of an attempt that cannot be read are kept."""
+    row = await tx.one(
+        "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
+        job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    return 0 if row is None else row["count"]
 
 
 async def supersede(tx: Tx, module_id: str) -> int:

@@ -16,11 +16,11 @@ SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, stat
 FROM states JOIN jobs ON jobs.id = states.job_id
 LEFT JOIN attempts ON attempts.job_id = states.job_id AND attempts.number = states.attempt
 LEFT JOIN states AS now ON now.module_id = states.module_id AND now.status = 'current'
-WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id"""
+WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id LIMIT 100"""
 
 
 async def quarantine(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[QuarantineRow]:
-    """Of a module, the oldest first."""
+    """Of a module, the oldest first, and no more than one page can show."""
     rows = await tx.all(_QUARANTINE, module_id=module_id)
     if not rows:
         return []
