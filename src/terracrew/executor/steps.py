@@ -274,9 +274,6 @@ class Steps:
 
     async def _mutate(self, step: Step, since: int) -> None:
         """Run the engine, take in what it could not save, and find out whether it ended in order."""
-        if leftover.remove(self._engine.leftover):
-            self._recorder.say(f"Removed an old {self._engine.leftover.name}, which is not of this {step}")
-        leftover.expect(self._directory, self._engine.leftover)
         self._states.has_unsaved = False
         failure: Exception | None = None
         try:
@@ -328,6 +325,14 @@ class Steps:
 
     async def _ask_leave(self, step: Step) -> Result | None:
         """None when the step may start; otherwise what becomes of the job."""
+        # Before the question: the permit is good for seconds, and these wait for the disk.
+        self._recorder.step = step
+        try:
+            if leftover.remove(self._engine.leftover):
+                self._recorder.say(f"Removed an old {self._engine.leftover.name}, which is not of this {step}")
+            leftover.expect(self._directory, self._engine.leftover)
+        except (TerracrewError, OSError) as error:
+            return self._not_started(step, error, "")
         for _ in range(1 + MAX_REPLANS):
             self._recorder.step = step
             notice = asyncio.get_running_loop().call_later(
