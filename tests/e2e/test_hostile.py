@@ -135,7 +135,7 @@ def test_what_the_engine_can_read_cannot_report(attempt: Attempt) -> None:
     assert attempt.request("POST", "/api/v1/modules/ours/jobs", engine, b'{"type":"APPLY"}') in (400, 403, 404)
 
 
-def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_can_only_note(attempt: Attempt) -> None:
+def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_with_its_result(attempt: Attempt) -> None:
     job = attempt.ref.job_id
     with hub(attempt.system, attempt.granted.credentials.hub) as executor:
         assert executor.ask(executor_hello(attempt.ref))["type"] == "welcome"
@@ -143,16 +143,14 @@ def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_can_only
         assert executor.wait_for("ack")["mark"] == 3
     assert attempt.request("GET", f"/api/v1/jobs/{job}", attempt.granted.credentials.api) == 401
     before = attempt.system.job(job)
-    kept = before.keys() - {"attempts", "notes"}
     with hub(attempt.system, attempt.granted.credentials.hub) as executor:
         assert executor.ask(executor_hello(attempt.ref))["is_superseded"]
-        executor.socket.send(batch(4, Result("FAILED", "changed my mind")))
-        assert executor.wait_for("ack")["mark"] == 4
         answer = executor.ask(messages.Begin(0))
         assert (answer["type"], answer["code"]) == ("begin_refused", "superseded")
-    after = attempt.system.job(job)
-    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-    assert "too late" in attempt.system.job(job)["notes"][0]["text"]
+        executor.socket.send(batch(4, Result("FAILED", "changed my mind")))
+        refused = executor.wait_for("refused")
+        assert (refused["is_final"], "its result has arrived" in refused["message"]) == (True, True)
+    assert attempt.system.job(job) == before
 
 
 @pytest.mark.parametrize(

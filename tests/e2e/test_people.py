@@ -136,7 +136,7 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         expect(page.locator("#job-head")).to_contain_text("None of its runners is online")
         gate.touch()
         again = system.start_runner(credentials, "next")
-        expect(page.get_by_role("heading", name="Nobody knows what became of an earlier attempt")).to_be_visible()
+        expect(page.get_by_role("heading", name="An earlier change was cut short")).to_be_visible()
         expect(page.locator("#approval .known")).to_contain_text("Perhaps:")
         page.screenshot(path=SHOTS / "doubt.png", animations="disabled", full_page=True)
         page.locator("#approve-job").click()

@@ -172,7 +172,10 @@ async def gone(leader: int, within: float = 30) -> None:
     """Wait until no process of the session is left: what a runner does before it salvages."""
     async with asyncio.timeout(within):
         while pids := session(leader):
-            descriptor = os.pidfd_open(pids[0])
+            try:
+                descriptor = os.pidfd_open(pids[0])
+            except ProcessLookupError:  # it ended just now
+                continue
             ended = asyncio.Event()
             asyncio.get_running_loop().add_reader(descriptor, ended.set)
             try:

@@ -34,5 +34,5 @@ async def test_client_disconnected_prematurely_is_no_error_of_the_server(
     }  # fmt: skip
     with caplog.at_level(logging.INFO):
         await world.app(scope, receive, send)
-    assert sent[0]["status"] == 400
+    assert sent[0]["status"] == 503, "a proxy that passes this on lets the client try again"
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -7,6 +7,7 @@ import pytest
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.ingest import ingest
@@ -37,7 +38,7 @@ class Approved:
         await begin(db, ref, 0)
         await take(delivery(ref, 2, fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x")))))
         admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        await approvals.approve(db, admin, job, 1)
+        await approvals.approve(db, Registry(), admin, job, 1)
         await db.write(lambda tx: tx.run("UPDATE instances SET is_connected = false WHERE id = :id", id=maker.id))
         _, socket = stage.connect(await world.runner())
         await stage.scheduler.sweep()
