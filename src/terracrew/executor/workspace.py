@@ -8,14 +8,12 @@ import asyncio
 import hashlib
 import io
 import os
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from terracrew import archive
+from terracrew import archive, trees
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import SourceResolved
@@ -46,7 +44,7 @@ def of(directory: Path) -> Path:
 
 def release(directory: Path) -> None:
     """Remove the attempt's workspace; it is free for others when this returns."""
-    shutil.rmtree(of(directory), onerror=_insist)
+    trees.remove(of(directory))
     (directory / LINK).unlink()
 
 
@@ -54,17 +52,6 @@ def is_name(name: str, job_id: str) -> bool:
     """Whether this names a workspace of this job."""
     job, _, attempt = name.rpartition(".")
     return job == job_id and attempt.isascii() and attempt.isdigit()
-
-
-def _insist(remove: Callable[[str], object], path: str, _: object) -> None:
-    """Engines leave read-only directories behind (Go's module cache does), which nothing can be removed from."""
-    if isinstance(sys.exc_info()[1], PermissionError):
-        os.chmod(os.path.dirname(path), 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path)
-        else:
-            remove(path)
 
 
 async def fetch(

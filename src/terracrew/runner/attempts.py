@@ -12,15 +12,12 @@ attempts/<job>.<attempt>/
   refused        the server refused the rest for good; holds the same number
 """
 
-import contextlib
-import os
-import shutil
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from terracrew import durable
+from terracrew import durable, trees
 from terracrew.delivered import DONE, is_done
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
@@ -127,17 +124,9 @@ def remove(directory: Path) -> None:
     for entry in directory.iterdir():
         if entry.name not in (RECORD, PID, DONE):
             if entry.is_dir() and not entry.is_symlink():
-                remove_tree(entry)
+                trees.remove(entry)
             else:
                 entry.unlink()
     for name in (RECORD, PID, DONE):
         (directory / name).unlink(missing_ok=True)
     directory.rmdir()
-
-
-def remove_tree(tree: Path) -> None:
-    """Engines leave read-only directories behind (Go's module cache does), which nothing can be removed from."""
-    for folder, _, _ in os.walk(tree):
-        with contextlib.suppress(OSError):
-            os.chmod(folder, 0o700)
-    shutil.rmtree(tree)

@@ -10,6 +10,8 @@ import select
 import signal
 from pathlib import Path
 
+from terracrew import trees
+
 log = logging.getLogger(__name__)
 
 _PROCS, _EVENTS, _KILL = "cgroup.procs", "cgroup.events", "cgroup.kill"
@@ -93,9 +95,11 @@ def is_known(path: str) -> bool:
 def processes(path: str) -> set[int]:
     """Every process in it, and in cgroups that those have made below it."""
     found: set[int] = set()
-    for folder, _, _ in os.walk(path):
-        with contextlib.suppress(OSError):
-            found |= {int(pid) for pid in Path(folder, _PROCS).read_bytes().split()}
+    with contextlib.suppress(OSError):
+        found |= _members(os.open(f"{path}/{_PROCS}", os.O_RDONLY | os.O_CLOEXEC))
+        for parent, name in trees.below(path):
+            with contextlib.suppress(OSError):
+                found |= _members(os.open(f"{name}/{_PROCS}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=parent))
     return found - {0}  # that is what the kernel calls a process of a foreign process-id namespace
 
 
@@ -154,14 +158,20 @@ async def until_empty(path: str) -> None:
 
 def remove(path: Path) -> None:
     """Remove it if it is empty, with the empty cgroups that its processes have made below it."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            log.warning("the cgroup %s is not removed: %s", folder, error)
-            return
+    try:
+        for parent, name in trees.below(path):
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(name, dir_fd=parent)
+        os.rmdir(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("the cgroup %s is not removed: %s", path, error)
+
+
+def _members(procs: int) -> set[int]:
+    with open(procs, "rb") as file:
+        return {int(pid) for pid in file.read().split()}
 
 
 def _is_populated(events: int) -> bool:

@@ -1,7 +1,6 @@
 """The attempts that this runner has: from the grant to the directory's removal, in whatever process that began."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -196,8 +195,12 @@ class Crew:
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
         await asyncio.to_thread(self._workspaces.remove, directory)
-        with contextlib.suppress(FileNotFoundError):  # a grant that could not be written has none
+        try:
             await asyncio.to_thread(attempts.remove, directory)
+        except FileNotFoundError:  # a grant that could not be written has none
+            pass
+        except OSError as error:  # all of it is delivered, so the next start of the runner may try it again
+            log.error("%s cannot be removed: %s", directory, error)
         await asyncio.to_thread(self._scratch.remove, ref)
 
     async def _set_aside(self, ref: AttemptRef, directory: Path) -> None:

@@ -3,10 +3,10 @@
 import base64
 import hashlib
 import logging
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from terracrew import trees
 from terracrew.protocol.messages import AttemptRef
 
 log = logging.getLogger(__name__)
@@ -37,14 +37,23 @@ class Scratch:
         return {"TMPDIR": str(directory)}
 
     def remove(self, ref: AttemptRef) -> None:
-        shutil.rmtree(self._root / _name(ref), ignore_errors=True)
+        _remove(self._root / _name(ref))
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
         """Remove what an earlier process left of attempts that have ended."""
         names = {_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.is_dir() and entry.name not in names:
-                shutil.rmtree(entry, ignore_errors=True)
+                _remove(entry)
+
+
+def _remove(directory: Path) -> None:
+    try:
+        trees.remove(directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("the temporary directory %s cannot be removed: %s", directory, error)
 
 
 def _name(ref: AttemptRef) -> str:
