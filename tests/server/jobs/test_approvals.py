@@ -1,6 +1,7 @@
 """A plan that waits for a person: it holds nothing, is decided about once, and is applied at most once."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, decide, reasons, service, store
 from terracrew.server.jobs.ingest import ingest
+from terracrew.server.objects import open_objects
 from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
 from tests.server.jobs.world import KEYS, Instance, World, begin
 
@@ -226,3 +228,26 @@ async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(
     for plan in (1, 2):
         asked = await begin(job.world.db, third, 0, plan)
         assert isinstance(asked, BeginRefused) == (plan == 1), "only the plan that the job goes on with"
+
+
+@pytest.mark.feature("J8")
+async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(job: Waiting, tmp_path: Path) -> None:
+    """Each `replan` left a plan of up to 1 GiB behind, which was kept for as long as the job lived."""
+    db, objects = job.world.db, open_objects(tmp_path.as_uri())
+
+    async def kept() -> list[int]:
+        return [int(name.split("/")[2]) for name in await objects.names(f"plans/{job.id}")]
+
+    await objects.put(approvals.object_of(job.id, 1, "ab"), b"one")
+    assert await approvals.remove_unused(db, objects) == 0, "the job waits with it"
+    await approvals.replan(db, job.admin, job.id, 1)
+    assert await approvals.remove_unused(db, objects) == 1
+    assert await kept() == []
+    ref = await job.start(2)
+    await objects.put(approvals.object_of(job.id, 2, "ab"), b"two")
+    assert await approvals.remove_unused(db, objects) == 0, "the attempt has stored it and has yet to say so"
+    await job.take(delivery(ref, 2, waiting()))
+    await job.approve(2)
+    await job.start(3)
+    assert await approvals.remove_unused(db, objects) == 0, "the job goes on with it"
+    assert await kept() == [2]

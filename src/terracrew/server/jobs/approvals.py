@@ -123,11 +123,15 @@ async def keep_clean(db: Database, objects: Objects) -> None:
 
 
 async def remove_unused(db: Database, objects: Objects) -> int:
-    """Remove what was kept of plans that no attempt can need any more; how many."""
+    """Remove what was kept of plans that no attempt can need any more; how many.
+
+    These are the plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them.
+    """
     rows = await db.read(
         lambda tx: tx.all(
             """SELECT plans.job_id, plans.attempt, plans.sha256 FROM plans JOIN jobs ON jobs.id = plans.job_id
-            WHERE plans.is_kept AND jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED') LIMIT 1000"""
+            WHERE plans.is_kept AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+                OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt) LIMIT 1000"""
         )
     )
     for row in rows:
