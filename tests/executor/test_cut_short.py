@@ -118,6 +118,20 @@ async def test_a_state_that_the_engine_left_unreadable_is_delivered_unchanged_an
     assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
 
 
+@pytest.mark.feature("X4")
+async def test_a_file_that_is_too_large_for_a_state_is_not_read_and_is_no_orderly_end(hub: Hub, stage: Stage) -> None:
+    """A job left a sparse file of 8 GB (`truncate -s 8G`), and its executor read it whole into memory."""
+    leaving = """resource "terraform_data" "a" {
+      provisioner "local-exec" { command = "truncate -s 8G errored.tfstate" }
+    }
+    """
+    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=leaving)))
+    assert await executor.exit_code() == 0, executor.said
+    assert all(fact.origin == "engine" for _, fact, _ in hub.states)
+    assert ended(hub) == StepStatus("apply", "SUCCEEDED", 0, is_cut_short=True)
+    assert b"errored.tfstate has more than the 268,435,456 bytes" in hub.log(Stream.SYSTEM)
+
+
 # ---- told to end by a signal
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from terracrew.errors import Conflict
 from terracrew.executor import leftover, states
-from terracrew.protocol.events import Stream
+from terracrew.protocol.events import MAX_STATE, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Gate, Stage, gone
@@ -103,6 +104,24 @@ async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(hub: Hub, 
     assert content == b"\0not a state"
     assert "not a state" in fact.problem
     assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
+
+
+@pytest.mark.engine
+@pytest.mark.feature("X4", "O4")
+async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_ends(hub: Hub, stage: Stage) -> None:
+    """A sparse file of 8 GB was read whole: the delivery ran out of memory and was started again, for ever."""
+    gate = Gate(stage.folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
+    await at_the_gate(hub)
+    executor.kill()
+    await executor.exit_code()
+    await gate.open()
+    await gone(executor.process.pid)
+    os.truncate(stage.workspaces / "job_1.1" / NAME, MAX_STATE + 1)
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    assert all(fact.origin == "engine" for _, fact, _ in hub.states)
+    assert b"errored.tfstate has more than the 268,435,456 bytes" in hub.log(Stream.SYSTEM)
 
 
 def test_a_link_of_that_name_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:

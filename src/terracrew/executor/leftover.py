@@ -13,6 +13,7 @@ import msgspec
 from terracrew import durable
 from terracrew.errors import Conflict
 from terracrew.executor import workspace
+from terracrew.protocol.events import MAX_STATE
 
 RECORD = "mutation.json"
 """In the attempt's directory; it exists from just before the mutating step starts."""
@@ -55,6 +56,23 @@ def find_after_crash(directory: Path) -> Path | None:
         return None
     path = place / record.leftover
     return find(path) if path.parent.resolve().is_relative_to(place.resolve()) else None
+
+
+def read(path: Path) -> bytes | None:
+    """The content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_STATE:
+            return None
+        content = file.read(MAX_STATE + 1)
+    return content if len(content) <= MAX_STATE else None
+
+
+def too_large(name: str) -> str:
+    """What the job's log says of a file that was not read."""
+    return (
+        f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE:,} bytes "
+        "that a state may have: it was not read"
+    )
 
 
 def collected(name: str, problem: str) -> str:

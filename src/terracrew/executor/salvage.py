@@ -84,8 +84,11 @@ def _collect_state(parts: Delivery) -> None:
     path = leftover.find_after_crash(parts.directory)
     if path is None:
         return
+    content = leftover.read(path)
+    if content is None:  # nothing else tells that the change has ended, so its module is in doubt
+        parts.recorder.say(leftover.too_large(path.name))
+        return
     known = {events.state_of(record)[0].sha256 for _, record in parts.outbox.records() if record.kind == Kind.STATE}
-    content = path.read_bytes()
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 in known:
         return

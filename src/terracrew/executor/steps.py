@@ -295,9 +295,14 @@ class Steps:
         path = leftover.find(self._engine.leftover)
         if path is None:
             return False
+        content = leftover.read(path)
+        if content is None:
+            self._states.has_unsaved = True
+            self._recorder.say(leftover.too_large(path.name))
+            return True
         self._states.is_writable = True
         try:
-            await self._states.write(path.read_bytes(), "errored")
+            await self._states.write(content, "errored")
         finally:
             self._states.is_writable = False
         self._recorder.say(leftover.collected(path.name, self._states.problem))

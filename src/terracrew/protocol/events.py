@@ -20,6 +20,8 @@ MAX_RECORD = 4 << 20
 MAX_BATCH_BYTES = 512 << 10
 """A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
 INLINE_STATE = 2 << 20
+MAX_STATE = 256 << 20
+"""The largest state that the server accepts; an executor does not read a larger one."""
 INLINE_OUTPUTS_BYTES = 1 << 20
 """Outputs that are larger go by HTTP, like large states, under the number of their event."""
 MAX_OUTPUTS_BYTES = 8 << 20

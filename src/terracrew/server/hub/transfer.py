@@ -16,6 +16,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
+from terracrew.protocol.events import MAX_STATE
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
@@ -35,7 +36,6 @@ from terracrew.server.uploads import service as parts
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-MAX_STATE = 256 << 20
 MAX_PLAN = 1 << 30
 _MAX_SEALED_STATE = MAX_STATE + event_contents.NONCE_BYTES + event_contents.TAG_BYTES
 _PLAN_TARGET = "plan"
