@@ -1,6 +1,7 @@
 """Whether this server can do its work: its database takes writes, and it is not being stopped."""
 
 import asyncio
+import logging
 import time
 
 from terracrew.errors import Unavailable
@@ -12,6 +13,9 @@ FRESH_SECONDS = 1.0
 REFUSAL_SECONDS = 2.0
 """How long a refused write counts, although the small one of a probe found room."""
 _PROBE = "write_probe"
+_NO_WRITES = "the database takes no writes"
+"""All that is told of it: anybody may ask, and the database's own words name its address. The server's log has them."""
+_log = logging.getLogger("terracrew.server")
 
 
 class Readiness:
@@ -19,7 +23,7 @@ class Readiness:
         self._db, self._closing = db, closing
         self._lock = asyncio.Lock()
         self._checked_at = float("-inf")
-        self._problem = ""
+        self._problem = self._logged = ""
 
     async def check(self) -> None:
         """Return if requests can be served; raise with the reason otherwise."""
@@ -39,9 +43,13 @@ class Readiness:
         except TimeoutError:
             return f"the database did not answer within {TIMEOUT_SECONDS:g} s"
         except Unavailable as error:
-            return f"the database takes no writes: {error.message}"
-        refusal = self._db.health.refused_within(REFUSAL_SECONDS)
-        return f"the database takes no writes: {refusal}" if refusal else ""
+            detail = error.message
+        else:
+            detail = self._db.health.refused_within(REFUSAL_SECONDS)
+        if detail and detail != self._logged:  # once, not for every probe
+            _log.warning("not ready: %s: %s", _NO_WRITES, detail)
+        self._logged = detail
+        return _NO_WRITES if detail else ""
 
 
 async def _write(tx: Tx) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.errors import Unavailable
 from terracrew.server import readiness
 from terracrew.server.db.seam import Tx
 from tests.needs import need
@@ -50,10 +51,24 @@ async def test_it_is_not_ready_while_sqlite_refuses_writes(disk: Path, monkeypat
 async def test_a_large_write_that_was_refused_counts_although_a_small_one_finds_room(world: World) -> None:
     world.server.db.health.refused("storage", "database or disk is full")
     answer = await world.stranger().get("/readyz")
-    assert (answer.status_code, answer.json()["detail"]) == (
-        503,
-        "the database takes no writes: database or disk is full",
-    )
+    assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
+
+
+@on_one
+async def test_the_address_of_the_database_is_told_to_the_log_and_to_nobody_else(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`/readyz`, which needs no credentials, answered with the name and the address of the database's host."""
+
+    async def refuse(_: Tx) -> None:
+        raise Unavailable("PostgreSQL does not answer: connection to 192.0.2.7 (db.internal) failed")
+
+    monkeypatch.setattr(readiness, "_write", refuse)
+    for _ in range(3):
+        answer = await world.stranger().get("/readyz")
+        assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
+        assert "192.0.2.7" not in answer.text
+    assert caplog.text.count("db.internal") == 1, "once, however many probes ask"
 
 
 async def test_any_number_of_probes_causes_one_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
