@@ -1,5 +1,7 @@
 """What an engine has made is made a second time only after a person has looked (rule 9)."""
 
+import json
+
 import pytest
 
 from terracrew.errors import Conflict
@@ -250,6 +252,17 @@ async def test_an_approval_names_the_doubts_that_its_reader_saw(change: Change) 
     with pytest.raises(Conflict, match="in doubt for a reason that this approval does not name"):
         await _approve(change, second)
     assert (await _approve(change, second, change.ref)).status == "QUEUED"
+
+
+@pytest.mark.feature("J8", "O3")
+async def test_the_audit_of_an_approval_names_the_doubts_that_there_were(change: Change) -> None:
+    """Whatever list the caller sent was written into the audit, with attempts in it that do not exist."""
+    await change.gone(last=change.next - 1)
+    second = await _waits(change, change.job_id, 2)
+    await _approve(change, second, change.ref, AttemptRef("job_invented", 7))
+    row = await change.world.db.read(lambda tx: tx.one("SELECT details FROM audit WHERE action = 'job.approve'"))
+    assert row is not None
+    assert json.loads(row["details"])["doubts"] == [{"job_id": change.job_id, "attempt": 1}]
 
 
 @pytest.mark.feature("J8", "O3")

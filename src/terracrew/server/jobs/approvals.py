@@ -45,7 +45,7 @@ async def approve(
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)
         await store.save(tx, job, after)
-        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in seen]
+        named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
         await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
         return after
 
