@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew import escapes
 from terracrew.errors import Conflict
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
@@ -45,8 +46,8 @@ Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "
 
 
 def plain(text: str) -> str:
-    """What came from outside as a text that every database stores and every page shows."""
-    return text.replace("\0", "\ufffd")[:LONGEST_TEXT]
+    """What came from outside as a text that every database stores, and that every page and terminal shows as it is."""
+    return escapes.plain(text[:LONGEST_TEXT].replace("\0", "\ufffd"))
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """The jobs pages: the list, and one job with its steps, its plan and its log."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +19,9 @@ from terracrew.server.web.errors import HANDLERS
 from terracrew.server.web.queries import jobs as rows
 
 HERE = "/dashboard/jobs"
+MAX_DOUBTS_CHARACTERS = 64_000
+"""Room for 1,000 doubts, as many as an approval by the API may name."""
+_ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
 
 
 class CancelForm(msgspec.Struct, frozen=True):
@@ -27,13 +31,13 @@ class CancelForm(msgspec.Struct, frozen=True):
 class ApproveForm(msgspec.Struct, frozen=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
     """Of the attempt that made the plan which the page showed."""
-    doubts: str = ""
+    doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
     """The doubts which the page showed: `<job id>.<attempt>`, separated by spaces."""
 
     @property
     def seen(self) -> list[AttemptRef]:
         pairs = (each.rpartition(".") for each in self.doubts.split())
-        return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if attempt.isdecimal()]
+        return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if _ATTEMPT.match(attempt)]
 
 
 class ReplanForm(msgspec.Struct, frozen=True):

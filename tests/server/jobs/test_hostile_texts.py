@@ -1,0 +1,22 @@
+"""What people and executors send as text is bounded, and shows nothing but itself."""
+
+import msgspec
+import pytest
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.jobs.model import LONGEST_TEXT, plain
+from terracrew.server.jobs.pages import MAX_DOUBTS_CHARACTERS, ApproveForm
+
+
+def test_the_doubts_of_a_form_that_no_page_has_sent_are_passed_over() -> None:
+    """A form whose doubt ended in 5,000 digits was answered with 500."""
+    form = ApproveForm(1, f"job_a.2 job_b.{'9' * 5_000} job_c.x job_d. job_e.\u0663")
+    assert form.seen == [AttemptRef("job_a", 2)]
+    with pytest.raises(msgspec.ValidationError, match="length"):
+        msgspec.convert({"plan": 1, "doubts": "x" * (MAX_DOUBTS_CHARACTERS + 1)}, ApproveForm)
+
+
+def test_a_text_from_outside_cannot_control_a_terminal() -> None:
+    """The message of a result reached the operator's terminal with its control sequences, and cleared the screen."""
+    assert plain("\x1b[2Japply\x1b]0;title\x07 failed:\n\tno\0room\x9b1A") == "apply failed:\n\tno\ufffdroom"
+    assert len(plain("x" * 2 * LONGEST_TEXT)) == LONGEST_TEXT
