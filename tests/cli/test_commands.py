@@ -120,6 +120,33 @@ def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, site: Site) -> No
     assert terracrew("module", "state", "platform/vpc") == state.decode()
 
 
+HOSTILE = b'{"a": "\x1b]0;owned\x07\x1b[2J\xc2\x9b2Jb"}\n'
+
+
+@pytest.mark.feature("X4")
+@pytest.mark.parametrize("command", [("module", "state", "platform/vpc"), ("state", "show", "sta_1")])
+def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
+    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A state that an engine had left cleared the operator's screen and set the title of the window."""
+    for is_terminal, printed in ((False, HOSTILE.decode()), (True, '{"a": "b"}\n')):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
+        site.then(lambda asked: asked.answer(200, HOSTILE))
+        assert terracrew(*command) == printed
+
+
+@pytest.mark.feature("X4")
+def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: Terracrew, site: Site) -> None:
+    """What made a state unreadable is quoted from it, and was printed with its control sequences."""
+    item = {
+        "id": "sta_1", "version": None, "status": "quarantined", "serial": 1, "lineage": "a", "job_id": "job_1",
+        "attempt": 1, "created_at": "2024-01-02T03:04:05Z", "problem": "this is not a state: \x1b[2J",
+    }  # fmt: skip
+    site.on("GET /api/v1/modules/a%2Fm/states", {"items": [item], "next": None})
+    terracrew("state", "list", "a/m")
+    assert "this is not a state: \ufffd[2J" in terracrew.err
+
+
 def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: Site) -> None:
     plain = {"url": {"value": "http://x", "sensitive": False}, "ids": {"value": [1, 2], "sensitive": False}}
     outputs = plain | {"password": {"value": None, "sensitive": True}}

@@ -84,6 +84,19 @@ def text_output(colour: bool | None) -> Generator[BinaryIO]:
         output.finish()
 
 
+@contextmanager
+def document_output() -> Generator[BinaryIO]:
+    """Standard output for a document that others wrote: unchanged in a pipe, without control sequences on a terminal."""
+    if not sys.stdout.isatty():
+        yield sys.stdout.buffer
+        return
+    output = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=False))
+    try:
+        yield output
+    finally:
+        output.finish()
+
+
 def _wants_colour(colour: bool | None) -> bool:
     return sys.stdout.isatty() if colour is None else colour
 

@@ -1,6 +1,5 @@
 """`terracrew job`: run jobs, follow their logs, decide about their plans, cancel them."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +170,8 @@ def logs(
         return follow.ended(found, as_json=False)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
-        api.download(place, sys.stdout.buffer, attempt=attempt, format="events")
+        with follow.document_output() as output:
+            api.download(place, output, attempt=attempt, format="events")
     else:
         with follow.text_output(color) as output:
             api.download(place, output, attempt=attempt)

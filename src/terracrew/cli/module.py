@@ -1,12 +1,11 @@
 """`terracrew module`: what is run, from which source and with which inputs."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import deciding, look, show
+from terracrew.cli import deciding, follow, look, show
 from terracrew.cli import source as sources
 from terracrew.cli.durations import Duration, written
 from terracrew.cli.target import Target, pass_target
@@ -248,7 +247,8 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
     api = target.api()
     if not versions:
         place = f"/states/{segment(version_id)}" if version_id else f"/modules/{segment(path)}/state"
-        return api.download(place, sys.stdout.buffer)
+        with follow.document_output() as output:
+            return api.download(place, output)
     items = list(api.list(f"/modules/{segment(path)}/states"))
     if as_json:
         return show.as_json(items)

@@ -1,10 +1,8 @@
 """`terracrew state`: what engines wrote of a module, and what to do with what came too late."""
 
-import sys
-
 import click
 
-from terracrew.cli import show
+from terracrew.cli import follow, show
 from terracrew.cli.target import Target, pass_target
 
 
@@ -39,7 +37,7 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     show.table(columns, rows, empty=empty)
     for item in items:
         if item.get("problem") and item["status"] == "quarantined":
-            show.note(f"{item['id']} cannot be read, and so not be adopted: {item['problem']}")
+            show.note(f"{item['id']} cannot be read, and so not be adopted: {show.text(item['problem'])}")
     return None
 
 
@@ -47,10 +45,14 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
 @click.argument("state_id", metavar="STATE")
 @pass_target
 def show_state(target: Target, state_id: str) -> None:
-    """Print the state STATE as its engine wrote it; it is noted in the audit."""
+    """Print the state STATE as its engine wrote it; it is noted in the audit.
+
+    On a terminal, control sequences are left out.
+    """
     from terracrew.client.http import segment
 
-    target.api().download(f"/states/{segment(state_id)}", sys.stdout.buffer)
+    with follow.document_output() as output:
+        target.api().download(f"/states/{segment(state_id)}", output)
 
 
 @state.command("adopt")
