@@ -151,6 +151,39 @@ async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(crew
     assert "no longer the current" in await lost.executor.refused("PUT", f"{lost.path}/uploads", 409, json=wanted)
 
 
+@pytest.mark.feature("X4")
+async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part of an upload that was removed at this moment stayed in the object store for ever."""
+    attempt = await applying(crew)
+    body = attempt.seal(LARGE)
+    upload, _ = await stage(attempt, "states/2", body)
+    put = crew.server.objects.put
+
+    async def put_late(name: str, content: bytes) -> None:
+        await crew.server.db.write(lambda tx: tx.run("DELETE FROM uploads"))
+        await put(name, content)
+
+    monkeypatch.setattr(crew.server.objects, "put", put_late)
+    await attempt.executor.refused("PUT", f"{attempt.path}/uploads/{upload}/0", 409, content=cut(body)[0])
+    assert await parts_of(crew, upload) == []
+
+
+@pytest.mark.feature("X4")
+async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(crew: Crew) -> None:
+    """Half an hour passed before the next hundred was removed, and more than that can be staged meanwhile."""
+    await crew.server.db.write(
+        lambda tx: tx.run(
+            """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 250)
+               INSERT INTO uploads (id, owner, target, sha256, size, result, used_at)
+               SELECT 'upl_' || n, 'a:1', 'states/' || n, 'a', 1, NULL, 1.0 FROM numbers"""
+        )
+    )
+    assert await service.sweep(crew.server.db, crew.server.objects) == 250
+    assert await crew.app.scalar("SELECT count(*) FROM uploads") == 0
+
+
 @pytest.mark.feature("J5")
 async def test_a_large_archive_is_uploaded_in_parts_and_a_repeated_request_makes_no_second_one(crew: Crew) -> None:
     body = packed(("main.tf", b""), ("noise", random.Random(1).randbytes(2 << 20)))

@@ -61,6 +61,14 @@ async def put_part(server: "Server", owner: str, upload_id: str, index: int, con
         raise Invalid(f"part {index} of upload {upload_id} has {expected:,} bytes, not {len(content):,}")
     name = _part(upload, index)
     await server.objects.put(name, server.keys.encrypt(content, name))
+    try:
+        now = await _find(server.db, owner, upload_id)
+    except Incomplete:
+        await server.objects.delete(name)  # the upload was removed meanwhile, and nothing would ever remove this part
+        raise
+    if now.result is not None:  # another request has sent the same part and used the whole
+        await server.objects.delete(name)
+        return
     if await server.db.read(lambda tx: _is_stale(tx.now, upload)):
         await server.db.write(lambda tx: store.touch(tx, upload.id))
 
@@ -104,10 +112,14 @@ async def body(server: "Server", received: AsyncIterator[bytes], owner: str, upl
 
 async def sweep(db: Database, objects: Objects) -> int:
     """Remove what nobody has used for long; how many."""
-    uploads = await db.read(lambda tx: store.unused(tx, UNUSED_SECONDS))
-    for upload in uploads:
-        await remove(db, objects, upload)
-    return len(uploads)
+    count = 0
+    while True:
+        uploads = await db.read(lambda tx: store.unused(tx, UNUSED_SECONDS))
+        for upload in uploads:
+            await remove(db, objects, upload)
+        count += len(uploads)
+        if len(uploads) < store.PAGE:
+            return count
 
 
 async def sweep_regularly(db: Database, objects: Objects) -> None:

@@ -10,6 +10,10 @@ from terracrew.server.db.seam import Tx
 _COLUMNS = "id, owner, target, sha256, size, result, used_at"
 
 
+PAGE = 100
+"""How many unused uploads are read at a time."""
+
+
 class Upload(msgspec.Struct, frozen=True):
     id: str
     owner: str
@@ -55,9 +59,11 @@ async def unfinished(tx: Tx, owner: str) -> list[Upload]:
 
 
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
+    """Those that nobody has used for so long, the oldest first; one page of them."""
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT 100",
+        f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,
+        page=PAGE,
     )
     return rows_to(Upload, rows)
 
