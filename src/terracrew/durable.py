@@ -72,7 +72,9 @@ def rename(source: Path, target: Path) -> None:
 def write_draft(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> Path:
     """Write the content under a name that only this process uses, beside the name that it is for. One sync."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    draft.unlink(missing_ok=True)  # an earlier process with the same id may have left one
+    # A job runs as the same user and could put a link there: that is never followed.
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with open(descriptor, "wb", buffering=0) as file:
         view = memoryview(content)
         while view:
