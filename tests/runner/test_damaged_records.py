@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from terracrew.protocol.messages import Gone, HandBack, Heartbeat, Settled
-from terracrew.runner import attempts, processes
+from terracrew.runner import attempts, members, processes
+from terracrew.runner.dispatch.local import Handle, Local
 from tests.runner.conftest import Bench, granted, refs, until_gone
 
 pytestmark = pytest.mark.feature("O4")
@@ -52,6 +54,26 @@ async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(bench
     salvage = await bench.theatre.actor()
     await salvage.tell("finish")
     assert (await peer.hear(Gone)).is_delivered
+
+
+async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_signal(tmp_path: Path) -> None:
+    """An operator's shell in the directory of an attempt with a damaged record was killed when the job was canceled."""
+    shell = await asyncio.create_subprocess_exec("sleep", "600", cwd=tmp_path, start_new_session=True)
+    try:
+        found = processes.found_in([tmp_path])
+        assert found is not None
+        assert found.pid == shell.pid
+        members.send(found, signal.SIGTERM)
+        members.kill(found)
+        local = Local.__new__(Local)  # without the process that executors are forked from
+        async with asyncio.timeout(5):
+            await local.stop(Handle(found, os.pidfd_open(shell.pid)), "kill")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await shell.wait()
+    finally:
+        shell.kill()
+        await shell.wait()
 
 
 async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a_person(bench: Bench) -> None:

@@ -46,7 +46,7 @@ async def session_ended(record: ProcessRecord) -> None:
 
 def send(record: ProcessRecord, number: signal.Signals) -> None:
     """Send a signal to every process of the attempt."""
-    if record.boot_id != processes.boot_id():
+    if record.boot_id != processes.boot_id() or record.is_guess:
         return
     if _has_cgroup(record):
         cgroups.send(record.cgroup, number)

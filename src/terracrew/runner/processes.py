@@ -26,6 +26,8 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     is_salvage: bool = False
     cgroup: str = ""
     """The directory of the cgroup that holds every process of the attempt; empty where it has none."""
+    is_guess: bool = False
+    """Found by its working directory alone. It may be an operator's shell, so it is waited for and never sent a signal."""
     subreaper: ProcessIdentity | None = None
     """The parent of the process, which ends after every descendant has ended. An attempt in a cgroup has none."""
 
@@ -47,7 +49,7 @@ def of(
 ) -> ProcessRecord:
     """The record of a process that is there, dead or alive."""
     found = identity(pid)
-    return ProcessRecord(pid, found.start_time, boot_id(), is_salvage, cgroup, subreaper)
+    return ProcessRecord(pid, found.start_time, boot_id(), is_salvage, cgroup, subreaper=subreaper)
 
 
 def is_alive(record: ProcessRecord) -> bool:
@@ -86,5 +88,5 @@ def found_in(directories: Sequence[Path]) -> ProcessRecord | None:
         found = stat(int(name)) if working and any(working.is_relative_to(each) for each in directories) else None
         if found is not None and found.is_alive:
             leader = stat(found.session)
-            return ProcessRecord(found.session, leader.start_time if leader else 0, boot_id())
+            return ProcessRecord(found.session, leader.start_time if leader else 0, boot_id(), is_guess=True)
     return None

@@ -119,6 +119,11 @@ class Local:
     async def stop(self, handle: Handle, mode: CancelMode) -> None:
         if mode == "after_step":
             return  # an executor that is cut off starts no mutating step, and hears of it when it is back
+        if handle.process.is_guess:
+            log.warning(
+                "process %d may be of no attempt, so it is not ended: its record is damaged", handle.process.pid
+            )
+            return
         if handle.pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle.pidfd, signal.SIGTERM)
