@@ -2,11 +2,13 @@
 
 import os
 import random
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from terracrew import archive
@@ -15,6 +17,8 @@ from terracrew.protocol.uploads import PART_BYTES
 from tests.e2e.proxies import minimal_nginx, recommended_caddy, recommended_nginx
 from tests.e2e.system import System, eventually
 
+_NOBODY_LISTENS = 9
+"""A port without a server: what a proxy forwards is answered 502."""
 Proxy = Callable[[Path, int], AbstractContextManager[str]]
 MAIN = """
 resource "terraform_data" "large" {
@@ -77,6 +81,20 @@ def test_a_large_module_is_planned_approved_and_applied_once_through_a_proxy(
         following.join(20)
         assert any("Apply complete!" in line for line in lines)
         assert list((system.data / "objects" / "parts").rglob("[0-9]*")) == [], "no part is left"
+
+
+@pytest.mark.feature("X4")
+@pytest.mark.parametrize("proxy", [recommended_nginx, recommended_caddy])
+def test_a_recommended_proxy_keeps_the_metrics_to_itself_and_asks_for_https(tmp_path: Path, proxy: Proxy) -> None:
+    """`/metrics/` with a slash at its end was forwarded, and the server answered it like `/metrics`."""
+    with (
+        proxy(tmp_path, _NOBODY_LISTENS) as url,
+        httpx.Client(timeout=20, verify=ssl.create_default_context(cafile=tmp_path / "tls.crt")) as client,
+    ):
+        for path in ("/metrics", "/metrics/", "//metrics", "/%6detrics/"):
+            answer = client.get(url + path)
+            assert (path, answer.status_code) == (path, 404)
+            assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
 
 
 def _follow(api: Api, job: str, lines: list[str], is_live: threading.Event) -> None:
