@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 import pytest
+import structlog
 
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
@@ -17,6 +18,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.state import service as states
 from tests.server.jobs.test_ingest import RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
+from tests.stateful.faulty import Cut, Faulty
 
 LONG_AGO = timedelta(hours=1).total_seconds()
 APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
@@ -314,3 +316,13 @@ async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_i
         await lost.step()
     assert (await lost.attempt()).lost_at is not None
     assert (await world.load(behind)).attempt == 2
+
+
+@pytest.mark.feature("O6")
+async def test_a_connection_that_breaks_while_an_attempt_is_judged_is_no_fault_of_the_attempt(lost: Lost) -> None:
+    """The traceback of a lost connection was logged as an attempt that cannot be judged."""
+    broken = Faulty(lost.world.db, Cut())
+    broken.faults.append("before")
+    with pytest.raises(Unavailable), structlog.testing.capture_logs() as logged:
+        await Reaper(broken, lost.registry, decide.APPLY_LEASE).step()
+    assert [line for line in logged if line["log_level"] == "error"] == []

@@ -46,9 +46,9 @@ class Reaper:
         ref = AttemptRef(attempt.job_id, attempt.number)
         try:
             await self._look_at(attempt, heard)
-        except Exception as error:
-            if isinstance(error, Unavailable) and not await self._db.ready(timeout=0):
-                raise  # the database is away, and nobody can be looked at
+        except Unavailable:
+            raise  # the database is away, or has just gone: nobody can be looked at
+        except Exception:
             if ref not in self._failing:
                 self._failing.add(ref)
                 log.exception("an attempt cannot be judged; the others are", job=ref.job_id, attempt=ref.attempt)
