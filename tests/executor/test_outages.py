@@ -7,6 +7,7 @@ import re
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew.executor.aside import Aside
@@ -19,7 +20,8 @@ from terracrew.protocol import events
 from terracrew.protocol.events import INLINE_STATE, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType, Step
-from tests.executor.hub_server import Hub
+from terracrew.protocol.start import AttemptRecord
+from tests.executor.hub_server import API, HUB, Hub
 from tests.executor.stage import Executor, Gate, Stage, gone, module, session
 from tests.small_disk import fill
 
@@ -235,10 +237,13 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
 @pytest.mark.feature("O4", "J15")
 async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(hub: Hub, stage: Stage) -> None:
     """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
-    executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
-    assert await executor.exit_code() == 0
-    (executor.directory / "done").write_bytes(b"")
-    aside = Aside(executor.directory / "states", 0)
+    stage.directory.mkdir()
+    record = AttemptRecord("job_1", 1, hub.url, HUB, [API])
+    (stage.directory / "attempt.json").write_bytes(msgspec.json.encode(record))
+    outbox = Outbox(stage.directory / "outbox")
+    outbox.append(events.pack(Kind.LOG, Stream.OUTPUT, Step.APPLY, 1.0, b"a line\n"))
+    outbox.close()
+    aside = Aside(stage.directory / "states", 0)
     aside.write(b"sealed")
     fact = StateFact("5" * 64, 6, serial=5, lineage="one", is_inline=False)
     aside.place(hub.mark + 7, event=events.pack_state(fact, b"", Step.APPLY, 1.0))

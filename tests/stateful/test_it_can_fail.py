@@ -119,7 +119,7 @@ SYMPTOMS = {
     "the result of a killed engine leaves no doubt": "before a person has looked",
     "an unasked CANCELED is final": "nobody has canceled",
     "a job that plans again does not ask again": "without a plan that anybody saw|another plan than",
-    "an approval names no doubts": "does not name the doubt",
+    "an approval names no doubts": "does not name the doubt|these never end",
     "a stale plan is approved": "was stale",
     "events are accepted after a result": "after its result",
     "any lineage is adopted": "of another lineage",
