@@ -26,7 +26,7 @@ def ref() -> AttemptRef:
 
 
 @pytest.mark.parametrize(
-    "default", ["/root/.terracrew/runner/.temp", "/home/somebody.longname/.terracrew/server/runner/.temp"]
+    "default", ["/home/ops/.terracrew/runner/.temp", "/home/somebody.longname/.terracrew/server/runner/.temp"]
 )
 def test_the_default_directories_leave_room_for_the_sockets_of_plug_ins(root: Path, default: str) -> None:
     """With the default paths the directory was never used, and every job warned about it."""
