@@ -128,5 +128,7 @@ def test_what_an_attempt_left_that_no_longer_speaks_the_servers_version_is_deliv
     eventually(lambda: not (directory / "attempts" / f"{job}.1").exists(), what="the delivery")
     assert not list((directory / "undelivered").iterdir())
     found = system.wait(job)
-    assert [each["outcome"] for each in found["attempts"]] == outcomes
+    # An engine that was interrupted may have everything that it needs, and finish its plan all the same.
+    finished = [] if is_finished else [["succeeded"]]
+    assert [each["outcome"] for each in found["attempts"]] in [outcomes, *finished]
     assert "Plan:" in system.log(job)
