@@ -5,10 +5,13 @@ than 4,096 bytes. Here the walk has one open directory at a time, and goes back 
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+log = logging.getLogger(__name__)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -92,3 +95,13 @@ def _level(name: str, directory: int) -> _Level:
 def _inode(directory: int) -> tuple[int, int]:
     found = os.fstat(directory)
     return found.st_dev, found.st_ino
+
+
+def remove_if_possible(tree: Path) -> None:
+    """Remove a directory. One that cannot be removed is logged and left: the next start of the process tries it again."""
+    try:
+        remove(tree)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("the directory %s cannot be removed: %s", tree, error)

@@ -37,23 +37,14 @@ class Scratch:
         return {"TMPDIR": str(directory)}
 
     def remove(self, ref: AttemptRef) -> None:
-        _remove(self._root / _name(ref))
+        trees.remove_if_possible(self._root / _name(ref))
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
         """Remove what an earlier process left of attempts that have ended."""
         names = {_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.is_dir() and entry.name not in names:
-                _remove(entry)
-
-
-def _remove(directory: Path) -> None:
-    try:
-        trees.remove(directory)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        log.warning("the temporary directory %s cannot be removed: %s", directory, error)
+                trees.remove_if_possible(entry)
 
 
 def _name(ref: AttemptRef) -> str:

@@ -3,7 +3,6 @@
 An attempt's executor makes its workspace and links to it from the attempt's directory; one without a link is nobody's.
 """
 
-import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -11,8 +10,6 @@ from pathlib import Path
 
 from terracrew import trees
 from terracrew.protocol.messages import AttemptRef
-
-log = logging.getLogger(__name__)
 
 LINK = "workspace"
 
@@ -24,7 +21,7 @@ class Workspaces:
     def remove(self, directory: Path) -> None:
         """Remove the workspace of the attempt in this directory."""
         if path := self._of(directory):
-            _remove(path)
+            trees.remove_if_possible(path)
 
     def relink(self, directory: Path) -> None:
         """Link to the workspace again where a power cut took the link: what the engine left in it is found through it."""
@@ -48,7 +45,7 @@ class Workspaces:
         jobs = {ref.job_id for ref in found}
         for entry in self._root.iterdir():
             if entry.name.rpartition(".")[0] not in jobs and entry.is_dir() and not entry.is_symlink():
-                _remove(entry)
+                trees.remove_if_possible(entry)
 
     def _of(self, directory: Path) -> Path | None:
         """What the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
@@ -57,13 +54,3 @@ class Workspaces:
         except OSError:
             return None
         return path if path.parent == self._root and path.name not in ("", "..") else None
-
-
-def _remove(path: Path) -> None:
-    """Remove a workspace. One that cannot be removed holds nothing up; the next start of the runner tries it again."""
-    try:
-        trees.remove(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        log.warning("the workspace %s cannot be removed: %s", path, error)
