@@ -11,8 +11,8 @@ import pytest
 from terracrew.executor.aside import Aside
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
 from terracrew.executor.states import States
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Result, Stream
 from terracrew.protocol.spec import JobType, Step

@@ -14,8 +14,8 @@ from terracrew.executor.aside import Aside
 from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
 from terracrew.executor.states import States
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import INLINE_STATE, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded

@@ -14,7 +14,7 @@ from terracrew.executor.aside import Aside
 from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
 from terracrew.protocol.spec import Step

@@ -13,9 +13,9 @@ import urllib3
 from terracrew.executor.aside import Aside
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
 from terracrew.executor.statebackend import StateBackend, secret_of
 from terracrew.executor.states import States
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.spec import Step
 from tests.executor.hub_server import KEY, unseal

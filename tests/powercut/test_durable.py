@@ -9,7 +9,7 @@ from terracrew import durable
 from terracrew.executor.aside import Aside
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.spec import Step

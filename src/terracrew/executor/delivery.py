@@ -10,10 +10,10 @@ from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.redact import Redactor
 from terracrew.executor.shipper import Shipper
 from terracrew.executor.transfer import Transfer
 from terracrew.executor.trouble import Trouble
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import AttemptRecord, LogStreamSettings

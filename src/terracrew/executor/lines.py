@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from terracrew.executor.redact import Redactor
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol.events import MAX_TEXT
 
 _LONGEST_CHARACTER = 4

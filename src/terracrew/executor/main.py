@@ -27,6 +27,7 @@ from terracrew.executor.statebackend import StateBackend
 from terracrew.executor.states import States
 from terracrew.executor.steps import Steps
 from terracrew.executor.supervise import supervise
+from terracrew.masking import names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import AttemptRecord, ExecutorStart
@@ -118,6 +119,7 @@ def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
     spec, credentials = granted.spec, granted.credentials
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
+    secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
     with contextlib.suppress(FileNotFoundError):
         kept = msgspec.json.decode((Path(start.directory) / delivery.RECORD).read_bytes(), type=AttemptRecord)
         secrets += kept.secrets

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.executor.aside import Aside
 from terracrew.executor.record import Recorder
+from terracrew.masking import facts
 from terracrew.protocol.events import INLINE_OUTPUTS_BYTES, OutputsRead
 
 _NONCE_BYTES = 12
@@ -20,6 +21,7 @@ class Outputs:
         self._cipher, self._owner = AESGCM(key), owner.encode()
 
     async def record(self, outputs: OutputsRead) -> None:
+        outputs = self._hidden(outputs)
         content = msgspec.json.encode(outputs.outputs)
         if len(content) <= INLINE_OUTPUTS_BYTES:
             self._recorder.fact(outputs)
@@ -29,6 +31,13 @@ class Outputs:
         self._aside.place(self._recorder.outbox.last + 1)
         self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
         self._recorder.outbox.sync()
+
+    def _hidden(self, outputs: OutputsRead) -> OutputsRead:
+        hidden = facts.hide_outputs(outputs, self._recorder.redactor)
+        for name, one in hidden.outputs.items():
+            if one.is_sensitive and not outputs.outputs[name].is_sensitive:
+                self._recorder.say(f"Output {name} holds a secret, so it is treated as sensitive")
+        return hidden
 
     def _write(self, content: bytes) -> None:
         """Sensitive outputs are among them, so the disk sees only what is encrypted under the attempt's key."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from terracrew.executor.lines import Piece
 from terracrew.executor.outbox import Outbox
-from terracrew.executor.redact import Redactor
+from terracrew.masking import facts
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, OutputsRead, Result, Stream
+from terracrew.protocol.events import Fact, Kind, Result, Stream
 from terracrew.protocol.spec import Step
 
 _SLOT = struct.Struct(">QQ")
@@ -79,14 +80,7 @@ class Recorder:
 
     def fact(self, fact: Fact) -> None:
         self._has_result = self._has_result or isinstance(fact, Result)
-        record = events.pack_fact(fact, self.step, time.time())
-        if not isinstance(fact, OutputsRead):  # those are data, and must arrive as they are
-            header, payload = record[: events.HEADER.size], record[events.HEADER.size :]
-            masked = self.redactor.mask(payload)
-            if masked is not payload:
-                _, kind, stream, _, at = events.HEADER.unpack(header)
-                record = events.pack(Kind(kind), stream, self.step, at, masked)
-        self.outbox.append(record)
+        self.outbox.append(events.pack_fact(facts.masked(fact, self.redactor), self.step, time.time()))
 
     def state(self, record: bytes) -> int:
         """A state is on the disk for good when this returns."""

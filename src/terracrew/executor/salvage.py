@@ -16,6 +16,7 @@ from terracrew.executor.aside import PLAIN
 from terracrew.executor.delivery import Delivery
 from terracrew.executor.output import Output
 from terracrew.executor.supervise import supervise
+from terracrew.masking import names
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.spec import STEPS, Step
@@ -27,6 +28,9 @@ async def run(start: ExecutorStart) -> int:
     if delivered.is_done(directory):
         return delivered.DELIVERED
     record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
+    # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
+    secrets = [*record.secrets, *names.secrets_of(start.environment)]
+    record = msgspec.structs.replace(record, secrets=secrets)
     parts = Delivery(directory, record, start.log_stream, is_salvage=True)
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terracrew.executor.lines import Cutter
-from terracrew.executor.redact import MASK, Redactor
+from terracrew.masking.names import MIN_SECRET_BYTES
+from terracrew.masking.redactor import MASK, Redactor
 from terracrew.protocol.events import MAX_TEXT
 
 # Few letters, so that secrets overlap, repeat and nearly match all the time.
-SECRETS = st.lists(st.text("ab-", min_size=4, max_size=12), max_size=4)
+SECRETS = st.lists(st.text("ab-", min_size=MIN_SECRET_BYTES, max_size=14), max_size=4)
 TEXT = st.text("ab-\n é\r", max_size=200)
 
 
@@ -36,7 +37,7 @@ def test_no_secret_is_left_in_a_masked_text(secrets: list[str], text: str) -> No
     masked = Redactor(secrets).mask(text.encode())
     for secret in secrets:
         for line in secret.splitlines():
-            if len(line.strip()) >= 4:
+            if len(line.strip()) >= MIN_SECRET_BYTES:
                 assert line.strip().encode() not in masked
 
 

@@ -1,0 +1,43 @@
+"""Masks the parts of an event's fact that are text for people. Addresses of states, hashes and statuses stay as they are."""
+
+import msgspec
+
+from terracrew.masking.redactor import Redactor
+from terracrew.protocol.events import Fact, Output, OutputsRead, PlanSummary, ResourceChange, Result, SourceResolved
+
+replace = msgspec.structs.replace
+
+
+def masked(fact: Fact, redactor: Redactor) -> Fact:
+    """The fact without the secrets in its texts. Outputs are data, and are left to `hide_outputs`."""
+    match fact:
+        case Result():
+            return replace(fact, message=redactor.mask_text(fact.message))
+        case SourceResolved():
+            return replace(fact, description=redactor.mask_text(fact.description))
+        case PlanSummary():
+            outputs = {redactor.mask_text(name): action for name, action in fact.outputs.items()}
+            return replace(fact, resources=[_change(each, redactor) for each in fact.resources], outputs=outputs)
+        case _:
+            return fact
+
+
+def _change(change: ResourceChange, redactor: Redactor) -> ResourceChange:
+    address, detail = redactor.mask_text(change.address), redactor.mask_text(change.detail)
+    return ResourceChange(address, change.action, detail)
+
+
+def hide_outputs(outputs: OutputsRead, redactor: Redactor) -> OutputsRead:
+    """Mark each output that holds a secret as sensitive: its value stays whole, but is not shown to everybody."""
+    if not redactor or not _has_secret(outputs.outputs, redactor):
+        return outputs
+    hidden = {
+        name: replace(one, is_sensitive=True) if _has_secret({name: one}, redactor) else one
+        for name, one in outputs.outputs.items()
+    }
+    return replace(outputs, outputs=hidden)
+
+
+def _has_secret(outputs: dict[str, Output], redactor: Redactor) -> bool:
+    text = msgspec.json.encode({name: one.value for name, one in outputs.items()})
+    return redactor.mask(text) is not text

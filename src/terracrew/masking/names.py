@@ -1,0 +1,84 @@
+"""Decides by its name whether a variable holds a secret, and collects the secret values of an environment or of inputs."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_WORD = re.compile(
+    r"auth|cookie|creds|jwt|keys?|pass|pat|pin|private|pwd|sas"
+    # Words like these are also written together with others: `PGPASSWORD`, `apikey`.
+    r"|\w*(credentials?|passphrase|passwd|passwords?|secrets?|tokens?)"
+    r"|\w*(access|account|api|auth|encryption|master|private|secret|shared|signing|ssh)key"
+)
+_DESCRIBING_WORD = re.compile(
+    r"algorithm|arn|audience|bits|count|days|dir|directory|enabled|endpoint|expiry|file|fingerprint|format|host|issuer|kind"
+    r"|length|lifetime|method|mode|names?|path|period|policy|port|prefix|provider|region|rotation|seconds|size|sock|socket"
+    r"|spec|ttl|type|uri|url|usage|user|username|vault|version"
+)
+"""A name that ends so tells something about a secret: `TOKEN_TTL`, `key_name`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+_SHELL_NAMES = frozenset({"PWD", "OLDPWD"})
+MIN_SECRET_BYTES = 6
+"""Shorter values are not masked: they are ordinary words or small numbers, and a log without them could not be read."""
+MAX_SECRETS = 1000
+"""Of one environment or one set of inputs: more would make each search slow."""
+_MAX_LEVELS = 100
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable, an input or an attribute of this name holds a secret."""
+    if name in _SHELL_NAMES:
+        return False
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or _DESCRIBING_WORD.fullmatch(words[-1]) or "public" in words:
+        return False
+    if words[-1] == "id" and len(words) > 1 and words[-2] not in ("secret", "token"):
+        return False  # AWS_ACCESS_KEY_ID is printed all over; the secret id of a Vault role is a password
+    return any(_SECRET_WORD.fullmatch(word) for word in words)
+
+
+def secrets_of(values: Mapping[str, Any]) -> list[str]:
+    """The values to mask among these named ones, at any depth; each once."""
+    found: dict[str, None] = {}
+    level: list[tuple[bool, Any]] = [(is_secret(name), value) for name, value in values.items()]
+    for _ in range(_MAX_LEVELS):
+        below: list[tuple[bool, Any]] = []
+        for is_hidden, value in level:
+            if isinstance(value, dict):
+                below += [(is_hidden or is_secret(str(name)), each) for name, each in cast("Any", value).items()]
+            elif isinstance(value, list):
+                below += [(is_hidden, each) for each in cast("list[Any]", value)]
+            elif is_hidden and (isinstance(value, str) or _is_number(value)):
+                found |= dict.fromkeys([str(value)])
+            if isinstance(value, str):
+                found |= dict.fromkeys(_passwords_of_address(value))
+                below += [(False, each) for each in _documents_of(value)]
+        level = below
+    return [value for value in found if len(value) >= MIN_SECRET_BYTES][:MAX_SECRETS]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _passwords_of_address(value: str) -> Iterable[str]:
+    """The password of a value such as `postgres://user:password@host/database`, as it is written and as it is meant."""
+    if "://" not in value or "@" not in value:
+        return ()
+    try:
+        password = urlsplit(value.strip()).password
+    except ValueError:
+        return ()
+    return (password, unquote(password)) if password else ()
+
+
+def _documents_of(value: str) -> Iterable[Any]:
+    """The content of a value that is a JSON object: a service account's key file, for example."""
+    if not value.lstrip().startswith("{"):
+        return ()
+    try:
+        return (json.loads(value),)
+    except (ValueError, RecursionError):
+        return ()
