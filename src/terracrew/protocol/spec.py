@@ -40,6 +40,9 @@ STEPS_OF: dict[JobType, tuple[Step, ...]] = {
 MUTATING = frozenset({Step.APPLY, Step.DESTROY})
 
 
+SERVED_ENGINES: tuple[str, ...] = ("tofu",)
+"""The engines that the executors of this version can run; a module with another one could only fail."""
+
 Phase = Literal["plan", "apply"]
 """What a cloud may tell apart: everything up to the plan changes nothing, what comes after it does."""
 

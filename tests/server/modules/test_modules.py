@@ -23,12 +23,24 @@ async def test_a_module_is_created_shown_changed_and_deleted(world: World) -> No
     assert (made["engine"], made["backend"], made["state_version"]) == ("tofu", "terracrew", 0)
     assert made["inputs"] == body["inputs"]
     assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= made.items()
-    change = {"inputs": {"cidr": "10.1.0.0/16"}, "engine": "terraform"}
+    change = {"inputs": {"cidr": "10.1.0.0/16"}, "engine": "tofu"}
     changed = await world.admin.patch(f"/api/v1/modules/{made['id']}", json=change)
     assert changed.json() == {**made, **change}
     assert (await world.admin.get("/api/v1/modules/net%2Fvpc")).json().items() >= changed.json().items()
     assert (await world.admin.delete("/api/v1/modules/net%2Fvpc")).status_code == 204
     await world.admin.refused("GET", "/api/v1/modules/net%2Fvpc", 404)
+
+
+@on_one
+async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(world: World) -> None:
+    """`module create --engine terraform` was accepted, and each job of the module failed when it was run."""
+    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
+    body = {"path": "n", "source": SOURCE, "engine": "terraform"}
+    words = await world.admin.refused("POST", "/api/v1/modules", 400, json=body)
+    assert "cannot run 'terraform' yet; it runs: tofu" in words
+    change = {"engine": "pulumi"}
+    words = await world.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 400, json=change)
+    assert "cannot run 'pulumi' yet" in words
 
 
 async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:

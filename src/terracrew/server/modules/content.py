@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid, TooLarge
-from terracrew.protocol.spec import LocalSource, audience_slug
+from terracrew.protocol.spec import SERVED_ENGINES, LocalSource, audience_slug
 from terracrew.server.identity.tokens import AUDIENCE
 
 LARGEST = 256 * 1024
@@ -21,6 +21,15 @@ _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
 # What the executor itself sets. A module that could would redirect its state or read with another job's token.
 _RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that no executor of this version can run, before a job of the module fails because of it."""
+    if engine not in SERVED_ENGINES:
+        raise Invalid(
+            f"engine: this version of Terracrew cannot run {engine!r} yet; it runs: {', '.join(SERVED_ENGINES)}",
+            field="engine",
+        )
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:

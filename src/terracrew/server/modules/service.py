@@ -87,6 +87,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
     group = await groups.find(tx, who, group_path)
     path = await groups.hold(tx, group, name)
+    content.check_engine(new.engine)
     content.check_inputs(new.inputs)
     content.check_environment(new.environment)
     content.check_audiences(new.oidc_audiences)
@@ -117,6 +118,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, r
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
         if given["runner_id"] is None:
             given.setdefault("runner_instance_name", None)
+    if "engine" in given:
+        content.check_engine(given["engine"])
     content.check_inputs(given.get("inputs", {}))
     content.check_environment(given.get("environment", {}))
     content.check_audiences(given.get("oidc_audiences", []))
