@@ -31,7 +31,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
             i["type"],
             _status(i),
             i.get("version"),
-            f"{i['jobs']}/{i['max_jobs']}",
+            _jobs(i),
             show.age(i["created_at"]),
         )
         for i in items
@@ -58,7 +58,8 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("type", found["type"]),
             ("status", _status(found)),
             ("disabled", found["is_disabled"] or None),
-            ("max_jobs", found["max_jobs"]),
+            ("jobs", _jobs(found).replace("/", " of ")),
+            ("limit", f"{found['max_jobs']} jobs on each instance"),
             ("tags", found["tags"]),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
@@ -221,6 +222,11 @@ def _place(path: str) -> str:
     from terracrew.client.http import segment
 
     return f"/runners/{segment(path)}"
+
+
+def _jobs(runner: dict[str, Any]) -> str:
+    """The jobs that it has, and how many it can have while its instances are connected."""
+    return f"{runner['jobs']}/{runner['capacity']}" if runner.get("capacity") else str(runner["jobs"])
 
 
 def _quoted(value: str) -> str:

@@ -105,6 +105,8 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_at: datetime | None
     jobs: int
     """How many it has now, all instances together."""
+    capacity: int
+    """How many it can have now: for each connected instance its capacity, and at most `max_jobs`."""
     instances: list[Instance]
 
     @property

@@ -48,5 +48,6 @@ def _view(runner: Runner, instances: list[Instance], facts: Row) -> RunnerView:
         version=latest and latest.version,
         last_seen_at=latest and latest.heard_at,
         jobs=facts["jobs"],
+        capacity=sum(min(each.capacity, runner.max_jobs) for each in instances if each.is_connected),
         instances=instances,
     )
