@@ -106,6 +106,33 @@ def test_an_update_changes_only_what_is_given(terracrew: Terracrew, site: Site) 
     assert site.asked[-1].json() == {"inputs": {"a": 1, "b": 2}}
 
 
+def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(terracrew: Terracrew, site: Site) -> None:
+    """`module update` had no --runner, --instance and --engine, and no way to remove an input."""
+    place = "/api/v1/modules/platform%2Fvpc"
+    site.on(f"GET {place}", MODULE | {"inputs": {"a": 1, "b": 2}})
+    site.on(f"PATCH {place}", MODULE)
+    terracrew("module", "update", "platform/vpc", "--runner", "edge", "--instance", "one", "--engine", "tofu")
+    assert site.asked[-1].json() == {"runner": "edge", "runner_instance_name": "one", "engine": "tofu"}
+    terracrew("module", "update", "platform/vpc", "--runner", "", "--instance", "")
+    assert site.asked[-1].json() == {"runner": None, "runner_instance_name": None}
+    terracrew("module", "update", "platform/vpc", "--unset-var", "a", "--var", "c=3", "--unset-env", "K")
+    assert site.asked[-1].json() == {"inputs": {"b": 2, "c": 3}, "environment": {}}
+    terracrew("module", "update", "platform/vpc", "--unset-var", "zones")
+    assert (terracrew.code, "platform/vpc has no input zones" in terracrew.err) == (2, True)
+    assert "it has: a, b" in terracrew.err
+
+
+def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: Site) -> None:
+    """A registered runner showed 0/100 while its only instance takes 4."""
+    runner = {
+        "path": "edge", "type": "self-hosted", "status": "ONLINE", "version": "1", "jobs": 0, "max_jobs": 100,
+        "capacity": 4, "created_at": THEN, "instances": [],
+    }  # fmt: skip
+    site.on("GET /api/v1/runners", page(runner, runner | {"path": "gone", "capacity": 0, "status": "OFFLINE"}))
+    lines = [line.split() for line in terracrew("runner", "list").splitlines()]
+    assert (lines[1][4], lines[2][4]) == ("0/4", "0")
+
+
 def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
     site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
     terracrew("module", "delete", "platform/vpc", stdin="n\n")

@@ -19,8 +19,8 @@ from terracrew.errors import Invalid
 def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     """Store the address of a server and a token for it.
 
-    Make the token in the dashboard or by `terracrew token create` where you are logged in. It is checked before it is
-    stored, in a file that only you can read.
+    Make the token by `terracrew token create NAME` where you are logged in, or by `terracrew server admin-token` on the
+    server's machine. It is checked before it is stored, in a file that only you can read.
     """
     from terracrew.client.http import Api
 

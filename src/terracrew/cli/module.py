@@ -116,7 +116,11 @@ def create(
 @click.argument("path")
 @sources.source_options
 @sources.input_options
+@sources.removal_options
 @sources.audience_option
+@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), help="The engine that runs it.")
+@click.option("--runner", metavar="PATH", help="Run on this runner only; '' lets Terracrew choose again.")
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
 @click.option("--description", help="What it is for.")
 @_needs_approval
 @_approval_timeout
@@ -131,7 +135,12 @@ def update(
     subdirectory: str,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
+    unset_variables: tuple[str, ...],
+    unset_environment: tuple[str, ...],
     audiences: tuple[str, ...],
+    engine: str | None,
+    runner: str | None,
+    instance: str | None,
     description: str | None,
     needs_approval: bool | None,
     approval_timeout: int | None,
@@ -146,10 +155,18 @@ def update(
     changes = _approval(needs_approval, approval_timeout, interrupted)
     if found := sources.source(api, folder, local_path, subdirectory):
         changes["source"] = found
-    if variables:
-        changes["inputs"] = before["inputs"] | sources.inputs(variables)
-    if environment:
-        changes["environment"] = before["environment"] | sources.environment(environment)
+    if variables or unset_variables:
+        kept = sources.without(before["inputs"], unset_variables, f"{path} has no input")
+        changes["inputs"] = kept | sources.inputs(variables)
+    if environment or unset_environment:
+        kept = sources.without(before["environment"], unset_environment, f"{path} has no environment variable")
+        changes["environment"] = kept | sources.environment(environment)
+    if engine is not None:
+        changes["engine"] = engine
+    if runner is not None:
+        changes["runner"] = runner or None
+    if instance is not None:
+        changes["runner_instance_name"] = instance or None
     if audiences:
         changes["oidc_audiences"] = [each for each in audiences if each]
     if description is not None:

@@ -28,6 +28,13 @@ _subdirectory = click.option("--subdirectory", default="", metavar="DIR", help="
 _variables = click.option("--var", "variables", multiple=True, metavar="K=V", help="An input: JSON, else a string.")
 _environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
 
+_unset_variables = click.option(
+    "--unset-var", "unset_variables", multiple=True, metavar="NAME", help="Remove this input."
+)
+_unset_environment = click.option(
+    "--unset-env", "unset_environment", multiple=True, metavar="NAME", help="Remove this environment variable."
+)
+
 audience_option = click.option(
     "--oidc-audience",
     "audiences",
@@ -46,6 +53,11 @@ def source_options(command: F) -> F:
 def input_options(command: F) -> F:
     """--var and --env, each as often as need be."""
     return _variables(_environment(command))
+
+
+def removal_options(command: F) -> F:
+    """--unset-var and --unset-env, each as often as need be."""
+    return _unset_variables(_unset_environment(command))
 
 
 def source(api: "Api", folder: Path | None, local_path: str | None, subdirectory: str) -> dict[str, Any] | None:
@@ -95,6 +107,13 @@ def inputs(given: Iterable[str]) -> dict[str, Any]:
 
 def environment(given: Iterable[str]) -> dict[str, str]:
     return dict(_pairs(given, "--env"))
+
+
+def without(given: dict[str, Any], names: Iterable[str], refusal: str) -> dict[str, Any]:
+    """The values without those of these names; a name that is not there is probably misspelt and refused."""
+    if unknown := [name for name in names if name not in given]:
+        raise Invalid(f"{refusal} {', '.join(unknown)}", hint=f"it has: {', '.join(given) or 'none'}")
+    return {name: value for name, value in given.items() if name not in set(names)}
 
 
 def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
