@@ -7,6 +7,7 @@ from functools import partial
 
 from litestar import Router
 from litestar.datastructures import State
+from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
@@ -43,6 +44,7 @@ from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
 from terracrew.server.uploads import api as uploads
 from terracrew.server.web import routes as pages
+from terracrew.server.web.errors import from_unrouted
 
 LARGEST_BODY = 1024 * 1024
 """Of a request, where its handler does not say otherwise."""
@@ -121,7 +123,7 @@ def make_app(server: Server) -> App:
         state=State({"server": server}),
         request_class=Call,
         middleware=[AuthenticationMiddleware()],
-        exception_handlers=problem.HANDLERS,
+        exception_handlers=problem.HANDLERS | {HTTPException: from_unrouted},
         before_request=refuse_oversized,
         before_send=[_harden, server.counts.count],
         request_max_body_size=LARGEST_BODY,

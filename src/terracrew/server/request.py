@@ -76,6 +76,9 @@ class App(Litestar):
         if scope["type"] == "websocket" and scope["path"] in self.beside:
             await self.beside[scope["path"]](scope, receive, send)
             return
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # HEAD is GET without the body, which the HTTP server leaves out: monitors ask /healthz in this way.
+            scope = {**scope, "method": "GET"}
         raw: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw.lower():
             scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}

@@ -10,6 +10,13 @@ async def test_it_says_that_it_is_alive_and_ready(world: World) -> None:
     assert (await stranger.get("/readyz")).json() == {"status": "ok"}
 
 
+async def test_monitors_may_ask_with_head(world: World) -> None:
+    """`HEAD /healthz` was answered with 405, so a monitor took a healthy server for a broken one."""
+    for path in ("/healthz", "/readyz", "/login"):
+        answer = await world.stranger("192.0.2.1").head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
 async def test_it_is_not_ready_while_it_stops_or_its_database_is_away(world: World) -> None:
     world.server.closing.set()
     assert (await world.stranger().get("/readyz")).status_code == 503

@@ -12,7 +12,12 @@ from tests.server.web.conftest import SHOTS
 from tests.server.web.stage import Stage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
-LOOKS = [("light", 1280, 860), ("dark", 1280, 860), ("light", 390, 844)]
+LOOKS = [("light", 1280, 860), ("dark", 1280, 860), ("light", 820, 1100), ("light", 390, 844)]
+
+CUT_OFF = """width => [...document.querySelectorAll("main .btn, .side button, .side a")]
+    .filter((each) => each.checkVisibility() && !each.closest("dialog, .log") && each.getBoundingClientRect().right > width)
+    .map((each) => each.textContent.trim())"""
+"""The buttons and links that reach beyond the right edge: "Destroy" was cut off at 820 px, "Log out" on a phone."""
 
 
 @pytest.mark.feature("U1", "U2", "U5")
@@ -37,6 +42,7 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
         )
         await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert await page.evaluate(CUT_OFF, width) == [], f"{name} at {width}: buttons that are cut off"
 
 
 @pytest.mark.feature("U4")
@@ -59,6 +65,26 @@ async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_wa
     await expect(row.get_by_role("button", name="Remove")).to_be_visible()
     await expect(page.locator("#search")).to_be_focused()
     assert await page.evaluate("window.sameDocument") is True
+
+
+@pytest.mark.feature("U4")
+@pytest.mark.parametrize("path", ["/dashboard/modules", "/dashboard/runners", "/dashboard/jobs"])
+async def test_what_is_typed_into_a_search_survives_a_live_change(page: Page, stage: Stage, path: str) -> None:
+    """Text that was typed just after the page had loaded, or while anything happened, was reset by the next change."""
+    await page.goto(path)
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    # Without an event, as where the scripts were not there yet: only the live change looks at the box.
+    await page.evaluate("document.querySelector('#search').value = 'ledger'")
+
+    async def change(tx: Tx) -> None:
+        tx.wake("jobs", stage.jobs["failed"])
+        tx.wake("runners", "any")
+        tx.wake("tree", "any")
+
+    async with page.expect_response(lambda answer: path in answer.url):
+        await stage.write(change)
+    await page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    await expect(page.locator("#search")).to_have_value("ledger")
 
 
 @pytest.mark.feature("U4")

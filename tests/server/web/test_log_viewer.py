@@ -161,6 +161,21 @@ async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
     await expect(page.locator(".log .marked .x")).to_be_in_viewport()
 
 
+async def test_the_line_in_the_address_may_change_and_escape_removes_every_mark(page: Page, stage: Stage) -> None:
+    """A change of `#L…` was ignored once the page had loaded, and Escape left a stale highlight."""
+    await page.goto(f"/dashboard/jobs/{stage.jobs['done']}#L2")
+    await expect(page.locator(".l.marked .n")).to_have_text("2")
+    await page.evaluate("location.hash = '#L90'")
+    await expect(page.locator(".l.marked .n")).to_have_text("90")
+    await page.fill("[data-part=search]", "part 90 of")
+    await page.press("[data-part=search]", "Enter")
+    await expect(page.locator(".log mark")).to_have_count(1)
+    await page.press("[data-part=search]", "Escape")
+    await expect(page.locator(".log mark, .log .marked")).to_have_count(0)
+    await expect(page.locator("[data-part=search]")).to_have_value("")
+    await expect(page.locator("[data-part=hits]")).to_have_text("")
+
+
 async def test_a_long_log_keeps_few_rows_in_the_document_and_scrolls_to_its_last_line(page: Page, stage: Stage) -> None:
     block = 500
     texts = [

@@ -13,7 +13,7 @@ from terracrew.server.request import Call
 from terracrew.server.web import render
 
 _TITLES = {
-    NotFound.status: "Not here",
+    NotFound.status: "Not found",
     Forbidden.status: "Not allowed",
     Conflict.status: "Not now",
     Unavailable.status: "Back in a moment",
@@ -39,6 +39,20 @@ def from_http(request: Call, error: HTTPException) -> Response[Any]:
         return problem.from_http(request, error)
     title = _TITLES.get(error.status_code, "That did not work")
     return render.answer("error.html", error.status_code, title=title, detail=error.detail)
+
+
+def from_unrouted(request: Call, error: HTTPException) -> Response[Any]:
+    """An address or a method that no handler has: a page for somebody with a browser, a problem for a program."""
+    is_page = request.scope["path"].startswith(("/dashboard", "/login"))
+    if error.status_code == NotFound.status and (is_page or _is_browser(request)) and not render.is_fragment(request):
+        detail = f"There is no page at {request.scope['path']}"
+        return render.answer("error.html", error.status_code, title=_TITLES[NotFound.status], detail=detail)
+    return problem.from_http(request, error)
+
+
+def _is_browser(request: Call) -> bool:
+    is_api = request.scope["path"].startswith(("/api/", "/connect/", "/static/", "/runnerhub"))
+    return not is_api and "text/html" in request.headers.get("Accept", "")
 
 
 def _to_login(request: Call) -> Response[Any]:

@@ -5,7 +5,12 @@ import "./times.js";
 const byId = (id) => document.getElementById(id);
 
 /* What the reader opened stays open, and what they are typing stays typed. */
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !(name === "value" && element.matches("[data-typed]"));
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => name !== "open" && !(name === "value" && element.matches("[data-typed], [data-search]"));
+
+/* What was typed before the scripts were here is searched for now. */
+addEventListener("load", () => {
+  for (const box of document.querySelectorAll("[data-search][hx-get]")) if (box.value !== box.defaultValue) htmx.trigger(box, "typed");
+});
 
 /* Keys: "/" goes to the search of the page, Escape leaves it. */
 document.addEventListener("keydown", (event) => {

@@ -14,7 +14,12 @@ const lines = new Lines();
 const view = new View(part("view"), lines);
 const search = new Search(lines, showHits);
 const queue = [];
-let isPumping = false, isComplete = false, drawn = 0, shown = Number(panel.dataset.attempt), wanted = /^#L(\d+)$/.exec(location.hash)?.[1];
+let isPumping = false, isComplete = false, drawn = 0, shown = Number(panel.dataset.attempt), wanted = lineOf(location.hash);
+
+/** The number of the line that `#L…` names, if it names one. */
+function lineOf(hash) {
+  return /^#L(\d+)$/.exec(hash)?.[1];
+}
 
 /** Decode and join what has come, a slice at a time, so that the page stays in the reader's hands. */
 function pump() {
@@ -125,6 +130,11 @@ box.addEventListener("input", () => {
   view.redraw();
 });
 box.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    box.value = "";
+    box.dispatchEvent(new Event("input"));
+    view.unmark();
+  }
   if (event.key !== "Enter") return;
   event.preventDefault();
   const line = search.step(event.shiftKey ? -1 : 1);
@@ -137,6 +147,12 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   view.showSection(link.dataset.step);
   panel.scrollIntoView({ block: "nearest" });
+});
+
+// The address of a line may change while the page is open: by the address bar, by a link, by going back.
+addEventListener("hashchange", () => {
+  wanted = lineOf(location.hash);
+  if (wanted) show();
 });
 
 function complete() {

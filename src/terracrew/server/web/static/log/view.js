@@ -135,6 +135,12 @@ export class View {
     this.redraw();
   }
 
+  /** No line is marked any more. */
+  unmark() {
+    this.marked = -1;
+    this.redraw();
+  }
+
   showSection(step) {
     const section = this.lines.sections.findLast((each) => each.step === step);
     if (!section) return;
