@@ -124,7 +124,7 @@ def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(terrac
 
 def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: Site) -> None:
     """A registered runner showed 0/100 while its only instance takes 4."""
-    runner = {
+    runner: dict[str, Any] = {
         "path": "edge", "type": "self-hosted", "status": "ONLINE", "version": "1", "jobs": 0, "max_jobs": 100,
         "capacity": 4, "created_at": THEN, "instances": [],
     }  # fmt: skip
@@ -280,7 +280,7 @@ def test_a_duration_is_never_negative() -> None:
 def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: Site) -> None:
     """It was listed as "DRAINING", as if somebody had asked for that."""
     instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
-    runner = {
+    runner: dict[str, Any] = {
         "path": "crew", "type": "self-hosted", "status": "DRAINING", "is_draining": False, "version": "1", "jobs": 0,
         "max_jobs": 4, "created_at": THEN, "instances": [instance],
     }  # fmt: skip
