@@ -15,7 +15,7 @@ from terracrew.server.db import Database, open_database
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.heartbeats import Heartbeats
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.messenger import TOPICS, Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.context import Identity, open_identity
@@ -39,7 +39,6 @@ from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, Refuse
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
-TOPICS = ("cancel", "ended", "runners", "access", "asked")
 
 
 class Clock:

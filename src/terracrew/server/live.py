@@ -14,6 +14,7 @@ from terracrew.server.identity.model import Principal
 from terracrew.server.request import Call
 
 TOPICS = ("jobs", "runners", "tree")
+"""What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""
 KEEP_ALIVE = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 PATIENCE = 2.0
@@ -32,7 +33,7 @@ async def events(request: Call) -> Stream:
 
 
 async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    with db.listen(*TOPICS) as wakeups:
+    with db.listen(*TOPICS, "instances") as wakeups:
         yield b"retry: 1000\n\n"
         stop = asyncio.create_task(closing.wait())
         came: asyncio.Task[set[tuple[str, str]]] | None = None
@@ -49,7 +50,7 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
                 await asyncio.sleep(GATHER)
                 woken |= await wakeups.get(timeout=0)
                 try:
-                    seen = await _seen(db, reader, woken)
+                    seen = await _seen(db, reader, {_shown(*wake) for wake in woken})
                 except Unavailable:  # a page that is open stays so, and reads everything anew when that is over
                     while not await db.ready(PATIENCE) and not closing.is_set():
                         yield PING
@@ -62,6 +63,10 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
             stop.cancel()
             if came is not None:
                 came.cancel()
+
+
+def _shown(topic: str, key: str) -> tuple[str, str]:
+    return ("runners", key.partition(" ")[0]) if topic == "instances" else (topic, key)
 
 
 async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:

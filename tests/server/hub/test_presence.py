@@ -57,11 +57,12 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         assert await status(hub) == "ONLINE"
         await hub.server.db.write(_silent)
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 61)
-        with hub.server.db.listen("runners") as woken:
+        instance = f"{hub.runner_id} {hub.session().instance_id}"
+        with hub.server.db.listen("instances") as woken:
             await Presence(hub.server).step()
-            assert ("runners", hub.runner_id) in await woken.get(PATIENCE)
+            assert ("instances", instance) in await woken.get(PATIENCE)
         assert await status(hub) == "OFFLINE"
-        await Messenger(hub.server).step({("runners", hub.runner_id)})
+        await Messenger(hub.server).step({("instances", instance)})
         assert await refusal(client) == ("unavailable", False)
     async with hub.runner():
         assert await status(hub) == "ONLINE"

@@ -16,6 +16,7 @@ from terracrew.server.jobs.model import ACTIVE
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
+TOPICS = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
 SWEEP_EVERY = 30.0
 LEEWAY = 10.0
 """Seconds that a token's end may be passed: its holder renews it long before, and clocks differ a little."""
@@ -34,7 +35,7 @@ class Messenger:
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self._server.db.listen("cancel", "ended", "runners", "access", "configuration", "asked") as wakeups:
+        with self._server.db.listen(*TOPICS) as wakeups:
             await self.step({("access", "")})  # whatever was heard and not acted on before the database went away
             next_sweep = clock() + SWEEP_EVERY
             while True:
@@ -50,7 +51,12 @@ class Messenger:
             await self.sweep()
         # First, so that a removed runner hears that it is, and not that it was revoked.
         changed = {key for topic, key in woken if topic in ("runners", "access")}
-        await places.refresh(self._server, [each for key in changed for each in self._registry.of(key)])
+        sessions = {each.instance_id: each for key in changed for each in self._registry.of(key)}
+        # A process that came or went concerns its own place only: to look at all of its runner's is O(n^2) when a fleet returns.
+        for instance_id in {key.partition(" ")[2] for topic, key in woken if topic == "instances"}:
+            if session := self._registry.runners.get(instance_id):
+                sessions[instance_id] = session
+        await places.refresh(self._server, sessions.values())
         for topic, key in woken:
             if topic == "access":
                 await self._revoked(key)

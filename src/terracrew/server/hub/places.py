@@ -46,13 +46,21 @@ class Place(msgspec.Struct, frozen=True):
     """The attempts that it was granted and that have not ended."""
 
 
+_RECORD: LiteralString = """
+SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances, max_jobs, configuration
+FROM runners WHERE id = :id"""
+
+
 async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
-    """The record that the principal may serve, held until the transaction ends: of two processes that come, one is first."""
-    row = await tx.one(
-        """SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances,
-            max_jobs, configuration FROM runners WHERE id = :id FOR NO KEY UPDATE""",
-        id=(wanted := ids.parse("rnr", runner_id)),
-    )
+    """The record that the principal may serve.
+
+    A record for one process is locked until the transaction ends: of two processes that come, one is first. The processes of
+    a record for many do not wait for each other; `take` decides between two of the same name.
+    """
+    wanted = ids.parse("rnr", runner_id)
+    row = await tx.one(_RECORD, id=wanted)
+    if row is not None and not row["allow_multiple_instances"]:
+        row = await tx.one(_RECORD + " FOR NO KEY UPDATE", id=wanted)
     if row is None:
         if await tx.one("SELECT id FROM removed WHERE id = :id", id=wanted):
             raise Removed(REMOVED)
@@ -79,18 +87,20 @@ async def take(
             server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
             engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining, is_disk_full = excluded.is_disk_full,
             connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
+        WHERE NOT instances.is_connected OR instances.key_sha256 = excluded.key_sha256
         RETURNING id, epoch""",
         id=ids.new("ins"), runner_id=owner.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
         capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full, now=tx.now,
     )  # fmt: skip
-    assert row is not None
+    if row is None:
+        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; come again")
     held = await tx.all(
         "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')", id=row["id"]
     )
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}
     await heartbeats.named(tx, row["id"], hello.attempts[:MOST_NAMED])
-    tx.wake("runners", owner.id)
+    tx.wake("instances", f"{owner.id} {row['id']}")
     return Place(row["id"], row["epoch"], current)
 
 
@@ -101,7 +111,7 @@ async def leave(server: "Server", session: RunnerSession) -> None:
             WHERE id = :id AND epoch = :epoch AND is_connected""",
             id=session.instance_id, epoch=session.epoch, now=tx.now,
         )  # fmt: skip
-        tx.wake("runners", session.runner_id)
+        tx.wake("instances", f"{session.runner_id} {session.instance_id}")
 
     await server.db.write(work)
 

@@ -69,4 +69,4 @@ class Presence:
 async def _offline(tx: Tx, row: Row) -> None:
     """The server that has its connection ends that, when it hears of this."""
     if await tx.run(_OFFLINE, id=row["id"], epoch=row["epoch"], heard_at=row["heard_at"], now=tx.now):
-        tx.wake("runners", row["runner_id"])
+        tx.wake("instances", f"{row['runner_id']} {row['id']}")

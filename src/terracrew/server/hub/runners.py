@@ -232,7 +232,7 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
             WHERE id = :id AND epoch = :epoch""",
             is_draining=message.is_draining, is_disk_full=message.is_disk_full, id=session.instance_id, epoch=session.epoch,
         )  # fmt: skip
-        tx.wake("runners", session.runner_id)
+        tx.wake("instances", f"{session.runner_id} {session.instance_id}")
 
     session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full
     await server.db.write(work)

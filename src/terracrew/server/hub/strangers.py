@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0
 LOOK_EVERY = 0.5
+MAX_QUESTIONS = 10
+"""How many connections a newcomer may ask. A runner that takes one process has more only if it took several until a moment ago."""
+_NAMESAKE: LiteralString = """
+SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
+WHERE runner_id = :id AND name = :name AND is_connected AND key_sha256 <> :key"""
+_OTHERS: LiteralString = """
+SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
+WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key) ORDER BY id LIMIT :count"""
 _ASK: LiteralString = """
 UPDATE instances SET asked_at = coalesce(asked_at, :now) WHERE id = :id AND epoch = :epoch AND is_connected
 RETURNING asked_at"""
@@ -50,18 +58,10 @@ async def meet(
     The key of a working directory is that of one process at a time: whoever has it is no stranger to what it left behind.
     """
     key = credentials.digest(hello.instance_key)
-    rows = await tx.all(
-        """SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
-        WHERE runner_id = :id AND is_connected ORDER BY id""",
-        id=owner.id,
-    )
     questions: list[Question] = []
-    for row in rows:
-        is_namesake, is_own = row["name"] == hello.instance, row["key_sha256"] == key
-        if (not is_namesake and owner.allow_multiple_instances) or (is_namesake and is_own):
-            continue
+    for row in await _in_the_way(tx, owner, hello.instance, key):
         question = await _ask(tx, row)
-        if is_own:
+        if row["key_sha256"] == key:
             await _displace(tx, owner, row, question)
         elif asked is None:
             questions.append(question)
@@ -74,6 +74,20 @@ async def meet(
     return questions
 
 
+async def _in_the_way(tx: Tx, owner: "Record", name: str, key: str) -> list[Row]:
+    """The connected instances that this one cannot be connected beside.
+
+    Both statements cost the same however many instances the runner has and had: each process of a large fleet that
+    reconnects runs one of them.
+    """
+    if owner.allow_multiple_instances:
+        return await tx.all(_NAMESAKE, id=owner.id, name=name, key=key)
+    rows = await tx.all(_OTHERS, id=owner.id, name=name, key=key, count=MAX_QUESTIONS + 1)
+    if len(rows) > MAX_QUESTIONS:
+        raise _refusal(owner, rows[0])
+    return rows
+
+
 async def _ask(tx: Tx, row: Row) -> Question:
     found = await tx.one(_ASK, id=row["id"], epoch=row["epoch"], now=tx.now)
     tx.wake("asked", row["id"])
@@ -83,6 +97,7 @@ async def _ask(tx: Tx, row: Row) -> Question:
 async def _displace(tx: Tx, owner: "Record", row: Row, question: Question) -> None:
     if not await tx.run(_DISPLACE, id=row["id"], epoch=row["epoch"], asked_at=question.asked_at, now=tx.now):
         raise _refusal(owner, row)
+    tx.wake("instances", f"{owner.id} {row['id']}")
 
 
 def _refusal(owner: "Record", row: Row) -> Conflict:

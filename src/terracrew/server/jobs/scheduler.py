@@ -282,7 +282,12 @@ class Scheduler:
     # ---- runners
 
     def serve(self, session: RunnerSession) -> None:
-        """The instance may have room: let the lines that it can serve move."""
+        """The instance may have room: let the lines that it can serve move.
+
+        One that takes jobs and has no room moves none of them; one that takes none may leave its jobs to another tier.
+        """
+        if session.takes_jobs and session.free <= 0:
+            return
         for route in list(self._lines_of.get(session.runner_id, ())):
             self._serve_line(route)
 
@@ -296,7 +301,6 @@ class Scheduler:
         for job_id in list(session.offered):
             if offer := self._offers.get(job_id):
                 self._again(offer)
-        self.serve(session)
 
     def _serve_free(self, sessions: Iterable[RunnerSession]) -> None:
         """What was offered to these is not offered any more: the slots that were kept for it are free for others."""
