@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.engines import discovery
 from terracrew.executor.engines.engine import Place
 from terracrew.executor.engines.tofu import Tofu
@@ -25,7 +26,9 @@ class Bare:
         self._workspace.mkdir()
         (self._workspace / "main.tf").write_text(main)
         found = discovery.require("tofu", [])
-        self._engine = Tofu(found, Place(self._workspace, self._place, folder / "cache"))
+        files = EngineDirectory(self._place / "engine-files")
+        files.make()
+        self._engine = Tofu(found, Place(self._workspace, files, folder / "cache"))
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, None)
 

@@ -96,6 +96,7 @@ class Stage:
         self.cache = folder / "cache"
         self.workspaces = folder / "workspaces"
         self.directory = folder / "attempt"
+        self.engine_directory = folder / "engine-files"
         self._executors: list[Executor] = []
 
     def spec(self, job_type: JobType, source: bytes | Source, **changes: Any) -> JobSpec:
@@ -113,7 +114,7 @@ class Stage:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "TERRACREW_"))}
         fields: dict[str, Any] = {
             "server_url": self.hub.url, "directory": str(self.directory), "cache_directory": str(self.cache),
-            "workspaces": str(self.workspaces),
+            "workspaces": str(self.workspaces), "engine_directory": str(self.engine_directory),
             "environment": env | {"HOME": str(self.folder)},
             "granted": Granted(spec, CREDENTIALS) if spec else None,
             "log_stream": LogStreamSettings(period_seconds=0.2),

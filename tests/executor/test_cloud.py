@@ -26,7 +26,7 @@ async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(hub: Hub,
     source = module(tmp_path / "m", main=gated(gate, before=show))
     executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS))
     await gate.reached()
-    folder = executor.directory / "oidc"
+    folder = stage.engine_directory / "provided" / "oidc"
     assert sorted(path.name for path in folder.iterdir()) == ["apply-API___AZURE", "apply-STS_AMAZONAWS_COM"]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -52,7 +52,7 @@ async def test_a_token_is_renewed_while_its_step_runs(hub: Hub, stage: Stage, tm
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
     executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
     await gate.reached()
-    file = executor.directory / "oidc" / "apply-STS_AMAZONAWS_COM"
+    file = stage.engine_directory / "provided" / "oidc" / "apply-STS_AMAZONAWS_COM"
     first, asked = file.read_text(), len(hub.cloud_tokens)
     await hub.until(lambda: len(hub.cloud_tokens) >= asked + 12)
     assert file.read_text() != first
@@ -91,6 +91,22 @@ async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
     await gone(executor.process.pid)
     assert await (await stage.salvage()).exit_code() == 0
     assert b"token-1 it was" in executor.printed
+    assert "*** it was" in hub.log().decode()
+
+
+@pytest.mark.feature("X4")
+async def test_tokens_that_an_executor_of_an_earlier_version_left_in_its_directory_are_masked_by_the_salvage(
+    hub: Hub, stage: Stage, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
+    executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
+    await gate.reached()
+    executor.kill()
+    await gate.open()
+    await gone(executor.process.pid)
+    (stage.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
+    assert await (await stage.salvage()).exit_code() == 0
     assert "*** it was" in hub.log().decode()
 
 

@@ -35,7 +35,7 @@ async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_e
     assert (executor.directory / "done").exists()
     # What was readable is gone from this machine.
     assert not list(stage.workspaces.iterdir())
-    assert not (executor.directory / "plan").exists()
+    assert not (stage.engine_directory / "produced" / "plan").exists()
     assert not os.path.lexists(executor.directory / "workspace")
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew.protocol.start import ExecutorStart
@@ -26,7 +27,9 @@ async def helper() -> AsyncIterator[Helper]:
 def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
     directory = attempts.write(tmp_path, granted(), "http://server")
     environment = {"STAGE": theatre.path}
-    return ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), environment, granted())
+    return ExecutorStart(
+        "http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), environment, granted()
+    )
 
 
 async def _exit_code(forked: Forked) -> int | None:
@@ -68,9 +71,7 @@ async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
 async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
     helper: Helper, theatre: Stage, start: ExecutorStart
 ) -> None:
-    salvage = ExecutorStart(
-        start.server_url, start.directory, start.cache_directory, start.workspaces, start.environment, is_salvage=True
-    )
+    salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
     first = await helper.fork(salvage)
     actor = await theatre.actor()
     assert await _exit_code(await helper.fork(salvage)) == zygote.IN_USE

@@ -24,7 +24,7 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     helper = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         forked = await helper.fork(
-            ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), {}, granted())
+            ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), {}, granted())
         )
         os.close(forked.pidfd)
         async with asyncio.timeout(BOUND):

@@ -336,6 +336,8 @@ async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(bench: Bench
     other.mkdir()
     # A plan of attempt 1 is applied where it was made, so the name is no sign of whose it is.
     workspace = bench.workspace("job_1.1", "job_1.7")
+    engine_directory = bench.directory / "engine-files" / "job_1.1"
+    (engine_directory / "produced").mkdir(parents=True)
     (workspace / "read-only").mkdir()
     (workspace / "read-only" / "errored.tfstate").write_text("the only copy")
     (workspace / "read-only").chmod(0o500)
@@ -349,6 +351,7 @@ async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(bench: Bench
         await peer.say(Settled("job_1", 1))
     await until_gone(bench.attempts / "job_1.1")
     assert not workspace.exists()
+    assert not engine_directory.exists()
     assert other.exists()
     kept = bench.directory / "undelivered" / "job_1.1" / "workspace" / "read-only" / "errored.tfstate"
     assert kept.exists() == (code == 3)
@@ -362,11 +365,13 @@ async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_
     await runner.kill()
     for orphan in ("job_9.1", "something"):
         (bench.workspaces / orphan / "below").mkdir(parents=True)
+        (bench.directory / "engine-files" / orphan / "below").mkdir(parents=True)
     (bench.workspaces / "link").symlink_to(bench.directory)
     await bench.start()
     peer = await bench.hub.peer()
     await peer.hear(Heartbeat)
     assert sorted(path.name for path in bench.workspaces.iterdir()) == ["job_1.1", "link"]
+    assert not list((bench.directory / "engine-files").iterdir())
     await actor.tell("finish")
     await until_gone(bench.attempts / "job_1.1")
     assert not mine.exists()

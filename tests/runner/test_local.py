@@ -24,7 +24,13 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
         directory = attempts.write(tmp_path, granted(), "http://server")
         handle = await local.start(
             ExecutorStart(
-                "http://server", str(directory), str(tmp_path), str(tmp_path), {"STAGE": theatre.path}, granted()
+                "http://server",
+                str(directory),
+                cache_directory=str(tmp_path),
+                workspaces=str(tmp_path),
+                engine_directory=str(tmp_path),
+                environment={"STAGE": theatre.path},
+                granted=granted(),
             )
         )
         actor = await theatre.actor()

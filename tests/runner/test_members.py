@@ -137,7 +137,9 @@ class Dispatcher:
     async def escaped(self, fifo: Path) -> tuple[Handle, int]:
         """Start an executor, and in it a process in another session that ignores interrupts."""
         directory, folder = attempts.write(self._folder, granted(), "http://server"), str(self._folder)
-        start = ExecutorStart("http://server", str(directory), folder, folder, {"STAGE": self._theatre.path}, granted())
+        start = ExecutorStart(
+            "http://server", str(directory), folder, folder, folder, {"STAGE": self._theatre.path}, granted()
+        )
         handle = await self.local.start(start)
         actor = await self._theatre.actor()
         return handle, (await actor.tell(f"escape-deaf {fifo}"))["escaped"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import TerracrewError, Unreachable
+from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.record import Recorder
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.spec import Phase, audience_slug
@@ -32,8 +33,10 @@ class _Token(msgspec.Struct, frozen=True):
 class CloudTokens:
     """Of one attempt. A module without audiences costs nothing here."""
 
-    def __init__(self, directory: Path, audiences: Sequence[str], *, transfer: Transfer, recorder: Recorder) -> None:
-        self._folder, self._audiences = directory / _FOLDER, audiences
+    def __init__(
+        self, files: EngineDirectory, audiences: Sequence[str], *, transfer: Transfer, recorder: Recorder
+    ) -> None:
+        self._folder, self._audiences = files.provided / _FOLDER, audiences
         self._transfer, self._recorder = transfer, recorder
         self._phase: Phase | None = None
         self._renew_at = 0.0
@@ -113,10 +116,13 @@ class CloudTokens:
         return self._folder / f"{phase}-{audience_slug(audience)}"
 
 
-def left(directory: Path) -> list[str]:
-    """The tokens that an executor which died has left: what its engine printed of them is masked all the same."""
-    folder = directory / _FOLDER
-    return [path.read_text() for path in folder.iterdir()] if folder.is_dir() else []
+def left(directory: Path, files: EngineDirectory) -> list[str]:
+    """The tokens that an executor which died has left: what its engine printed of them is masked all the same.
+
+    Executors of earlier versions kept them in the attempt's directory.
+    """
+    folders = (directory / _FOLDER, files.provided / _FOLDER)
+    return [path.read_text() for folder in folders if folder.is_dir() for path in folder.iterdir()]
 
 
 def _write(path: Path, token: str) -> None:

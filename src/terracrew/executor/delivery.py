@@ -4,7 +4,7 @@ from pathlib import Path
 
 from terracrew import __version__
 from terracrew.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
-from terracrew.executor import cloud, statebackend
+from terracrew.executor import statebackend
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave
 from terracrew.executor.control import Control
@@ -34,7 +34,7 @@ class Delivery:
         self.aside = Aside(directory / "states", self.outbox.last)
         self.recorder = Recorder(
             self.outbox,
-            Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets, *cloud.left(directory)]),
+            Redactor([record.hub, loopback, statebackend.basic(loopback), *record.secrets]),
             Offsets(directory / "output.offset", self.outbox),
         )
         # A result ends the log, and a dead executor may have left one: nothing is added after that.

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 from terracrew import delivered
-from terracrew.executor import delivery, leftover, states
+from terracrew.executor import cloud, delivery, leftover, states
 from terracrew.executor.aside import PLAIN
 from terracrew.executor.delivery import Delivery
+from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.output import Output
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names
@@ -29,7 +30,8 @@ async def run(start: ExecutorStart) -> int:
         return delivered.DELIVERED
     record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
     # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
-    secrets = [*record.secrets, *names.secrets_of(start.environment)]
+    tokens = cloud.left(directory, EngineDirectory(Path(start.engine_directory)))
+    secrets = [*record.secrets, *names.secrets_of(start.environment), *tokens]
     record = msgspec.structs.replace(record, secrets=secrets)
     parts = Delivery(directory, record, start.log_stream, is_salvage=True)
     async with asyncio.TaskGroup() as group:

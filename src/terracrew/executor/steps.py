@@ -9,9 +9,10 @@ from terracrew.executor import environment, keep, leftover, problem, statebacken
 from terracrew.executor.begin import ApprovalNeeded, Leave, StateMoved
 from terracrew.executor.cloud import CloudTokens
 from terracrew.executor.control import Control
+from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.engines import discovery
 from terracrew.executor.engines.discovery import Found
-from terracrew.executor.engines.engine import PLAN, Engine, Place, StateAccess
+from terracrew.executor.engines.engine import Engine, Place, StateAccess
 from terracrew.executor.engines.tofu import Tofu
 from terracrew.executor.memory import OomKills
 from terracrew.executor.mutation import Mutation
@@ -61,11 +62,12 @@ class Steps:
     ) -> None:
         self._start, self._granted, self._spec = start, granted, granted.spec
         self._directory = Path(start.directory)
+        self._files = EngineDirectory(Path(start.engine_directory))
         self._recorder, self._output = recorder, output
         self._states, self._backend, self._outputs = states, backend, outputs
         self._leave, self._control, self._transfer = leave, control, transfer
         self._state_version = self._spec.state.version
-        self._cloud = CloudTokens(self._directory, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
+        self._cloud = CloudTokens(self._files, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._was_killed = False
         self._mutation = Mutation()
         self._oom_kills = OomKills()
@@ -152,6 +154,7 @@ class Steps:
         return 0
 
     async def _fetch(self) -> None:
+        self._files.make()
         found = discovery.require(self._spec.engine, self._start.engine_paths)
         if found.name != "tofu":
             raise Invalid(f"this executor does not run {found.name} yet")
@@ -185,7 +188,7 @@ class Steps:
                 raise Conflict("the state has changed since")
             place = await keep.restore(
                 self._found,
-                self._directory / PLAN,
+                self._files.plan,
                 resume,
                 job_id=self._spec.job_id,
                 root=Path(self._start.workspaces),
@@ -208,7 +211,7 @@ class Steps:
 
     def _use(self, folder: Path) -> None:
         self._folder = folder
-        self._engine = Tofu(self._found, Place(folder, self._directory, Path(self._start.cache_directory)))
+        self._engine = Tofu(self._found, Place(folder, self._files, Path(self._start.cache_directory)))
         if leftover.remove(self._engine.leftover):
             self._recorder.say(
                 f"The source has a file {self._engine.leftover.name}, a state that some engine could not save; it is not used"
@@ -374,7 +377,7 @@ class Steps:
         try:
             kept = await keep.keep(
                 self._found,
-                self._directory / PLAN,
+                self._files.plan,
                 directory=self._directory,
                 owner=f"{self._spec.job_id}:{self._spec.attempt}",
                 key=self._granted.credentials.state_key,

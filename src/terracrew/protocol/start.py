@@ -21,6 +21,9 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Shared by all attempts of this runner: archives by hash, provider plug-ins."""
     workspaces: str
     """Where this runner's workspaces are. A kept plan can go on by an instance that has them at the same place."""
+    engine_directory: str
+    """Where this attempt's engine and its executor exchange files; it holds no file that the engine may not read. The
+    executor makes it, see `executor/engine_directory.py`, and the runner removes it."""
     environment: dict[str, str]
     """The engine's base environment, already less everything that is Terracrew's own."""
     granted: Granted | None = None

@@ -1,5 +1,8 @@
 """The journal: one directory for each attempt that this runner was granted, and what its files say of it.
 
+It holds the attempt's credential, so no file of the engine is in it: those are in the workspace and in the engine directory
+(`engine_directories`).
+
 attempts/<job>.<attempt>/
   attempt.json   durable before anything is started; without it nothing ever was
   pid            which process runs it, made by that process, once; or that it was handed back (`sealed`). Its name is

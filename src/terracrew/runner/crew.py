@@ -15,6 +15,7 @@ from terracrew.runner import attempts, processes
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
+from terracrew.runner.engine_directories import EngineDirectories
 from terracrew.runner.instance import Instance
 from terracrew.runner.processes import ProcessRecord
 from terracrew.runner.reports import Reports
@@ -39,10 +40,9 @@ class Crew:
     ) -> None:
         self._config, self._instance, self._dispatcher = config, instance, dispatcher
         self._claims, self._reports, self._environment = claims, reports, dict(environment)
-        self._scratch, self._workspaces = (
-            Scratch(config.temp_directory, str(instance.attempts)),
-            Workspaces(instance.workspaces),
-        )
+        self._scratch = Scratch(config.temp_directory, str(instance.attempts))
+        self._workspaces = Workspaces(instance.workspaces)
+        self._engine_directories = EngineDirectories(instance.engine_directories)
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -64,6 +64,7 @@ class Crew:
         found = attempts.scan(self._instance.attempts)
         self._scratch.sweep(found)
         self._workspaces.sweep(found)
+        self._engine_directories.sweep(found)
         for ref, directory in found.items():
             self._workspaces.relink(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
@@ -195,6 +196,7 @@ class Crew:
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
         await asyncio.to_thread(self._workspaces.remove, directory)
+        await asyncio.to_thread(self._engine_directories.remove, directory)
         try:
             await asyncio.to_thread(attempts.remove, directory)
         except FileNotFoundError:  # a grant that could not be written has none
@@ -206,6 +208,7 @@ class Crew:
     async def _set_aside(self, ref: AttemptRef, directory: Path) -> None:
         """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
         await asyncio.to_thread(self._workspaces.take_along, directory)
+        await asyncio.to_thread(self._engine_directories.remove, directory)
         aside = self._instance.undelivered / directory.name
         await asyncio.to_thread(durable.rename, directory, aside)
         await asyncio.to_thread(self._scratch.remove, ref)
@@ -223,6 +226,7 @@ class Crew:
             directory=str(directory),
             cache_directory=str(self._instance.cache),
             workspaces=str(self._instance.workspaces),
+            engine_directory=str(self._engine_directories.of(directory)),
             environment={**self._environment, **scratch},
             granted=granted,
             engine_paths=self._config.engine_paths,

@@ -27,8 +27,10 @@ class Instance:
         self.cache = self.root / "cache"
         # Engines see where they really are, and what one plans there another instance must find there.
         self.workspaces = self.root.resolve() / "workspaces"
+        self.engine_directories = self.root.resolve() / "engine-files"
+        folders = (self.root, self.attempts, self.undelivered, self.cache, self.workspaces, self.engine_directories)
         try:
-            for folder in (self.root, self.attempts, self.undelivered, self.cache, self.workspaces):
+            for folder in folders:
                 durable.make_directory(folder)
             self._lock = _lock(self.root / "lock")
             self.key = _key(self.root / "instance.key")

@@ -6,11 +6,9 @@ from typing import Protocol
 
 import msgspec
 
+from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
-
-PLAN = "plan"
-"""The saved plan, in the attempt's directory."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -18,8 +16,8 @@ class Place(msgspec.Struct, frozen=True):
 
     folder: Path
     """The folder with the module's root files, in the attempt's own copy of the source."""
-    scratch: Path
-    """The attempt's directory, for what the engine writes and no module should see."""
+    files: EngineDirectory
+    """What the engine reads and writes beside the module's own files."""
     cache: Path
     """Shared with other attempts."""
 

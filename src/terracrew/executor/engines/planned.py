@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.executor.engine_directory import read_produced
 from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
 
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
@@ -65,7 +66,7 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
     """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
     changes: list[_Change] = []
     counts, outputs = _Counts(), dict[str, str]()
-    for line in path.read_bytes().splitlines():
+    for line in read_produced(path).splitlines():
         message = _message.decode(line)
         match message.type:
             case "planned_change" if message.change and message.change.action in _ACTIONS:

@@ -12,7 +12,7 @@ from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor import hcl
 from terracrew.executor.engines import planned
 from terracrew.executor.engines.discovery import Found
-from terracrew.executor.engines.engine import PLAN, Place, StateAccess
+from terracrew.executor.engines.engine import Place, StateAccess
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 
@@ -43,7 +43,7 @@ class Tofu:
     def __init__(self, found: Found, place: Place) -> None:
         self.name, self.version = found.name, found.version
         self._program, self._place = found.path, place
-        self._plan, self._facts = place.scratch / PLAN, place.scratch / "plan.jsonl"
+        self._plan, self._facts = place.files.plan, place.files.produced / "plan.jsonl"
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
         if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST:
             raise EngineMissing(
@@ -135,7 +135,7 @@ class Tofu:
         env.pop("TF_CLI_CONFIG_FILE", None)
         if any((Path(env.get("HOME", "/nowhere")) / name).is_file() for name in _HOME_CONFIGS):
             return
-        path = self._place.scratch / "tofurc"
+        path = self._place.files.provided / "tofurc"
         if not path.exists():
             _write(path, _CONFIG)
         env["TF_CLI_CONFIG_FILE"] = str(path)

@@ -1,0 +1,44 @@
+"""The files that an attempt's engine has beside its workspace. The executor's own files are in the attempt's directory.
+
+<engine directory>/
+  provided/    written by the executor, read by the engine: its configuration, tokens for clouds
+  produced/    written by the engine: the saved plan, the facts about it
+
+An engine runs code that somebody else wrote. What it produced is therefore opened without following links.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from terracrew.errors import Invalid
+
+PLAN = "plan"
+_PROVIDED, _PRODUCED = "provided", "produced"
+
+
+class EngineDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.provided, self.produced = path / _PROVIDED, path / _PRODUCED
+
+    @property
+    def plan(self) -> Path:
+        """The saved plan."""
+        return self.produced / PLAN
+
+    def make(self) -> None:
+        for folder in (self.path, self.provided, self.produced):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def read_produced(path: Path) -> bytes:
+    """The content of a file that an engine wrote. Raises Invalid where the engine put something else in its place."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Invalid(f"the engine's file {path.name} cannot be read: {error.strerror}") from error
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Invalid(f"the engine's file {path.name} is not a regular file")
+        return file.read()

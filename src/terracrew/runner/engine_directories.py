@@ -1,0 +1,25 @@
+"""The engine directory of each attempt, beside the attempts: what is in it belongs to the engine, not to the executor."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from terracrew import trees
+from terracrew.protocol.messages import AttemptRef
+
+
+class EngineDirectories:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def of(self, attempt_directory: Path) -> Path:
+        return self._root / attempt_directory.name
+
+    def remove(self, attempt_directory: Path) -> None:
+        trees.remove_if_possible(self.of(attempt_directory))
+
+    def sweep(self, kept: Iterable[AttemptRef]) -> None:
+        """Remove what an earlier process left of attempts that have ended."""
+        names = {f"{ref.job_id}.{ref.attempt}" for ref in kept}
+        for entry in self._root.iterdir():
+            if entry.name not in names and entry.is_dir() and not entry.is_symlink():
+                trees.remove_if_possible(entry)
