@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from terracrew import configurations
 from terracrew.errors import Invalid, TooLarge
 
 MAX_BYTES = 1 << 30
@@ -30,6 +31,11 @@ _BLOCK = 1 << 16
 class Contents(NamedTuple):
     entries: int
     size: int
+    configurations: list[str] | None
+    """Some of its configuration files, enough to tell which folders have one for which engine.
+
+    None means that this is not known: there are too many of them, or folders can also be reached through links.
+    """
 
 
 class Ignore:
@@ -135,7 +141,8 @@ def _read(file: IO[bytes], target: Path | None) -> Contents:
         for path, to in links.items():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             (target / path).symlink_to(to)
-    return Contents(len(kinds), size)
+    files = [path for path, is_folder in kinds.items() if not is_folder]
+    return Contents(len(kinds), size, None if links else configurations.files(files))
 
 
 def _checked(info: tarfile.TarInfo, kinds: dict[str, bool], links: dict[str, str]) -> str:

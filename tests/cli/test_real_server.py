@@ -56,7 +56,7 @@ def test_a_folder_becomes_a_module_is_applied_and_can_be_read(called: Called) ->
     assert len(json.loads(called("module", "state", "platform/network"))["resources"]) == 3
     called("job", "wait", job["id"], "--timeout", "30")
     assert "No changes." in called("job", "run", "platform/network", "--follow")
-    assert "0 added, 0 changed, 4 destroyed." in called("job", "run", "platform/network", "--destroy", "-f")
+    assert "0 added, 0 changed, 4 destroyed." in called("job", "run", "platform/network", "--destroy", "--yes", "-f")
 
 
 def test_a_job_that_fails_says_so_in_the_exit_code(called: Called) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 
+import msgspec
 import pytest
 
 from terracrew import archive
@@ -101,6 +102,31 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: Hub, stage: Sta
     assert content not in (executor.directory / "outbox").read_bytes(), "a state is encrypted on the disk"
     assert hub.begins == [(0, hub.begins[0][1])]
     assert number > hub.begins[0][1], "no state is written before leave was given"
+
+
+@pytest.mark.feature("J1")
+async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(hub: Hub, stage: Stage) -> None:
+    spec = stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), state=StateSeed(3, content=STATE))
+    executor = await stage.run(msgspec.structs.replace(spec, is_destroy_plan=True))
+    assert await executor.exit_code() == 0, executor.said
+    [summary] = hub.facts_of(PlanSummary)
+    assert (summary.add, summary.destroy, summary.unchanged) == (0, 1, 0)
+    assert summary.resources[0].action == "delete"
+    assert (hub.begins, hub.states) == ([], [])
+
+
+@pytest.mark.feature("J5")
+async def test_a_source_without_a_configuration_never_reaches_the_engine(hub: Hub, stage: Stage) -> None:
+    """A wrong folder, with only a readme in it, destroyed everything: "2 destroyed", exit 0."""
+    folder = stage.folder / "source"
+    folder.mkdir()
+    (folder / "README.md").write_text("no configuration")
+    source = archive.pack(folder)
+    executor = await stage.run(stage.spec(JobType.APPLY, source, state=StateSeed(3, content=STATE)))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert "the source has no configuration of tofu" in hub.result.message
+    assert not any(fact.step == "init" and fact.status == "RUNNING" for fact in hub.facts_of(StepStatus))
 
 
 @pytest.mark.feature("J3")

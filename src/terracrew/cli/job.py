@@ -1,11 +1,10 @@
 """`terracrew job`: run jobs, follow their logs, decide about their plans, cancel them."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from terracrew.cli import bulk_cancel, deciding, follow, look, show
+from terracrew.cli import bulk_cancel, deciding, destroying, follow, look, show
 from terracrew.cli import source as sources
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
@@ -33,9 +32,15 @@ for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.g
 
 @job.command("run")
 @click.argument("module")
-@click.option("--plan", "kind", flag_value="PLAN", help="Only show what would change (the default).")
-@click.option("--apply", "kind", flag_value="APPLY", help="Plan and apply.")
-@click.option("--destroy", "kind", flag_value="DESTROY", help="Destroy everything that the module made.")
+@click.option("--plan", "is_plan", is_flag=True, help="Only show what would change (the default).")
+@click.option("--apply", "is_apply", is_flag=True, help="Plan and apply.")
+@click.option(
+    "--destroy",
+    "is_destroy",
+    is_flag=True,
+    help="Destroy everything that the module manages. With --plan: only show it.",
+)
+@click.option("--yes", is_flag=True, help="With --destroy: do not ask. Required where there is no terminal.")
 @click.option(
     "--approval", is_flag=True, help="Let a person approve its plan, also where the module does not ask for that."
 )
@@ -52,7 +57,10 @@ for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.g
 def run(
     target: Target,
     module: str,
-    kind: str | None,
+    is_plan: bool,
+    is_apply: bool,
+    is_destroy: bool,
+    yes: bool,
     approval: bool,
     following: bool,
     waiting: bool,
@@ -71,8 +79,10 @@ def run(
 
     from terracrew.client.http import segment
 
+    body = destroying.job_type(is_plan, is_apply, is_destroy)
     api = target.api()
-    body: dict[str, Any] = {"type": kind or "PLAN"}
+    if body["type"] == "DESTROY":
+        destroying.confirm(api, module, yes)
     if priority is not None:
         body["priority"] = priority
     if approval:
@@ -108,7 +118,7 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
     rows = [
         (
             f"#{i['number']}",
-            i["type"],
+            show.job_type(i),
             i["status"],
             i["module_path"],
             show.age(i["created_at"]),
@@ -235,13 +245,18 @@ def cancel(
 @job.command("rerun")
 @click.argument("job_id", metavar="JOB")
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
+@click.option("--yes", is_flag=True, help="Of a DESTROY: do not ask. Required where there is no terminal.")
 @show.json_option
 @pass_target
-def rerun(target: Target, job_id: str, following: bool, as_json: bool) -> int:
-    """Queue a new job like the job JOB."""
+def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool) -> int:
+    """Queue a new job that asks for the same as the job JOB."""
     from terracrew.client.http import segment
 
-    made = target.api().post(f"/jobs/{segment(job_id)}/rerun")
+    api = target.api()
+    like = api.get(f"/jobs/{segment(job_id)}")
+    if like["type"] == "DESTROY":
+        destroying.confirm(api, like["module_path"], yes)
+    made = api.post(f"/jobs/{segment(job_id)}/rerun")
     if following:
         return _until_end(target, made["id"], not as_json, None, None, as_json)
     if as_json:

@@ -21,7 +21,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         [
             ("job", f"#{found['number']}  {found['id']}"),
             ("module", found["module_path"]),
-            ("type", found["type"]),
+            ("type", show.job_type(found)),
             ("status", found["status"]),
             ("waits", found.get("reason") and follow.why(found)),
             ("to do", follow.to_type(found)),

@@ -54,6 +54,13 @@ def note(words: str) -> None:
     click.echo(click.style(words, dim=True), err=True)
 
 
+def ask(question: str, refusal: str) -> None:
+    """Return if the person at the terminal says yes; otherwise say what did not happen, and end with exit code 1."""
+    if not click.confirm(question, err=True):
+        click.echo(refusal, err=True)
+        raise click.exceptions.Exit(1)
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -97,6 +104,11 @@ def moment(when: str | None) -> str:
         return ""
     local = datetime.fromisoformat(when).astimezone()
     return f"{local:%H:%M:%S}" if local.date() == datetime.now().astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def job_type(job: Mapping[str, Any]) -> str:
+    """PLAN, APPLY or DESTROY; a plan of destroying everything is called so."""
+    return "DESTROY PLAN" if job.get("is_destroy_plan") else job["type"]
 
 
 def plan(summary: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from terracrew import configurations
 from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
 from terracrew.executor import environment, keep, leftover, problem, statebackend, workspace
 from terracrew.executor.begin import ApprovalNeeded, Leave, StateMoved
@@ -25,7 +26,7 @@ from terracrew.executor.states import States
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, EngineUsed, Result, StepStatus
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Resume, Step
+from terracrew.protocol.spec import MUTATING, STEPS_OF, Resume, Step
 from terracrew.protocol.start import ExecutorStart
 
 MAX_REPLANS = 3
@@ -179,6 +180,8 @@ class Steps:
         )
         self._recorder.fact(resolved)
         self._recorder.say(f"Source: {resolved.description}")
+        if not any(configurations.is_configuration(each.name, self._spec.engine) for each in os.scandir(folder)):
+            raise Invalid(configurations.missing(self._spec.source.subdirectory, self._spec.engine))
         self._use(folder)
 
     async def _restore(self, resume: Resume) -> bool:
@@ -237,7 +240,7 @@ class Steps:
         if not is_mutating:  # one that is got its tokens with its leave, and must start at once
             await self._cloud.enter("apply" if step is Step.OUTPUT else "plan")
         process = EngineProcess(
-            self._engine.arguments(step, is_destroying=self._spec.type == JobType.DESTROY),
+            self._engine.arguments(step, is_destroying=self._spec.is_destroying),
             cwd=self._folder,
             env=self._env | self._cloud.environment(),
             output=self._output.descriptor,

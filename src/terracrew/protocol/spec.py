@@ -113,6 +113,13 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The clouds that the engine gets tokens for."""
     resume: Resume | None = None
     """Go on with this plan instead of making one."""
+    is_destroy_plan: bool = False
+    """Whether a PLAN shows what a DESTROY would destroy."""
+
+    @property
+    def is_destroying(self) -> bool:
+        """Whether its plan is one of destroying everything."""
+        return self.type == JobType.DESTROY or self.is_destroy_plan
 
 
 def audience_slug(audience: str) -> str:

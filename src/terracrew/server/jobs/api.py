@@ -162,10 +162,11 @@ async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) ->
 
 @post("/jobs/{job:str}/rerun")
 async def rerun_job(request: Call, job: FromPath[str]) -> Job:
-    """Queue a new job like this one, from the module's source as it is now."""
-    like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = create.Wanted(request.user, like.module_id, create.again(like))
-    return (await request.server.create_job(wanted)).job
+    """Queue a new job that asks for the same: type, destroy plan, priority, approval, and its own source if it had one.
+
+    Otherwise it takes the module's source as it is now.
+    """
+    return await create.run_again(request.server.db, request.server.create_job, request.user, job)
 
 
 router = Router(

@@ -72,7 +72,8 @@ SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_ke
 RETURNING job_id"""
 
 GRANT = """
-SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
+SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
+    jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
@@ -197,6 +198,7 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
         environment=_environment.decode(row["environment"]), backend=row["backend"], source_digest=row["source_digest"],
         state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
         oidc_audiences=_audiences.decode(row["oidc_audiences"]), resume=_resume(row, keys),
+        is_destroy_plan=bool(row["is_destroy_plan"]),
     )  # fmt: skip
     archive = getattr(source, "archive_id", None)
     is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE

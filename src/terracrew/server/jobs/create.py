@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from terracrew.server.groups.model import Interrupted
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import store
+from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import Module
@@ -32,11 +33,19 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Instead of the module's own, for this job; whoever may change the module may do that."""
     needs_approval: bool = False
     """Let a person look at its plan, also where the module does not ask for that."""
+    is_destroy_plan: bool = False
+    """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
 
 
 def again(like: Job) -> NewJob:
-    """A new job like this one."""
-    return NewJob(like.type, like.priority, needs_approval=like.needs_approval)
+    """A new job that asks for everything that this one asked for; the source is the module's, unless it had its own."""
+    return NewJob(
+        like.type,
+        like.priority,
+        source=like.source if like.has_own_source else None,
+        needs_approval=like.needs_approval,
+        is_destroy_plan=like.is_destroy_plan,
+    )
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -57,6 +66,12 @@ class Created(msgspec.Struct, frozen=True):
 Create = Callable[[Wanted], Awaitable[Created]]
 
 
+async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
+    """Queue a new job that asks for what this one asked for, in the name of who runs it again."""
+    like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
+    return (await create(Wanted(who, like.module_id, again(like)))).job
+
+
 class _Checked(msgspec.Struct, frozen=True):
     """What has passed every check: of which module, from what, and the job that was made for this key before."""
 
@@ -68,18 +83,18 @@ class _Checked(msgspec.Struct, frozen=True):
 
 _FIELDS = (
     "id", "organization_id", "module_id", "number", "type", "status", "priority", "source", "created_by", "needs_approval",
-    "approval_seconds", "interrupted",
+    "approval_seconds", "interrupted", "is_destroy_plan", "has_own_source",
 )  # fmt: skip
 _COLUMNS: Columns = {
     "id": "text", "organization_id": "text", "module_id": "text", "number": "bigint", "type": "text", "status": "text",
     "priority": "bigint", "source": "text", "created_by": "text", "needs_approval": "boolean", "approval_seconds": "bigint",
-    "interrupted": "text", "idempotency_key": "text", "now": "double precision",
+    "interrupted": "text", "is_destroy_plan": "boolean", "has_own_source": "boolean", "idempotency_key": "text", "now": "double precision",
 }  # fmt: skip
 _INSERT = """
 INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, interrupted, idempotency_key, created_at, queued_at)
+    approval_seconds, interrupted, is_destroy_plan, has_own_source, idempotency_key, created_at, queued_at)
 SELECT id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, interrupted, idempotency_key, now, now
+    approval_seconds, interrupted, is_destroy_plan, has_own_source, idempotency_key, now, now
 FROM batch"""
 
 
@@ -123,13 +138,17 @@ async def _check(tx: Tx, wanted: Wanted, module: Module, roots: Sequence[Path]) 
     asked = wanted.asked
     if asked.type not in STEPS_OF:
         raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
+    if asked.is_destroy_plan and asked.type is not JobType.PLAN:
+        raise Invalid(
+            f"is_destroy_plan goes with the type PLAN only; to destroy everything, the type is DESTROY, not {asked.type}"
+        )
     if not -100 <= asked.priority <= 100:
         raise Invalid("a priority lies between -100 and 100")
     source = module.source
     if asked.source is not None:
         # Other code with the same runner's credentials is a change of the module in all but name.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
-        source = await modules.checked_source(tx, module.organization_id, asked.source, roots)
+        source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
     known = None if wanted.idempotency_key is None else await _repeated(tx, wanted, module, source)
     return _Checked(wanted, module, source, known)
 
@@ -145,7 +164,8 @@ async def _repeated(tx: Tx, wanted: Wanted, module: Module, source: Source) -> J
     job, asked = row_to(Job, row), wanted.asked
     is_other_source = asked.source is not None and job.source != source
     is_unasked = asked.needs_approval and not job.needs_approval
-    is_other = (job.module_id, job.type, job.priority) != (module.id, asked.type, asked.priority)
+    wanted_job = (module.id, asked.type, asked.priority, asked.is_destroy_plan)
+    is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
     if is_other or is_other_source or is_unasked:
         raise Conflict("this idempotency key was used for another job", job_id=job.id)
     return job
@@ -165,8 +185,7 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
         tx,
         [
             audit.Change(
-                one.wanted.principal, "job.run", "job", job.id, {"type": job.type, "module": one.module.path},
-                job.organization_id,
+                one.wanted.principal, "job.run", "job", job.id, _details(job, one.module), job.organization_id,
             )
             for job, one in zip(jobs, checked, strict=True)
         ],
@@ -175,6 +194,12 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
         tx.wake("queue", job.id)
         tx.wake("jobs", job.id)
     return jobs
+
+
+def _details(job: Job, module: Module) -> dict[str, Any]:
+    """What the audit says of a new job."""
+    told: dict[str, Any] = {"type": job.type, "module": module.path}
+    return told | {"is_destroy_plan": True} if job.is_destroy_plan else told
 
 
 async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
@@ -197,5 +222,5 @@ def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) ->
         type=asked.type, status=JobStatus.QUEUED, attempt=1, priority=asked.priority, source=one.source,
         created_by=one.wanted.principal.id, created_at=now, queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval, approval_seconds=one.module.approval_seconds,
-        interrupted=interrupted,
+        interrupted=interrupted, is_destroy_plan=asked.is_destroy_plan, has_own_source=asked.source is not None,
     )  # fmt: skip

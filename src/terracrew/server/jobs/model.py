@@ -70,6 +70,10 @@ class Job(msgspec.Struct, frozen=True):
     approval_seconds: int = 604_800
     interrupted: Interrupted = "ask"
     """What follows when its engine was cut short in the middle of a change; the module's or group's choice when it was created."""
+    is_destroy_plan: bool = False
+    """Whether a PLAN shows what a DESTROY would destroy."""
+    has_own_source: bool = False
+    """Whether it was asked to run another source than its module's."""
     plan_attempt: int | None = None
     """The attempt whose kept plan it waits for a decision about, or goes on with."""
     runner_id: str | None = None

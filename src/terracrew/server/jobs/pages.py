@@ -125,10 +125,8 @@ async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
 
 @post("/{job:str}/rerun")
 async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
-    like = await request.server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    wanted = create.Wanted(request.user, like.module_id, create.again(like))
-    made = await request.server.create_job(wanted)
-    return render.go(request, f"{HERE}/{made.job.id}")
+    made = await create.run_again(request.server.db, request.server.create_job, request.user, job)
+    return render.go(request, f"{HERE}/{made.id}")
 
 
 pages = Router(

@@ -14,7 +14,8 @@ from terracrew.server.metrics import jobs as counts
 JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
     jobs.priority, jobs.source, jobs.created_by, jobs.created_at, jobs.queued_at, jobs.runner_id, jobs.instance_id, jobs.cancel_mode,
     jobs.source_digest, jobs.source_description, jobs.engine_version, jobs.plan, jobs.message, jobs.claimed_at, jobs.started_at,
-    jobs.finished_at, jobs.needs_approval, jobs.approval_seconds, jobs.interrupted, jobs.plan_attempt"""
+    jobs.finished_at, jobs.needs_approval, jobs.approval_seconds, jobs.interrupted, jobs.plan_attempt,
+    jobs.is_destroy_plan, jobs.has_own_source"""
 ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id, attempts.instance_id, attempts.claimed_at,
     attempts.mark, attempts.lines, attempts.started_at, attempts.begun_at, attempts.begun_state_version, attempts.ended_at,
     attempts.outcome, attempts.reason, attempts.is_gone, attempts.heard_at, attempts.lost_at, attempts.is_in_doubt,

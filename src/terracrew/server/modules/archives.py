@@ -48,8 +48,9 @@ async def upload(request: Call, staged: Annotated[str, HeaderParameter(name=uplo
         return archive
     with tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="archive-") as file:
         sha256, size = await _receive(body, file)
-        await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
-        new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, datetime.now(UTC))
+        found = await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
+        now = datetime.now(UTC)
+        new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, now, found.configurations)
         await server.objects.put(new.object, Path(file.name))
 
     async def work(tx: Tx) -> None:
@@ -87,6 +88,6 @@ async def _receive(body: service.Body, file: "IO[bytes]") -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _inspect(file: "IO[bytes]") -> None:
+def _inspect(file: "IO[bytes]") -> tar.Contents:
     file.seek(0)
-    tar.inspect(file)
+    return tar.inspect(file)

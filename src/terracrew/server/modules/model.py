@@ -88,6 +88,8 @@ class Archive(msgspec.Struct, frozen=True):
     size: int
     created_by: str
     created_at: datetime
+    configurations: list[str] | None = None
+    """Some of its configuration files, enough to tell which folders have one; None where that is not known."""
 
     @property
     def object(self) -> str:

@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 from terracrew.protocol.spec import JobType
 from terracrew.server.jobs import reasons
 from terracrew.server.jobs.create import NewJob, Wanted
+from terracrew.server.modules import destroy_page
 from terracrew.server.request import Call
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
@@ -18,7 +19,11 @@ HERE = "/dashboard/modules"
 
 
 class RunForm(msgspec.Struct, frozen=True):
-    type: Literal["PLAN", "APPLY", "DESTROY"]
+    type: Literal["PLAN", "APPLY", "DESTROY", "DESTROY_PLAN"]
+
+    @property
+    def job(self) -> NewJob:
+        return NewJob(JobType.PLAN, is_destroy_plan=True) if self.type == "DESTROY_PLAN" else NewJob(JobType(self.type))
 
 
 @get("/")
@@ -37,8 +42,10 @@ async def show(request: Call, module: FromPath[str]) -> Response[Any]:
 @post("/{module:str}/run")
 async def run(request: Call, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
-    made = await request.server.create_job(Wanted(request.user, module, NewJob(JobType(form.type))))
+    made = await request.server.create_job(Wanted(request.user, module, form.job))
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 
-pages = Router(HERE, route_handlers=[listing, show, run], exception_handlers=HANDLERS, include_in_schema=False)
+pages = Router(
+    HERE, route_handlers=[listing, show, run, destroy_page.ask], exception_handlers=HANDLERS, include_in_schema=False
+)

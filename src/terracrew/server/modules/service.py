@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from terracrew import ids
+from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, LocalSource, Source
 from terracrew.server.audit import service as audit
@@ -19,7 +19,7 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.modules import content, removal, store
-from terracrew.server.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, gather
 from terracrew.server.runners import assignments
 from terracrew.server.runners import service as runners
@@ -94,7 +94,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
     module = Module(
         id=ids.new("mod"), organization_id=group.organization_id, group_id=group.id, name=name, path=path,
         description=new.description, engine=new.engine,
-        source=await checked_source(tx, organization_id, new.source, roots), inputs=new.inputs,
+        source=await checked_source(tx, organization_id, new.source, roots, new.engine), inputs=new.inputs,
         environment=new.environment, backend=new.backend, oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
         state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
@@ -112,8 +112,10 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, r
     if before is None:
         raise NotFound(f"module `{reference}` has just been deleted")
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    if "source" in given:
-        given["source"] = await checked_source(tx, before.organization_id, given["source"], roots)
+    engine: Engine = given.get("engine", before.engine)
+    if "source" in given or engine != before.engine:
+        source = await checked_source(tx, before.organization_id, given.get("source", before.source), roots, engine)
+        given |= {"source": source} if "source" in given else {}
     if "runner" in given:
         given["runner_id"] = await _runner(tx, who, given.pop("runner"))
         if given["runner_id"] is None:
@@ -178,8 +180,12 @@ async def listing(
     return await gather(fetch, lambda module: seen.covers(place(module)), after, limit)
 
 
-async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path]) -> Source:
-    """Let a source pass that this organization may use; an archive gets its size and hash from its row."""
+async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: Engine) -> Source:
+    """Let a source pass that this organization may use; an archive gets its size and hash from its row.
+
+    An archive without a configuration of the engine is refused here. What a folder on a runner's machine holds is known only
+    there: the executor looks.
+    """
     content.check_subdirectory(source.subdirectory)
     if isinstance(source, LocalSource):
         content.check_local(source, roots)
@@ -187,6 +193,9 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
     archive = await store.archive(tx, ids.parse("arc", source.archive_id), organization_id)
     if archive is None:
         raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")
+    known = archive.configurations
+    if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
+        raise Invalid(f"source: {configurations.missing(source.subdirectory, engine)}")
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
 
 

@@ -81,8 +81,8 @@ async def within(
 
 async def insert_archive(tx: Tx, archive: Archive) -> None:
     await tx.run(
-        """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at)
-           VALUES (:id, :organization_id, :sha256, :size, :created_by, :created_at)""",
+        """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at, configurations)
+           VALUES (:id, :organization_id, :sha256, :size, :created_by, :created_at, :configurations)""",
         **to_params(archive),
     )
 

@@ -16,9 +16,10 @@ from terracrew.server.identity.authorize import Verb
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.request import Call, tree_path
-from terracrew.server.state import content, quarantine, store
+from terracrew.server.state import content, quarantine, resources, store
 from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import State
+from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import Kept
 
 
@@ -84,6 +85,15 @@ async def versions(request: Call, module: FromPath[str], after: After = None, li
         return await store.versions(tx, found.id, start(after), limit + 1)
 
     return page(await request.server.db.read(read), limit)
+
+
+@get("/modules/{module:str}/resources", summary="List what a module manages")
+async def managed(request: Call, module: FromPath[str]) -> Resources:
+    """How many resources its current state holds, and the addresses of the first 20: what a DESTROY would destroy."""
+    server = request.server
+    found = await server.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
+    is_kept_here = found.backend == "terracrew"
+    return await resources.current(server.db, server.objects, server.keys, found.id, is_kept_here=is_kept_here)
 
 
 @get("/modules/{module:str}/outputs", summary="Read a module's outputs")
@@ -155,4 +165,4 @@ async def _answer(request: Call, kept: Kept) -> Response[bytes]:
     return Response(plain.content, media_type=media_type, headers=headers)
 
 
-router = Router("/api/v1", route_handlers=[current, versions, show, outputs, adopt, discard], tags=["states"])
+router = Router("/api/v1", route_handlers=[current, versions, show, managed, outputs, adopt, discard], tags=["states"])

@@ -34,6 +34,12 @@ async def current(tx: Tx, module_id: str) -> Kept | None:
     return None if row is None else _kept(row)
 
 
+async def resources(tx: Tx, state_id: str) -> int | None:
+    """How many resources a state holds; None where its executor did not count them."""
+    row = await tx.one("SELECT resources FROM states WHERE id = :id", id=state_id)
+    return None if row is None else row["resources"]
+
+
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
     """All that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
     rows = await tx.all(

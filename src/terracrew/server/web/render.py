@@ -110,6 +110,7 @@ _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
     "sentence": words.sentence,
     "type_word": words.job_type,
+    "job_word": words.job_word,
     "engine": words.engine,
     "ended": words.ended,
     "span": _span,

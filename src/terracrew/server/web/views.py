@@ -75,6 +75,7 @@ class JobRow(msgspec.Struct, frozen=True):
     earlier: Outcome | None = None
     """How the attempt before this one ended."""
     reason: Reason | None = None
+    is_destroy_plan: bool = False
 
     @property
     def is_terminal(self) -> bool:

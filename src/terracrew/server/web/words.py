@@ -1,7 +1,7 @@
 """What a status looks like and is called: colour, shape and word, the same on every page."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -73,6 +73,18 @@ def job_badge(
 
 def job_type(kind: JobType) -> str:
     return kind.value.replace("_", " ").capitalize()
+
+
+class _Called(Protocol):
+    @property
+    def type(self) -> JobType: ...
+    @property
+    def is_destroy_plan(self) -> bool: ...
+
+
+def job_word(job: _Called) -> str:
+    """What kind of job it is, in words."""
+    return "Destroy plan" if job.is_destroy_plan else job_type(job.type)
 
 
 def engine(name: str) -> str:

@@ -1,0 +1,86 @@
+"""The resources that a module's current state holds, by address: what a destroy would destroy."""
+
+import asyncio
+
+import msgspec
+
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.objects import Objects
+from terracrew.server.state import content, store
+from terracrew.server.state.store import Kept
+
+MAX_ADDRESSES = 20
+"""How many resources are named; the others are only counted."""
+MAX_READ_BYTES = 16 << 20
+"""Of a larger state only the number of resources is told, where its executor counted them."""
+_THREAD_ABOVE_BYTES = 256 << 10
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What a module manages, as far as its current state tells."""
+
+    version: int = 0
+    """Of the state; 0 where there is none."""
+    count: int | None = 0
+    """How many resources; None where that is not known, because the state is kept elsewhere or is too large to be read."""
+    addresses: list[str] = []
+    """The first 20 of them."""
+
+
+class _Instance(msgspec.Struct):
+    index_key: str | int | None = None
+
+
+class _Resource(msgspec.Struct):
+    mode: str
+    type: str
+    name: str
+    module: str = ""
+    instances: list[_Instance] = []
+
+
+class _Document(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+_document = msgspec.json.Decoder(_Document)
+
+
+async def current(db: Database, objects: Objects, keys: Keyring, module_id: str, *, is_kept_here: bool) -> Resources:
+    """Those of the module's current state. `is_kept_here`: Terracrew holds its state, so that without one there is nothing."""
+
+    async def work(tx: Tx) -> tuple[Kept | None, int | None]:
+        kept = await store.current(tx, module_id)
+        return kept, None if kept is None else await store.resources(tx, kept.state.id)
+
+    kept, counted = await db.read(work)
+    if kept is None:
+        return Resources() if is_kept_here else Resources(count=None)
+    version = kept.state.version or 0
+    if kept.state.size > MAX_READ_BYTES:
+        return Resources(version, counted)
+    plain = (await content.read(objects, keys, module_id, kept.sealed)).content
+    try:
+        is_large = len(plain) > _THREAD_ABOVE_BYTES
+        found = await asyncio.to_thread(addresses, plain) if is_large else addresses(plain)
+    except msgspec.MsgspecError:  # a state of another engine
+        return Resources(version, counted)
+    return Resources(version, len(found), found[:MAX_ADDRESSES])
+
+
+def addresses(state: bytes) -> list[str]:
+    """The addresses of all managed resources in a state."""
+    return [
+        _address(resource, instance)
+        for resource in _document.decode(state).resources
+        if resource.mode == "managed"
+        for instance in resource.instances
+    ]
+
+
+def _address(resource: _Resource, instance: _Instance) -> str:
+    prefix = f"{resource.module}." if resource.module else ""
+    key = instance.index_key
+    index = "" if key is None else f"[{key}]" if isinstance(key, int) else f'["{key}"]'
+    return f"{prefix}{resource.type}.{resource.name}{index}"
