@@ -58,6 +58,12 @@ def place_options(command: F) -> F:
     type=click.FloatRange(min=0, min_open=True),
     metavar="DAYS",
 )
+@option(
+    "leftovers_days",
+    "How long old instances, expired tokens and idempotency keys are kept [30].",
+    type=click.FloatRange(min=1),
+    metavar="DAYS",
+)
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
 @click.pass_context
 def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:

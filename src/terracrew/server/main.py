@@ -19,10 +19,10 @@ from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity import service as identity
 from terracrew.server.identity import store as people
-from terracrew.server.identity.expiry import Expiry
 from terracrew.server.identity.sessions import person
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.leftovers import Leftovers
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
@@ -79,7 +79,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "messenger": Messenger(server).run,
         "presence": Presence(server).run,
         "revocations": server.identity.tokens.forget_revoked,
-        "expiry": Expiry(server.db, server.id).run,
+        "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,
         "loop lag": watch_loop_lag,
         "plans": lambda: approvals.keep_clean(server.db, server.objects),

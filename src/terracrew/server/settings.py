@@ -27,6 +27,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""
     late_delivery_days: float = 7.0
     """How long a lost or fenced attempt may still deliver what it has."""
+    leftovers_days: float = 30.0
+    """How long these are kept: instances that do not connect any more, expired API tokens and secrets, idempotency keys."""
 
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
@@ -72,6 +74,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.late_delivery_days <= 0:
             problems.append(
                 f"late_delivery_days: {self.late_delivery_days:g} is not more than 0; give a lost attempt some time to deliver"
+            )
+        if self.leftovers_days < 1:
+            problems.append(
+                f"leftovers_days: {self.leftovers_days:g} is less than 1; keep what is old for at least a day"
             )
         if self.apply_lease_seconds < 60:
             problems.append(

@@ -1,32 +1,42 @@
-"""Forgets sessions and links that have expired: once an hour, by one server of all, whichever holds the lease."""
+"""Removes credentials that have expired: sessions, one-time links, API tokens, secrets of service accounts."""
 
-import asyncio
-import random
-
-from terracrew.server.db import lease
-from terracrew.server.db.seam import Database, Tx
-
-EVERY = 3600.0
-LEASE = "expiry"
+from terracrew.server.db.seam import Tx
 
 
-class Expiry:
-    def __init__(self, db: Database, server_id: str) -> None:
-        self._db = db
-        self._server_id = server_id
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY * random.uniform(0.8, 1.2))  # noqa: S311 - spreads work, guards nothing
-            await self.step()
-
-    async def step(self) -> int:
-        """How many rows went; none where another server does it."""
-        if not await lease.acquire(self._db, LEASE, self._server_id, EVERY):
-            return 0
-        return await self._db.write(_forget)
+async def prune_sessions(tx: Tx, before: float, count: int) -> int:
+    """Remove sessions that expired before this time."""
+    return await tx.run(
+        """DELETE FROM sessions WHERE id IN (
+            SELECT id FROM sessions WHERE expires_at < :before ORDER BY expires_at LIMIT :count)""",
+        before=before,
+        count=count,
+    )
 
 
-async def _forget(tx: Tx) -> int:
-    sessions = await tx.run("DELETE FROM sessions WHERE expires_at < :now", now=tx.now)
-    return sessions + await tx.run("DELETE FROM one_time_links WHERE expires_at < :now", now=tx.now)
+async def prune_links(tx: Tx, before: float, count: int) -> int:
+    """Remove one-time links that expired before this time."""
+    return await tx.run(
+        """DELETE FROM one_time_links WHERE token_sha256 IN (
+            SELECT token_sha256 FROM one_time_links WHERE expires_at < :before LIMIT :count)""",
+        before=before,
+        count=count,
+    )
+
+
+async def prune_tokens(tx: Tx, before: float, count: int) -> int:
+    """Remove API tokens that expired before this time; until then their owners see that they did."""
+    return await tx.run(
+        "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens WHERE expires_at < :before LIMIT :count)",
+        before=before,
+        count=count,
+    )
+
+
+async def prune_secrets(tx: Tx, before: float, count: int) -> int:
+    """Remove secrets of service accounts that expired before this time."""
+    return await tx.run(
+        """DELETE FROM service_account_secrets WHERE id IN (
+            SELECT id FROM service_account_secrets WHERE expires_at < :before LIMIT :count)""",
+        before=before,
+        count=count,
+    )

@@ -1,0 +1,78 @@
+"""Removes rows that nobody needs any more: once an hour, by the one server that holds the lease, a small batch at a time.
+
+Logs, plans, archives, states and the audit have retention of their own; this loop does not touch them.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+import structlog
+
+from terracrew.server.db import lease
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity import expiry
+from terracrew.server.jobs import pruning as jobs
+from terracrew.server.runners import pruning as runners
+
+INTERVAL_SECONDS = 3600.0
+BATCH_ROWS = 500
+"""Rows that one transaction removes: on SQLite, everybody else waits for it."""
+PAUSE_SECONDS = 0.1
+"""Between two batches."""
+LEASE = "leftovers"
+DAY_SECONDS = 86400.0
+Prune: TypeAlias = Callable[[Tx, float, int], Awaitable[int]]
+log = structlog.get_logger("terracrew.server")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    name: str
+    prune: Prune
+    """Remove up to so many rows that were left behind before a time; returns how many."""
+    is_kept_for_days: bool = True
+    """Whether rows are kept for the configured number of days; else they go at once."""
+
+
+RULES = (
+    Rule("sessions", expiry.prune_sessions, is_kept_for_days=False),
+    Rule("one-time links", expiry.prune_links, is_kept_for_days=False),
+    Rule("API tokens", expiry.prune_tokens),
+    Rule("service account secrets", expiry.prune_secrets),
+    Rule("instances", runners.prune_instances),
+    Rule("names of removed runners", runners.prune_names),
+    Rule("idempotency keys", jobs.prune_idempotency_keys),
+)
+
+
+class Leftovers:
+    def __init__(self, db: Database, server_id: str, days: float) -> None:
+        self._db = db
+        self._server_id = server_id
+        self._days = days
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - spreads work, guards nothing
+            await self.step()
+
+    async def step(self) -> dict[str, int]:
+        """How many rows of each kind were removed; nothing where another server does it."""
+        if not await lease.acquire(self._db, LEASE, self._server_id, INTERVAL_SECONDS):
+            return {}
+        removed = {rule.name: count for rule in RULES if (count := await self._all_of(rule))}
+        if removed:
+            log.info("rows that nobody needs any more are removed", **removed)
+        return removed
+
+    async def _all_of(self, rule: Rule) -> int:
+        days = self._days if rule.is_kept_for_days else 0.0
+        count = 0
+        while True:
+            batch = await self._db.write(lambda tx: rule.prune(tx, tx.now - days * DAY_SECONDS, BATCH_ROWS))
+            count += batch
+            if batch < BATCH_ROWS:
+                return count
+            await asyncio.sleep(PAUSE_SECONDS)
