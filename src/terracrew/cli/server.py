@@ -64,6 +64,18 @@ def place_options(command: F) -> F:
     type=click.FloatRange(min=1),
     metavar="DAYS",
 )
+@option(
+    "max_connections",
+    "How many connections may be open [20000].",
+    type=click.IntRange(min=1),
+    metavar="N",
+)
+@option(
+    "max_connections_per_address",
+    "How many HTTP connections one address (IPv6: one /64) may have open [2000].",
+    type=click.IntRange(min=1),
+    metavar="N",
+)
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
 @click.pass_context
 def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:

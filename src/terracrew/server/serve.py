@@ -17,6 +17,8 @@ from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.hub.keepalive import HubWebSocket
 from terracrew.server.settings import ServerSettings
+from terracrew.server.transport.connections import Connections
+from terracrew.server.transport.http import LimitedConfig
 
 LARGEST_FRAME = 5 * 1024 * 1024
 PING_SECONDS = 20
@@ -25,6 +27,8 @@ GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
 BACKLOG = 4096
 DESCRIPTORS = 65_536
+RESERVED_DESCRIPTORS = 256
+"""Not available to connections: files, the database, pipes."""
 T = TypeVar("T")
 
 
@@ -60,11 +64,21 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 async def serve(server: Server, listener: socket.socket, started: asyncio.Event | None = None) -> None:
     """Answer requests until `server.closing` is set, then finish those that are being answered."""
-    config = uvicorn.Config(
-        make_app(server), http="httptools", ws=HubWebSocket, lifespan="on", log_config=None, access_log=False,
-        server_header=False, backlog=BACKLOG, timeout_keep_alive=75, timeout_graceful_shutdown=GRACE_SECONDS,
-        ws_max_size=LARGEST_FRAME, ws_ping_interval=PING_SECONDS, ws_ping_timeout=PING_SECONDS, ws_per_message_deflate=False,
-    )  # fmt: skip
+    config = LimitedConfig(
+        make_app(server),
+        Connections(_max_connections(server.settings), server.settings.max_connections_per_address),
+        ws=HubWebSocket,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ws_max_size=LARGEST_FRAME,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=False,
+    )
     web = _Uvicorn(config, started)
     async with asyncio.TaskGroup() as tasks:
         stop = tasks.create_task(_stop(server.closing, web))
@@ -94,6 +108,12 @@ def _allow_connections() -> None:
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _max_connections(settings: ServerSettings) -> int:
+    """Return the configured limit, lowered so that descriptors are left for files and the database."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return settings.max_connections if soft < 0 else max(1, min(settings.max_connections, soft - RESERVED_DESCRIPTORS))
 
 
 class _Uvicorn(uvicorn.Server):

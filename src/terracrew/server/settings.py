@@ -29,6 +29,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long a lost or fenced attempt may still deliver what it has."""
     leftovers_days: float = 30.0
     """How long these are kept: instances that do not connect any more, expired API tokens and secrets, idempotency keys."""
+    max_connections: int = 20_000
+    """Open connections of this process, WebSockets of runners and executors included."""
+    max_connections_per_address: int = 2_000
+    """Open HTTP connections from one IPv4 address or IPv6 /64. WebSockets are not counted: a fleet may share an address."""
 
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
@@ -83,6 +87,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             problems.append(
                 f"apply_lease_seconds: {self.apply_lease_seconds:g} is less than 60; give a lost attempt time to come back"
             )
+        problems += [
+            f"{name}: {value} is less than 1"
+            for name, value in (
+                ("max_connections", self.max_connections),
+                ("max_connections_per_address", self.max_connections_per_address),
+            )
+            if value < 1
+        ]
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [

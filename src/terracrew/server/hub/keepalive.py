@@ -1,5 +1,6 @@
 """The WebSockets of the hub: pings only where they are asked for, and what becomes of them is told."""
 
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -16,6 +17,15 @@ STOPPING = 1012
 
 
 class HubWebSocket(WebSocketsSansIOProtocol):
+    on_lost: Callable[[], None] | None = None
+    """Called once when the connection has ended."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
+            self.on_lost = None
+
     async def send(self, message: Any) -> None:
         if message["type"] == KEEP_ALIVE:
             super().start_keepalive()

@@ -1,0 +1,91 @@
+"""How many connections there are, in total and for each client network, and which idle one makes room for a new one."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from terracrew.server.transport.addresses import Network, is_within, limit_key
+
+
+class Connection(Protocol):
+    """An HTTP connection that can be closed while it is idle."""
+
+    def close_idle(self) -> None: ...
+
+
+@dataclass
+class _Client:
+    open_connections: int = 0
+    idle: "OrderedDict[Connection, None]" = field(default_factory=OrderedDict[Connection, None])
+
+
+class Connections:
+    """The connections of one server process.
+
+    The limit for each client network counts HTTP connections only. A connection that became a WebSocket counts in the
+    total alone: the hub closes it within seconds unless a valid credential is behind it, and a whole fleet of runners may
+    share one address.
+    """
+
+    def __init__(self, max_total: int, max_per_address: int, trusted_proxies: tuple[Network, ...] = ()) -> None:
+        self._max_total, self._max_per_address = max_total, max_per_address
+        self._trusted_proxies = trusted_proxies
+        self._clients: dict[str, _Client] = {}
+        self._idle: OrderedDict[Connection, str] = OrderedDict()
+        self.total = 0
+        self.refused_total = 0
+
+    def admit(self, address: str) -> str | None:
+        """Count a new connection. None if it must be refused; otherwise the key to give to the other methods."""
+        key = limit_key(address)
+        client = self._clients.get(key)
+        is_proxy = is_within(address, self._trusted_proxies)  # whose clients are many
+        if client and not is_proxy and client.open_connections >= self._max_per_address and not self._evict(client):
+            self.refused_total += 1
+            return None
+        if self.total >= self._max_total and not self._evict_any():
+            self.refused_total += 1
+            return None
+        self.total += 1
+        self._clients.setdefault(key, _Client()).open_connections += 1
+        return key
+
+    def mark_idle(self, connection: Connection, key: str) -> None:
+        """Note that this connection waits for its next request, so it may be closed to make room."""
+        self._idle[connection] = key
+        self._clients[key].idle[connection] = None
+
+    def mark_busy(self, connection: Connection) -> None:
+        key = self._idle.pop(connection, None)
+        if key is not None:
+            del self._clients[key].idle[connection]
+
+    def upgrade(self, connection: Connection, key: str) -> None:
+        """Count this connection in the total only, from now on."""
+        self.mark_busy(connection)
+        client = self._clients[key]
+        client.open_connections -= 1
+        if not client.open_connections:
+            del self._clients[key]
+
+    def release(self, connection: Connection, key: str) -> None:
+        """Forget an HTTP connection that was closed."""
+        self.upgrade(connection, key)
+        self.total -= 1
+
+    def release_upgraded(self) -> None:
+        """Forget a WebSocket that was closed."""
+        self.total -= 1
+
+    def _evict_any(self) -> bool:
+        if not self._idle:
+            return False
+        next(iter(self._idle)).close_idle()
+        return True
+
+    @staticmethod
+    def _evict(client: _Client) -> bool:
+        if not client.idle:
+            return False
+        next(iter(client.idle)).close_idle()
+        return True
