@@ -88,7 +88,7 @@ class Site:
             id=server_id, settings=ServerSettings(), organization_id=self.boss.organization_id or "", db=db,
             objects=self.objects, keys=KEYS, identity=self.identity, registry=registry, scheduler=Scheduler(db, registry),
             claims=claims(db, KEYS), ingest=ingest(db, KEYS), create_job=creator(db, ROOTS),
-            heartbeats=Heartbeats(db, registry, server_id), archives=Archives(self.objects), watchers=Watchers(registry),
+            heartbeats=Heartbeats(db, registry, server_id), archives=Archives(self.objects), watchers=Watchers(registry, self.objects),
             streams=Streams(db), tasks=Tasks(),
         )  # fmt: skip
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server)

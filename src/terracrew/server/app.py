@@ -105,7 +105,7 @@ async def build(settings: ServerSettings) -> Server:
         create_job=creator(db, settings.local_roots),
         heartbeats=Heartbeats(db, registry, server_id),
         archives=Archives(objects),
-        watchers=Watchers(registry),
+        watchers=Watchers(registry, objects),
         streams=Streams(db),
         tasks=Tasks(),
     )

@@ -23,6 +23,7 @@ from terracrew.server.identity.sessions import person
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
+from terracrew.server.logs.mover import Mover
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
@@ -83,6 +84,13 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "rights": server.streams.watch_rights,
         "loop lag": watch_loop_lag,
         "plans": lambda: approvals.keep_clean(server.db, server.objects),
+        "logs": Mover(
+            server.db,
+            server.objects,
+            server.settings.uploads,
+            server.id,
+            server.settings.late_delivery_days * 86400,
+        ).run,
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

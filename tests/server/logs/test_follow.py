@@ -182,7 +182,7 @@ async def test_many_viewers_at_once_all_see_everything_in_order(crew: Crew) -> N
     """Whoever reads joins whoever is reading: no wake-up may be lost in that."""
     attempt, viewers = await crew.run(), 40
     db, closing = crew.server.db, asyncio.Event()
-    watchers = Watchers(crew.server.registry)
+    watchers = Watchers(crew.server.registry, crew.server.objects)
 
     async def view(started: asyncio.Event) -> list[int]:
         seen: list[int] = []

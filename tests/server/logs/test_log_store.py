@@ -13,18 +13,20 @@ from tests.server.logs.crew import DONE, RUNNING, Crew, Running, log
 
 
 async def whole(db: Database, attempt: Running) -> bytes:
-    return b"".join([piece async for piece in store.text(db, attempt.ref.job_id, attempt.ref.attempt)])
+    return b"".join(
+        [piece async for piece in store.text(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt)]
+    )
 
 
 async def events(db: Database, attempt: Running, after: int = 0, limit: int | None = None) -> list[LogEvent]:
-    found = store.events(db, attempt.ref.job_id, attempt.ref.attempt, after, limit)
+    found = store.events(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
     return [event async for events in found for event in events]
 
 
 async def lines(db: Database, attempt: Running, start: int, count: int) -> bytes:
     job_id = attempt.ref.job_id
     extent = await db.read(lambda tx: store.extent(tx, job_id))
-    return await db.read(lambda tx: store.lines(tx, job_id, extent, start, count))
+    return await store.lines(db, attempt.crew.server.objects, job_id, extent, start, count)
 
 
 @pytest.mark.feature("L3", "L4")

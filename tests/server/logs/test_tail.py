@@ -32,7 +32,7 @@ class SlowToAnswer:
 
 
 async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) -> None:
-    attempt, tails = await crew.run(), Tails()
+    attempt, tails = await crew.run(), Tails(crew.server.objects)
     db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(RUNNING)
     early = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
@@ -49,7 +49,7 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) 
 
 
 async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
-    attempt, tails = await crew.run(), Tails()
+    attempt, tails = await crew.run(), Tails(crew.server.objects)
     db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(log("one\n"))
     first = asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0)))
@@ -66,7 +66,7 @@ async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_aga
     crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail, "ROOM", 50_000)
-    attempt, tails = await crew.run(), Tails()
+    attempt, tails = await crew.run(), Tails(crew.server.objects)
     text = "\x1b" * 10_000  # six times as much in JSON, so that even one batch is more than there is room for
     await attempt.deliver(*(log(text) for _ in range(50)))
     for _ in range(2):

@@ -146,8 +146,7 @@ async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Kno
 
     db = request.server.db
     found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    # Megabytes of its log may be read.
-    return await db.read_in_background(lambda tx: known.known(tx, found.id, attempt))
+    return await known.read(db, request.server.objects, found.id, attempt)
 
 
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200)

@@ -61,7 +61,7 @@ UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.s
     outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
     is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
     is_change_ended = batch.is_change_ended, has_result = batch.has_result,
-    has_unreadable_state = batch.has_unreadable_state
+    has_unreadable_state = batch.has_unreadable_state, has_log_chunks = true
 FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""

@@ -5,10 +5,11 @@ import msgspec
 from terracrew.errors import NotFound
 from terracrew.escapes import plain
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import made, store
 from terracrew.server.jobs.model import Known, Made, ModuleState
-from terracrew.server.logs import chunks
+from terracrew.server.logs import chunks, ending
+from terracrew.server.objects import Objects
 
 LONGEST_LINE = 400
 LAST_BYTES = 8 << 10
@@ -17,8 +18,19 @@ MAX_DOUBTS_WITH_MADE = 5
 """For how many attempts in doubt one view searches the log for what they made."""
 
 
-async def known(tx: Tx, job_id: str, attempt: int, *, with_made: bool = True) -> Known:
-    """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole."""
+async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> Known:
+    """What is known of any attempt, wherever its log is. Megabytes of it may be read."""
+    moved = await ending.read(db, objects, job_id, attempt, made.MAX_LOG_BYTES)
+    return await db.read_in_background(lambda tx: known(tx, job_id, attempt, moved=moved))
+
+
+async def known(
+    tx: Tx, job_id: str, attempt: int, *, with_made: bool = True, moved: ending.Ending | None = None
+) -> Known:
+    """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole.
+
+    The log of an attempt that is lost or in doubt is in its rows. `moved` is the end of any other.
+    """
     row = await tx.one(
         """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
@@ -49,12 +61,12 @@ async def known(tx: Tx, job_id: str, attempt: int, *, with_made: bool = True) ->
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
     changed, is_cut = list[Made](), may_miss_state
     if may_miss_state and with_made:
-        changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0)
+        changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0, moved)
     return msgspec.structs.replace(
         found,
         heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),
         step=None if latest is None else latest.name,
-        last_line=await _last_line(tx, job_id, attempt),
+        last_line=await _last_line(tx, job_id, attempt, moved),
         may_miss_state=may_miss_state,
         module_state=await _module_state(tx, row["module_id"], job_id, attempt),
         made=changed,
@@ -84,12 +96,13 @@ async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> Mo
     return None if row is None else row_to(ModuleState, {**row, "is_own": bool(row["is_own"])})
 
 
-async def _last_line(tx: Tx, job_id: str, attempt: int) -> str:
+async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | None) -> str:
     row = await tx.one(
         "SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1",
         job_id=job_id, attempt=attempt,
     )  # fmt: skip
-    if row is None:
+    last = bytes(row["data"]) if row is not None else moved.blocks[-1] if moved and moved.blocks else None
+    if last is None:
         return ""
-    text = plain(chunks.text(bytes(row["data"]))[-LAST_BYTES:].decode(errors="replace"))
+    text = plain(chunks.text(last)[-LAST_BYTES:].decode(errors="replace"))
     return next((line.strip()[:LONGEST_LINE] for line in reversed(text.splitlines()) if line.strip()), "")

@@ -1,5 +1,6 @@
 """What the log of an apply says that the engine changed. OpenTofu and Terraform print the same lines."""
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -8,6 +9,7 @@ from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.model import Made
 from terracrew.server.logs import chunks
+from terracrew.server.logs.ending import Ending
 
 MAX_LOG_BYTES = 2 << 20
 """How much of a log is read, from its end, to answer one question."""
@@ -46,12 +48,16 @@ def _id_of(rest: str) -> str | None:
     return rest[start + len(_ID_START) : -1] if start >= 0 and rest.endswith("]") else None
 
 
-async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Made], bool]:
-    """What the attempt's log says after this event, and whether the log was too long to be read from there."""
+async def since(tx: Tx, job_id: str, attempt: int, event: int, moved: Ending | None = None) -> tuple[list[Made], bool]:
+    """What the attempt's log says after this event, and whether the log was too long to be read from there.
+
+    `moved` is the end of the part that is in the object store, which a transaction cannot read.
+    """
+    moved = moved or Ending()
     rows = await tx.all(
         """SELECT first, size FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND last > :event
         ORDER BY first DESC LIMIT 2000""",
-        job_id=job_id, attempt=attempt, event=event,
+        job_id=job_id, attempt=attempt, event=max(event, moved.last),
     )  # fmt: skip
     total, start = 0, None
     for row in rows:
@@ -59,18 +65,16 @@ async def since(tx: Tx, job_id: str, attempt: int, event: int) -> tuple[list[Mad
         if total > MAX_LOG_BYTES:
             break
         start = row["first"]
-    if start is None:
-        return [], bool(rows)
-    kept = await tx.all(
+    if start is None and rows:
+        return [], True
+    kept = [] if start is None else await tx.all(
         """SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first >= :first
         ORDER BY first""",
         job_id=job_id, attempt=attempt, first=start,
     )  # fmt: skip
-    text = b"".join(
-        record.payload
-        for row in kept
-        for number, record in chunks.records(bytes(row["data"]))
-        if number > event and record.stream == Stream.OUTPUT
-    )
+    is_cut = total > MAX_LOG_BYTES
+    records = itertools.chain(() if is_cut else moved.records(), *(chunks.records(bytes(row["data"])) for row in kept))
+    text = b"".join(record.payload for number, record in records if number > event and record.stream == Stream.OUTPUT)
     found = made(text.decode(errors="replace").splitlines())
-    return found[-MAX_RESOURCES:], total > MAX_LOG_BYTES or len(found) > MAX_RESOURCES
+    is_cut = is_cut or len(found) > MAX_RESOURCES or (not moved.is_whole and event < moved.first)
+    return found[-MAX_RESOURCES:], is_cut

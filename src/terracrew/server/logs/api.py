@@ -45,19 +45,19 @@ async def read_log(
 
     An event is not a line: it holds the whole lines that came at one time, or a part of a long one.
     """
-    db = request.server.db
+    db, objects = request.server.db, request.server.objects
     found, extent = await db.read(lambda tx: _find(tx, request, job, attempt))
     name = f"job-{found.number}-attempt-{extent.attempt}"
     headers = {"X-Log-Lines": str(extent.lines), "X-Log-Attempt": str(extent.attempt)}
     if download:
         headers["Content-Disposition"] = f'attachment; filename="{name}.{"jsonl" if format == "events" else "log"}"'
     if format == "events":
-        rows = store.events(db, found.id, extent.attempt, after, limit)
+        rows = store.events(db, objects, found.id, extent.attempt, after, limit)
         return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
     if line is not None:
-        part = await db.read(lambda tx: store.lines(tx, found.id, extent, line - 1, lines))
+        part = await store.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
-    return Stream(store.text(db, found.id, extent.attempt), media_type="text/plain", headers=headers)
+    return Stream(store.text(db, objects, found.id, extent.attempt), media_type="text/plain", headers=headers)
 
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")

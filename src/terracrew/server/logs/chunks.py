@@ -47,12 +47,12 @@ def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
     logs = [(number, record) for number, record in records if record.kind == Kind.LOG]
     if not logs:
         return None
-    body, lines = _joined(logs)
-    if mask.has_secret(body):
+    joined, lines = _joined(logs)
+    if mask.has_secret(joined):
         logs = [(number, record._replace(payload=mask.mask(record.payload))) for number, record in logs]
-        body, lines = _joined(logs)
+        joined, lines = _joined(logs)
     # A compressor is made each time: one object must not be used by two threads, and making it costs microseconds.
-    return Chunk(logs[0][0], logs[-1][0], lines, len(body), zstandard.ZstdCompressor(level=1).compress(body))
+    return Chunk(logs[0][0], logs[-1][0], lines, len(joined), zstandard.ZstdCompressor(level=1).compress(joined))
 
 
 def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
@@ -66,14 +66,19 @@ def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
     return b"".join(parts), lines
 
 
+def body(data: bytes) -> bytes:
+    """The records of a chunk, not compressed any more. Bodies that follow one another are one body when they are joined."""
+    return zstandard.ZstdDecompressor().decompress(data)
+
+
 def records(data: bytes) -> Iterator[tuple[int, Record]]:
-    body = zstandard.ZstdDecompressor().decompress(data)
+    unpacked = body(data)
     offset = 0
-    while offset < len(body):
-        number, size, kind, stream, step, time = _HEADER.unpack_from(body, offset)
+    while offset < len(unpacked):
+        number, size, kind, stream, step, time = _HEADER.unpack_from(unpacked, offset)
         start = offset + _HEADER.size
         offset = start + size
-        yield number, Record(kind, stream, step, time, body[start:offset])
+        yield number, Record(kind, stream, step, time, unpacked[start:offset])
 
 
 def events(data: bytes, after: int = 0) -> Iterator[LogEvent]:

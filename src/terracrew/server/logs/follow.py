@@ -10,6 +10,7 @@ from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Wakeups
 from terracrew.server.hub.registry import Registry
 from terracrew.server.logs.tail import Batch, Position, Tails
+from terracrew.server.objects import Objects
 
 QUIET = 15.0
 PAUSE, OUTAGE = 0.2, 2.0
@@ -22,10 +23,10 @@ News = Batch | Literal["changed", "quiet", "end"]
 class Watchers:
     """Who watches which job: while anybody does, its executor ships at once."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, objects: Objects) -> None:
         self._registry = registry
         self._counts: Counter[str] = Counter()
-        self.tails = Tails()
+        self.tails = Tails(objects)
 
     def is_watched(self, job_id: str) -> bool:
         return job_id in self._counts

@@ -11,6 +11,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.logs import chunks, store
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.store import Standing, Stored
+from terracrew.server.objects import Objects
 
 BATCH = 128 << 10
 """Of text in one batch: a viewer takes in this much without a stutter."""
@@ -41,7 +42,8 @@ _Place: TypeAlias = tuple[str, Position]
 class Tails:
     """Viewers of one job are mostly at the same place, so one reading and decoding serves them all."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
         self._batches: OrderedDict[_Place, Batch] = OrderedDict()
         self._reading: dict[_Place, asyncio.Task[Batch | Standing]] = {}
         self.used = 0
@@ -73,8 +75,11 @@ class Tails:
             standing = await store.standing(tx, job_id)
             return standing, await store.page(tx, job_id, position.attempt, position.event, BATCH)
 
-        standing, stored = await db.read(work)
-        if not stored:
+        standing, found = await db.read(work)
+        if not found:
+            return standing
+        stored = await store.load_or_say(db, self._objects, job_id, position.attempt, position.event, found)
+        if not stored:  # the module was deleted at this moment
             return standing
         is_large = sum(chunk.size for chunk in stored) > store.THREAD_ABOVE
         batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from terracrew import __version__
-from terracrew.server.metrics import jobs, process
+from terracrew.server.metrics import jobs, process, retention
 from terracrew.server.metrics.gauges import Figures
 from terracrew.server.metrics.instruments import Counter, Histogram
 
@@ -40,7 +40,7 @@ def _own(server: "Server") -> "Iterator[Metric]":
     for (method, status), count in server.counts.answers.items():
         requests.add(count, method, str(status))
     health = server.db.health
-    for instrument in (requests, *jobs.ALL, *process.ALL, health.commits, health.errors):
+    for instrument in (requests, *jobs.ALL, *process.ALL, *retention.ALL, health.commits, health.errors):
         yield _histogram(instrument) if isinstance(instrument, Histogram) else _counter(instrument)
     yield _gauge(
         "terracrew_info",

@@ -27,6 +27,7 @@ async def delete(tx: Tx, module_id: str) -> list[str]:
     objects = await tx.all(
         """SELECT object FROM states WHERE module_id = :id AND object IS NOT NULL UNION ALL
         SELECT object FROM outputs WHERE module_id = :id AND object IS NOT NULL UNION ALL
+        SELECT object FROM log_objects WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id) UNION ALL
         SELECT 'plans/' || job_id || '/' || attempt || '/' || sha256 AS object FROM plans
         WHERE is_kept AND job_id IN (SELECT id FROM jobs WHERE module_id = :id)""",
         id=module_id,
@@ -35,6 +36,7 @@ async def delete(tx: Tx, module_id: str) -> list[str]:
         "DELETE FROM outputs WHERE module_id = :id",
         "DELETE FROM states WHERE module_id = :id",
         "DELETE FROM log_chunks WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
+        "DELETE FROM log_objects WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
         "DELETE FROM plans WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
         "DELETE FROM notes WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
         "DELETE FROM steps WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",

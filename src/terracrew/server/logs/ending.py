@@ -1,0 +1,47 @@
+"""The end of a log that is in the object store, for those who look for something in its last lines."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from terracrew.errors import NotFound
+from terracrew.protocol.events import Record
+from terracrew.server.db.seam import Database
+from terracrew.server.logs import chunks, moved
+from terracrew.server.objects import Objects
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The last blocks of a log that has moved; none where it has not."""
+
+    blocks: list[bytes] = []
+    first: int = 0
+    """The number of the first event in them."""
+    last: int = 0
+    is_whole: bool = True
+    """Whether nothing was moved before them."""
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        for block in self.blocks:
+            yield from chunks.records(block)
+
+
+async def read(db: Database, objects: Objects, job_id: str, attempt: int, max_bytes: int) -> Ending:
+    """About this much of it, at least one block."""
+    part = await db.read(lambda tx: moved.last_part(tx, job_id, attempt))
+    if part is None:
+        return Ending()
+    index = part.index()
+    start = len(index) - 1
+    total = index[start].size
+    while start > 0 and total + index[start - 1].size <= max_bytes:
+        start -= 1
+        total += index[start].size
+    wanted = index[start:]
+    begin = wanted[0].offset
+    try:
+        data = await objects.get_range(part.object, begin, wanted[-1].offset + wanted[-1].length - begin)
+    except NotFound:  # retention has removed it at this moment
+        return Ending(is_whole=False)
+    found = [data[block.offset - begin :][: block.length] for block in wanted]
+    return Ending(found, wanted[0].first, wanted[-1].last, start == 0 and wanted[0].first_line == 0)

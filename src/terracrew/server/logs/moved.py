@@ -1,0 +1,93 @@
+"""The parts of a log that are in the object store: their rows, and what is read instead of a log that was removed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from terracrew.protocol.events import Kind, Record, Stream
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.logs import blocks, chunks
+from terracrew.server.logs.blocks import Block
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What is in one object."""
+
+    object: str
+    stored_bytes: int
+    blocks: bytes
+
+    def index(self) -> list[Block]:
+        return blocks.decode_index(self.blocks)
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """Retention has removed the log up to this event."""
+
+    log_moved: int
+    log_removed_at: float
+    log_removed_days: float
+
+    def notice(self) -> chunks.Chunk:
+        """The one line that stands for the log."""
+        day = datetime.fromtimestamp(self.log_removed_at, UTC)
+        text = f"This log was removed on {day:%Y-%m-%d} by retention after {self.log_removed_days:g} days.\n"
+        return notice(self.log_moved, self.log_removed_at, text)
+
+
+def notice(event: int, time: float, text: str) -> chunks.Chunk:
+    """A chunk in which the server says something in place of events up to this one."""
+    packed = chunks.pack([(event, Record(Kind.LOG, Stream.SYSTEM, 0, time, text.encode()))])
+    assert packed is not None
+    return packed
+
+
+async def part_after(tx: Tx, job_id: str, attempt: int, after: int) -> Part | Removal | None:
+    """The first part that has events after this one. None where those are in chunks, or there are none."""
+    row = await tx.one(
+        """SELECT attempts.log_moved, attempts.log_removed_at, attempts.log_removed_days,
+            log_objects.object, log_objects.stored_bytes, log_objects.blocks
+        FROM attempts LEFT JOIN log_objects ON log_objects.job_id = attempts.job_id
+            AND log_objects.attempt = attempts.number AND log_objects.last > :after
+        WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_objects.first LIMIT 1""",
+        job_id=job_id, attempt=attempt, after=after,
+    )  # fmt: skip
+    if row is None:
+        return None
+    if row["object"] is not None:
+        return row_to(Part, row)
+    is_removed = row["log_removed_at"] is not None and row["log_moved"] > after
+    return row_to(Removal, row) if is_removed else None
+
+
+async def part_before_line(tx: Tx, job_id: str, attempt: int, line: int) -> Part | None:
+    """The last part that has fewer line feeds than this before it."""
+    row = await tx.one(
+        """SELECT object, stored_bytes, blocks FROM log_objects
+        WHERE job_id = :job_id AND attempt = :attempt AND first_line < :line ORDER BY first DESC LIMIT 1""",
+        job_id=job_id, attempt=attempt, line=line,
+    )  # fmt: skip
+    return None if row is None else row_to(Part, row)
+
+
+async def last_part(tx: Tx, job_id: str, attempt: int) -> Part | None:
+    row = await tx.one(
+        """SELECT object, stored_bytes, blocks FROM log_objects
+        WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1""",
+        job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    return None if row is None else row_to(Part, row)
+
+
+async def insert(tx: Tx, job_id: str, attempt: int, name: str, index: Sequence[Block], stored_bytes: int) -> None:
+    first, last = index[0], index[-1]
+    await tx.run(
+        """INSERT INTO log_objects (job_id, attempt, first, last, first_line, lines, size, stored_bytes, object, blocks,
+            created_at)
+        VALUES (:job_id, :attempt, :first, :last, :first_line, :lines, :size, :stored_bytes, :object, :blocks, :now)""",
+        job_id=job_id, attempt=attempt, first=first.first, last=last.last, first_line=first.first_line,
+        lines=sum(block.lines for block in index), size=sum(block.size for block in index), stored_bytes=stored_bytes,
+        object=name, blocks=blocks.encode_index(list(index)), now=tx.now,
+    )  # fmt: skip

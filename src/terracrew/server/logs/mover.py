@@ -1,0 +1,203 @@
+"""Moves the logs of attempts that have ended from their rows to the object store, in steps that a crash cannot tear apart.
+
+For each part of a log:
+
+1. The object is written under a name that nothing refers to yet, and is durable.
+2. One transaction makes it known and sets `attempts.log_moved`, if no other server has done so meanwhile. From here on
+   readers take these events from the object.
+3. The chunks of these events, which nobody reads any more, are deleted in small batches.
+
+A crash after 1 leaves an object that nothing refers to (`retention/orphans` removes it), and the part is written again. A
+crash after 2 leaves chunks, which the next pass deletes before it does anything else.
+"""
+
+import asyncio
+import random
+import tempfile
+from pathlib import Path
+
+import msgspec
+import structlog
+import zstandard
+
+from terracrew import ids
+from terracrew.server.db import lease
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.logs import blocks, moved
+from terracrew.server.metrics import retention as counts
+from terracrew.server.objects import Objects
+
+PASS_SECONDS = 60.0
+SETTLE_SECONDS = 300.0
+"""A log moves this long after the end of its attempt: most readers come before that, and rows are the quickest to read."""
+MAX_OBJECT_BYTES = 128 << 20
+"""Bytes of records in one object. A longer log has several objects, so that moving it needs bounded time and disk."""
+BATCH_ROWS = 200
+BATCH_BYTES = 1 << 20
+"""Compressed bytes that one statement reads or deletes: on SQLite it keeps the event loop from everything else."""
+_PAGE = 100
+_LEASE = "move logs"
+_LEASE_SECONDS = 300.0
+log = structlog.get_logger("terracrew.server")
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """The log of one attempt, which has ended."""
+
+    job_id: str
+    number: int
+
+
+class Mover:
+    def __init__(
+        self, db: Database, objects: Objects, folder: Path, server_id: str, late_delivery_seconds: float
+    ) -> None:
+        self._db, self._objects, self._folder, self._server_id = db, objects, folder, server_id
+        self._late_delivery_seconds = late_delivery_seconds
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(PASS_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+            await self.step()
+
+    async def step(self) -> int:
+        """Move what can be moved; how many logs. Another server that does the same at this time does no harm."""
+        count, failed = 0, 0
+        while await lease.acquire(self._db, _LEASE, self._server_id, _LEASE_SECONDS):
+            found = await self._db.read(lambda tx, failed=failed: self._ended(tx, failed))
+            for each in found:
+                try:
+                    await self.move(each.job_id, each.number)
+                    count += 1
+                except zstandard.ZstdError:
+                    log.exception("a log cannot be read, so it stays in its rows", job=each.job_id, attempt=each.number)
+                    failed += 1
+            if len(found) < _PAGE:
+                break
+        return count
+
+    async def _ended(self, tx: Tx, skip: int) -> list[_Log]:
+        """Attempts whose log is complete, the oldest first.
+
+        What is known of an attempt in doubt is read from its chunks in one transaction, so these stay until a person has
+        looked. An attempt without a result may still deliver more.
+        """
+        rows = await tx.all(
+            """SELECT job_id, number FROM attempts
+            WHERE has_log_chunks AND ended_at IS NOT NULL AND ended_at <= :before AND NOT is_in_doubt
+                AND (has_result OR ended_at <= :late)
+            ORDER BY ended_at LIMIT :page OFFSET :skip""",
+            before=tx.now - SETTLE_SECONDS,
+            late=tx.now - max(SETTLE_SECONDS, self._late_delivery_seconds),
+            page=_PAGE,
+            skip=skip,
+        )
+        return rows_to(_Log, rows)
+
+    async def move(self, job_id: str, attempt: int) -> None:
+        """Move what there is of this log now."""
+        is_more = True
+        while is_more:
+            await delete_moved_chunks(self._db, job_id, attempt)
+            is_more = await self._move_part(job_id, attempt)
+
+    async def _move_part(self, job_id: str, attempt: int) -> bool:
+        """Write one object and make it known. False when there is nothing to move (any more)."""
+        row = await self._db.read(
+            lambda tx: tx.one(
+                "SELECT mark, log_moved FROM attempts WHERE job_id = :job_id AND number = :attempt",
+                job_id=job_id, attempt=attempt,
+            )
+        )  # fmt: skip
+        if row is None:
+            return False
+        mark, was = row["mark"], row["log_moved"]
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix="log-") as file:
+            writer = blocks.Writer(file)
+            after = was
+            while writer.size < MAX_OBJECT_BYTES:
+                rows = await self._db.read(lambda tx, after=after: _chunks(tx, job_id, attempt, after))
+                if not rows:
+                    break
+                await asyncio.to_thread(writer.add, rows)
+                after = rows[-1].last
+            index = await asyncio.to_thread(writer.finish)
+            if not index:
+                await self._db.write(lambda tx: _clear(tx, job_id, attempt, mark))
+                return False
+            name = f"logs/{job_id}/{attempt}/{index[0].first}_{ids.new('log').removeprefix('log_')}"
+            await self._objects.put(name, Path(file.name))
+
+        async def switch(tx: Tx) -> bool:
+            """Take the events from the object from now on, unless somebody else has moved them."""
+            touched = await tx.run(
+                """UPDATE attempts SET log_moved = :last
+                WHERE job_id = :job_id AND number = :attempt AND log_moved = :was""",
+                last=index[-1].last, job_id=job_id, attempt=attempt, was=was,
+            )  # fmt: skip
+            if touched:
+                await moved.insert(tx, job_id, attempt, name, index, writer.stored_bytes)
+            return bool(touched)
+
+        if not await self._db.write(switch):
+            await self._objects.delete(name)
+            return False
+        counts.moved_logs.add(1)
+        counts.moved_bytes.add(writer.stored_bytes)
+        return True
+
+
+async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
+    """Delete the chunks that readers take from objects, a batch at a time."""
+
+    async def batch(tx: Tx) -> int | None:
+        rows = await tx.all(
+            """SELECT log_chunks.first, length(log_chunks.data) AS bytes FROM attempts
+            JOIN log_chunks ON log_chunks.job_id = attempts.job_id AND log_chunks.attempt = attempts.number
+                AND log_chunks.first <= attempts.log_moved
+            WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_chunks.first LIMIT :rows""",
+            job_id=job_id, attempt=attempt, rows=BATCH_ROWS,
+        )  # fmt: skip
+        last, total = None, 0
+        for row in rows:
+            total += row["bytes"]
+            if last is not None and total > BATCH_BYTES:
+                break
+            last = row["first"]
+        return last
+
+    while (last := await db.read(batch)) is not None:
+        await db.write(
+            lambda tx, last=last: tx.run(
+                "DELETE FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :last",
+                job_id=job_id, attempt=attempt, last=last,
+            )
+        )  # fmt: skip
+
+
+async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
+    """The next chunks after this event, up to the size of a batch."""
+    rows = await tx.all(
+        """SELECT log_chunks.first, log_chunks.last, log_chunks.first_line, log_chunks.lines, log_chunks.data
+        FROM (
+            SELECT job_id, attempt, first, sum(bytes) OVER (ORDER BY first) - bytes AS before
+            FROM (
+                SELECT job_id, attempt, first, length(data) AS bytes FROM log_chunks
+                WHERE job_id = :job_id AND attempt = :attempt AND first > :after ORDER BY first LIMIT :rows
+            ) AS following
+        ) AS near
+        JOIN log_chunks USING (job_id, attempt, first)
+        WHERE near.before < :bytes ORDER BY first""",
+        job_id=job_id, attempt=attempt, after=after, rows=BATCH_ROWS, bytes=BATCH_BYTES,
+    )  # fmt: skip
+    return rows_to(blocks.Row, rows)
+
+
+async def _clear(tx: Tx, job_id: str, attempt: int, mark: int) -> None:
+    """Nothing is left to move, unless something has been delivered since the mark was read."""
+    await tx.run(
+        """UPDATE attempts SET has_log_chunks = false
+        WHERE job_id = :job_id AND number = :attempt AND mark = :mark""",
+        job_id=job_id, attempt=attempt, mark=mark,
+    )  # fmt: skip
