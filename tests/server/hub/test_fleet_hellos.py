@@ -1,7 +1,7 @@
 """A fleet that reconnects: what a hello costs does not depend on how many instances its runner has, or had."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, LiteralString
 
 import pytest
@@ -35,21 +35,26 @@ class CountingTx:
         return getattr(self._tx, name)
 
 
-def counted(db: Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each statement returns from now on."""
-    counts: list[int] = []
+def on_each_unit(db: Database, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Tx], Any]) -> None:
+    """Have every unit of work use a wrapped transaction from now on."""
 
-    def counting(real: Any) -> Any:
+    def wrapped(real: Any) -> Any:
         def run(work: Any) -> Any:
-            def work_counted(tx: Tx) -> Any:
-                return work(CountingTx(tx, counts))
+            def work_wrapped(tx: Tx) -> Any:
+                return work(wrap(tx))
 
-            return real(work_counted)
+            return real(work_wrapped)
 
         return run
 
-    monkeypatch.setattr(db, "read", counting(db.read))
-    monkeypatch.setattr(db, "write", counting(db.write))
+    monkeypatch.setattr(db, "read", wrapped(db.read))
+    monkeypatch.setattr(db, "write", wrapped(db.write))
+
+
+def counted(db: Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each statement returns from now on."""
+    counts: list[int] = []
+    on_each_unit(db, monkeypatch, lambda tx: CountingTx(tx, counts))
     return counts
 
 

@@ -194,6 +194,19 @@ async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting
     assert (ended.status, ended.message) == ("DECLINED", "nobody approved its plan in time")
 
 
+@pytest.mark.feature("J8", "O3")
+async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Waiting) -> None:
+    """Expiry and cancel leave a plan undecided: each second, all such plans of all ended jobs were read again."""
+    await service.cancel(job.world.db, job.admin, job.id, "after_step")
+    other = await Waiting.make(job.world.db)
+    await job.world.db.write(lambda tx: tx.run("UPDATE plans SET decide_by = :now", now=tx.now - 1))
+    (ended,) = await approvals.expire(job.world.db)
+    assert ended.id == other.id
+    await approvals.expire(job.world.db)
+    open_plans = "SELECT job_id FROM plans WHERE is_open AND decision IS NULL"
+    assert await job.world.db.read(lambda tx: tx.all(open_plans)) == []
+
+
 @pytest.mark.feature("J8", "J9")
 async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
     assert (await service.cancel(job.world.db, job.admin, job.id, "after_step")).status == "CANCELED"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Collection
+from typing import LiteralString
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
@@ -18,6 +19,15 @@ from terracrew.server.objects import Objects
 from terracrew.server.state import service as states
 
 CLEAN_EVERY = 600.0
+MAX_OVERDUE = 100
+"""Overdue plans that are looked at in one go."""
+# A plan is open until it is decided about or found to be overdue: what has been looked at once is not read again every second.
+_OVERDUE: LiteralString = """
+SELECT plans.job_id, plans.attempt, jobs.status = 'AWAITING_APPROVAL' AND jobs.plan_attempt = plans.attempt AS is_awaited
+FROM plans JOIN jobs ON jobs.id = plans.job_id
+WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER BY plans.decide_by LIMIT :count"""
+_CLOSE: LiteralString = """
+UPDATE plans SET is_open = false FROM batch WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt"""
 
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
@@ -88,19 +98,13 @@ async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
 
 
 async def expire(db: Database) -> list[Job]:
-    """End the jobs whose time to be decided about is over."""
-
-    async def overdue(tx: Tx) -> list[tuple[str, int]]:
-        rows = await tx.all(
-            """SELECT plans.job_id, plans.attempt FROM plans JOIN jobs ON jobs.id = plans.job_id
-            WHERE plans.is_kept AND plans.decision IS NULL AND plans.decide_by <= :now AND jobs.status = 'AWAITING_APPROVAL'
-                AND jobs.plan_attempt = plans.attempt LIMIT 100""",
-            now=tx.now,
-        )
-        return [(row["job_id"], row["attempt"]) for row in rows]
-
+    """End the jobs whose plan nobody decided about in time, and close overdue plans that no job waits with any more."""
+    rows = await db.read(lambda tx: tx.all(_OVERDUE, now=tx.now, count=MAX_OVERDUE))
+    left = sorted((row["job_id"], row["attempt"]) for row in rows if not row["is_awaited"])
+    if left:
+        await db.write(lambda tx: tx.each(_CLOSE, {"job_id": "text", "attempt": "bigint"}, left))
     ended: list[Job] = []
-    for job_id, attempt in await db.read(overdue):
+    for job_id, attempt in ((row["job_id"], row["attempt"]) for row in rows if row["is_awaited"]):
 
         async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
             job, plan = await store.hold_job(tx, job_id), await store.plan(tx, job_id, attempt)

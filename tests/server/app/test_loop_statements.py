@@ -1,0 +1,74 @@
+"""What the loops ask the database every second, or every few seconds, is answered from indexes on both databases."""
+
+from typing import Any, LiteralString
+
+import pytest
+
+from terracrew.server.db.seam import Database, Param, Row, Tx
+from terracrew.server.hub.heartbeats import Heartbeats
+from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import approvals
+from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.jobs.scheduler import Scheduler
+from terracrew.server.leftovers import Leftovers
+from tests.server.hub.test_fleet_hellos import on_each_unit
+from tests.server.jobs.world import World
+
+pytestmark = pytest.mark.feature("O3")
+SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
+"""Tables that the loops may read whole: they stay small, or are read once an hour."""
+
+
+class RecordingTx:
+    """Passes everything on to a transaction, and keeps the statements with their parameters."""
+
+    def __init__(self, tx: Tx, said: list[tuple[LiteralString, dict[str, Param]]]) -> None:
+        self._tx, self._said = tx, said
+
+    async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
+        self._said.append((sql, params))
+        return await self._tx.all(sql, **params)
+
+    async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
+        self._said.append((sql, params))
+        return await self._tx.one(sql, **params)
+
+    async def run(self, sql: LiteralString, /, **params: Param) -> int:
+        self._said.append((sql, params))
+        return await self._tx.run(sql, **params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+
+async def test_no_loop_reads_a_large_table_from_end_to_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of thousands of jobs, a statement without an index stops a server on SQLite every second."""
+    world = await World.make(database)
+    instance = await world.runner()
+    await instance.has(await world.job(await world.module()))
+    said: list[tuple[LiteralString, dict[str, Param]]] = []
+    on_each_unit(database, monkeypatch, lambda tx: RecordingTx(tx, said))
+    registry = Registry()
+    await Reaper(database, registry).step()
+    await Scheduler(database, registry).sweep()
+    await Heartbeats(database, registry, "srv").step()
+    await approvals.expire(database)
+    await Leftovers(database, "srv", 30.0).step()
+    monkeypatch.undo()
+    assert len(said) > 10
+    for sql, params in said:
+        if sql.lstrip().startswith(("SELECT", "DELETE", "UPDATE")):
+            read = await _tables_read_whole(database, sql, params)
+            assert read <= set(SMALL), f"{read} by {sql}"
+
+
+async def _tables_read_whole(db: Database, sql: Any, params: dict[str, Param]) -> set[str]:
+    async def explain(tx: Tx) -> set[str]:
+        if db.kind == "sqlite":
+            lines = [str(row["detail"]).split() for row in await tx.all("EXPLAIN QUERY PLAN " + sql, **params)]
+            return {words[1] for words in lines if words[0] == "SCAN" and "INDEX" not in words}
+        await tx.run("SET LOCAL enable_seqscan = off")
+        lines = [str(row["QUERY PLAN"]).split() for row in await tx.all("EXPLAIN " + sql, **params)]
+        return {words[words.index("Scan") + 2] for words in lines if "Seq" in words}
+
+    return await db.write(explain)
