@@ -80,7 +80,8 @@ class Database(Protocol):
     async def read_in_background(self, work: "Work[T]") -> T:
         """The same for a read that may take long: it never keeps the event loop from its other work.
 
-        On SQLite it runs in another thread, so it must touch nothing but its transaction.
+        On SQLite it runs in another thread, of which there are a few, so it must touch nothing but its transaction and what
+        any thread may look at. Lists and pages are read in this way. What a dispatch waits for is not.
         """
         ...
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from terracrew import durable
 from terracrew.errors import Conflict, Unavailable
+from terracrew.server.db.background import BackgroundReads
 from terracrew.server.db.clock import NEWEST, SteadyClock
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
@@ -64,8 +65,7 @@ class SqliteDatabase:
         self._writer = connect(path)
         self._reader = connect(path, read_only=True)
         self._disk = ThreadPoolExecutor(1, "sqlite-commit")
-        self._path = path
-        self._background = asyncio.Lock()
+        self._background = BackgroundReads(path, self._clock)
         self._waiting: deque[_Unit] = deque()
         self.health = Health(lambda: len(self._waiting))
         self._is_writing = False
@@ -85,16 +85,9 @@ class SqliteDatabase:
                 self._reader.execute("ROLLBACK")
 
     async def read_in_background(self, work: Work[T]) -> T:
-        """One at a time, each with a connection of its own: statements on the loop's connection would stop the loop."""
         if self._closed:
             raise Unavailable("the database is closed")
-        async with self._background:
-            return await asyncio.to_thread(self._read_alone, work)
-
-    def _read_alone(self, work: Work[T]) -> T:
-        with contextlib.closing(connect(self._path, read_only=True)) as connection:
-            connection.execute("BEGIN")
-            return drive(work, SqliteTx(connection, self._clock()))
+        return await self._background.read(work)
 
     async def write(self, work: Work[T]) -> T:
         if self._closed:
@@ -127,6 +120,7 @@ class SqliteDatabase:
         while self._is_writing:
             self._idle.clear()
             await self._idle.wait()
+        await self._background.close()
         await asyncio.to_thread(self._disk.shutdown)
         self._reader.close()
         self._writer.close()

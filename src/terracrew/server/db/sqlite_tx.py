@@ -15,7 +15,7 @@ from terracrew.server.db.wakeups import Wake
 T = TypeVar("T")
 _NEVER_ITS_FAULT = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
 }  # fmt: skip
 
 
