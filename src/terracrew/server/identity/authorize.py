@@ -164,16 +164,33 @@ def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place, unsee
 
 
 class Visible(msgspec.Struct, frozen=True):
-    """The places of an organization (None: of any) where a principal may do something; for lists."""
+    """The places of an organization (None: of any) where a principal may do something; for lists.
+
+    Lists filter by `visibility`, which says the same in SQL.
+    """
 
     organization_id: str | None
     bindings: tuple[tuple[str, str], ...] = ()
+    reader_id: str = ""
+    """Whose role bindings these are."""
+    roles: str = ""
+    """The roles that count, each between two spaces."""
 
     def covers(self, place: Place) -> bool:
         if self.organization_id is None:
             return True
         own = place.organization_id == self.organization_id
         return own and any(covers(kind, path, place) for kind, path in self.bindings)
+
+    def is_everything(self, organization_id: str) -> bool:
+        """Tell whether nothing in the organization is hidden, so that a list needs no filter."""
+        if self.organization_id is None:
+            return True
+        return self.organization_id == organization_id and ("group", "") in self.bindings
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.organization_id is not None and not self.bindings
 
     def leads_to(self, path: str) -> bool:
         """Tell whether a group lies on the way to something visible, so that a tree can be walked."""
@@ -190,6 +207,8 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
     return Visible(
         principal.organization_id or "",
         tuple((kind, path) for kind, path, role in rows if allows(frozenset({role}), verb)),
+        principal.id,
+        f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
     )
 
 

@@ -9,11 +9,9 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Path
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import approvals, bulk_cancel, create, known, losses, reasons, service, store
+from terracrew.server.jobs import approvals, bulk_cancel, create, known, lists, losses, reasons, service
 from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
 from terracrew.server.paging import Page
 from terracrew.server.request import Call, tree_path
@@ -67,42 +65,22 @@ async def list_jobs(
     active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
     """Newest first."""
-    watch = reasons.watch(request.server)
+    who, watch = request.user, reasons.watch(request.server, request.user)
 
     async def read(tx: Tx) -> Page[JobListed]:
-        async def fetch(last: str, count: int) -> list[JobListed]:
-            rows = await tx.all(
-                "SELECT " + store.JOB + """, modules.path AS module_path
-                FROM jobs JOIN modules ON modules.id = jobs.module_id
-                WHERE jobs.organization_id = :organization_id AND (:last = '' OR jobs.id < :last)
-                  AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
-                  AND (CAST(:module AS text) IS NULL OR modules.path = :module OR modules.id = :module)
-                  AND (NOT CAST(:active AS boolean) OR jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED'))
-                ORDER BY jobs.id DESC LIMIT :count""",
-                organization_id=request.user.organization_id, last=last, status=status and status.value, module=module,
-                active=active, count=count,
-            )  # fmt: skip
-            found = [row_to(JobListed, row) for row in rows]
-            return [msgspec.structs.replace(job, reason=await reasons.why(tx, job, watch)) for job in found]
+        return await lists.listing(tx, who, lists.Query(status, module, active), after, limit, watch)
 
-        seen = await authorize.visible(tx, request.user, Verb.JOB_READ)
-        return await paging.gather(
-            fetch,
-            lambda found: seen.covers(authorize.module(found.organization_id, found.module_path)),
-            after,
-            limit,
-        )
-
-    return await request.server.db.read(read)
+    return await request.server.db.read_in_background(read)
 
 
 @get("/jobs/{job:str}")
 async def get_job(request: Call, job: FromPath[str]) -> JobView:
-    async def read(tx: Tx) -> JobView:
-        found = await service.find(tx, request.user, job, Verb.JOB_READ)
-        return await service.view(tx, found, reasons.watch(request.server))
+    who, watch = request.user, reasons.watch(request.server, request.user)
 
-    return await request.server.db.read(read)
+    async def read(tx: Tx) -> JobView:
+        return await service.view(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
+
+    return await request.server.db.read_in_background(read)
 
 
 @post("/jobs/cancel", status_code=200)

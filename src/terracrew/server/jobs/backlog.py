@@ -78,12 +78,12 @@ async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> 
             JOIN modules ON modules.id = queued.module_id) AS found
         GROUP BY reason, group_id, engine, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
     )
-    asked = 0
+    asked = [row["job_id"] for row in rows if not row["reason"]][:MAX_ROUTES]
+    found = await placement.why_each(tx, await store.get_many(tx, asked), registry)
     for row in rows:
         reason = row["reason"]
-        if not reason and asked < MAX_ROUTES:
-            asked += 1
-            reason = (await placement.why(tx, await store.get(tx, row["job_id"]), registry)).code
+        if not reason and row["job_id"] in found:
+            reason = found[row["job_id"]].code
         waiting[reason or "other"] += row["jobs"]
 
 

@@ -66,16 +66,16 @@ async def listing(
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
-    who, watch = request.user, reasons.watch(request.server)
-    found = await request.server.db.read(lambda tx: rows.listing(tx, who, kind, module, before, watch))
+    who, watch = request.user, reasons.watch(request.server, request.user)
+    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
     return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
 
 
 @get("/{job:str}")
 async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, server = request.user, request.server
-    watch = reasons.watch(server)
-    found = await server.db.read(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
+    watch = reasons.watch(server, who)
+    found = await server.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream"

@@ -1,12 +1,19 @@
 """Why no runner has taken a queued job yet: who could, and what each of them lacks."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import LiteralString
 from urllib.parse import quote
 
-from terracrew.server.db.seam import Columns, Row, Tx
+import msgspec
+
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import routes
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb, Visible
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import crews, routes
+from terracrew.server.jobs.crews import SHARED, Crew
 from terracrew.server.jobs.model import Job, Reason
 from terracrew.server.runners.model import SILENCE_SECONDS
 
@@ -15,84 +22,137 @@ NAMED = 3
 COUNTED = 100
 """Of the jobs ahead; beyond that it does not matter how many there are."""
 RUNNERS = "/dashboard/runners"
-_COLUMNS: Columns = {"id": "text", "now": "double precision", "since": "double precision"}
+HIDDEN_RUNNER = "a runner that you may not see"
 # Compared in the database: a time that has been outside is not quite the same.
 _BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
     AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
-_CREW = """
-SELECT runners.id, runners.path, runners.is_disabled, runners.is_draining AS is_drained, runners.max_jobs,
-    runners.organization_id IS NULL OR runners.worker_token_sha256 IS NOT NULL OR EXISTS (
-        SELECT 1 FROM service_account_secrets AS secrets WHERE secrets.service_account_id = runners.service_account_id
-            AND (secrets.expires_at IS NULL OR secrets.expires_at > batch.now)) AS has_credential,
-    instances.name, instances.is_draining, instances.is_disk_full, instances.capacity, instances.engines, instances.heard_at,
-    instances.is_connected AND instances.heard_at > batch.since AS is_connected,
-    (SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id
-        AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS held
-FROM batch JOIN runners ON runners.id = batch.id LEFT JOIN instances ON instances.runner_id = runners.id"""
+_IS_OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
 
 
-async def why(tx: Tx, job: Job, registry: Registry) -> Reason:
-    """What keeps a queued job of a free module waiting."""
-    module = await tx.one(
-        "SELECT path, engine, runner_id, runner_instance_name FROM modules WHERE id = :id", id=job.module_id
-    )
-    assert module is not None
-    maker = await _maker(tx, job)
-    only: str | None = maker["runner_id"] if maker else module["runner_id"]
-    tiers = await routes.tiers(tx, job.organization_id, job.module_id, module["path"], only)
-    if not tiers:
-        return _nobody(maker)
-    crews = [await _crew(tx, tier) for tier in tiers]
-    online = next((found for crew in crews if (found := [row for row in crew if _takes_jobs(row)])), None)
-    if online is None:
-        return _none_online([row for crew in crews for row in crew], maker, registry.watched_for, tx.now)
-    return _unable(online, module) or await _behind(tx, job, online)
+class _Way(msgspec.Struct, frozen=True):
+    """A job with its module and the places whose runners may take it, nearest first."""
+
+    job: Job
+    module: Row
+    tiers: list[Crew]
+
+    @property
+    def online(self) -> Crew | None:
+        """The nearest place where somebody takes jobs."""
+        return next((crew for crew in self.tiers if crew.online), None)
 
 
-async def _maker(tx: Tx, job: Job) -> Row | None:
-    """The runner that made the plan which the job goes on with, where no other may have it."""
-    if job.plan_attempt is None:
-        return None
-    sql = f"SELECT maker.id AS runner_id, maker.path AS path FROM jobs JOIN ({routes.MAKER}) ON {routes.OF_JOB} WHERE jobs.id = :id"
-    return await tx.one(sql, id=job.id)
+class _Names(msgspec.Struct, frozen=True):
+    """Runners as the reader may know them: a runner of a group that the reader may not see has no name."""
+
+    seen: Visible | None
+    """None: all of them may be named."""
+
+    def has(self, organization_id: str | None, path: str) -> bool:
+        if self.seen is None or organization_id is None:  # shared runners are for everybody
+            return True
+        return self.seen.covers(authorize.group(organization_id, path.rpartition("/")[0]))
+
+    def of(self, organization_id: str | None, path: str) -> str:
+        return path if self.has(organization_id, path) else HIDDEN_RUNNER
 
 
-def _nobody(maker: Row | None) -> Reason:
-    if maker is None:
-        return Reason(
-            "no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS
-        )
-    what = f"the runner {maker['path']}, which made its plan, is no longer assigned to this module"
-    return Reason("plan_runner", f"{what}: assign it again, or cancel this job", RUNNERS)
+async def why(tx: Tx, job: Job, registry: Registry, reader: Principal | None = None) -> Reason:
+    """What keeps a queued job of a free module waiting. A job that waits for its turn is told how many are ahead of it."""
+    return (await why_each(tx, [job], registry, reader, with_turn=True))[job.id]
 
 
-async def _crew(tx: Tx, tier: tuple[str, ...]) -> list[Row]:
-    return await tx.each(_CREW, _COLUMNS, [(runner, tx.now, tx.now - SILENCE_SECONDS) for runner in sorted(tier)])
+async def why_each(
+    tx: Tx, jobs: Sequence[Job], registry: Registry, reader: Principal | None = None, *, with_turn: bool = False
+) -> dict[str, Reason]:
+    """The same for many jobs, by their ids, with a fixed number of statements; `reader` is named no runner that it may not see."""
+    if not jobs:
+        return {}
+    names = _Names(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
+    ways = await _ways(tx, jobs)
+    offline = [way for way in ways if way.tiers and way.online is None]
+    members = await crews.members(tx, {crew.place_id for way in offline for crew in way.tiers}) if offline else {}
+    first = await _first_of_modules(tx, [way.job for way in ways if way.online])
+    found: dict[str, Reason] = {}
+    for way in ways:
+        crew = way.online
+        if not way.tiers:
+            found[way.job.id] = _nobody(way.module, names)
+        elif crew is None:
+            known = [row for each in way.tiers for row in members.get(each.place_id, [])]
+            found[way.job.id] = _none_online(way, known, names, registry.watched_for, tx.now)
+        elif unable := _unable(crew, way.module):
+            found[way.job.id] = unable
+        elif earlier := first.get(way.job.id):
+            text = f"job #{earlier['number']} of this module goes first"
+            found[way.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
+        elif crew.free:
+            found[way.job.id] = Reason("offered", "it is being offered to its runners")
+        else:
+            ahead = await _ahead(tx, way.job, crew.runner_id or "") if with_turn else None
+            found[way.job.id] = _full(crew, ahead)
+    return found
 
 
-def _takes_jobs(row: Row) -> bool:
-    return bool(row["is_connected"]) and not (row["is_draining"] or row["is_drained"] or row["is_disabled"])
+async def _ways(tx: Tx, jobs: Sequence[Job]) -> list[_Way]:
+    modules = await crews.modules(tx, [job.id for job in jobs])
+    above = await crews.groups_above(tx, {module["group_id"] for module in modules.values()})
+    only = {job_id: module["maker_id"] or module["runner_id"] for job_id, module in modules.items()}
+    serves = await crews.assigned_places(tx, set(filter(None, only.values())))
+    wanted: dict[str, list[tuple[str, str]]] = {}
+    for job_id, module in modules.items():
+        places = [module["id"], *above.get(module["group_id"], ()), SHARED]
+        if runner_id := only[job_id]:
+            places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
+        wanted[job_id] = [(place, module["instance_name"] or "") for place in places]
+    found = await crews.crews(tx, {each for places in wanted.values() for each in places})
+    return [
+        _Way(job, modules[job.id], [found[each] for each in wanted[job.id] if each in found])
+        for job in jobs
+        if job.id in modules
+    ]
 
 
-def _none_online(crew: list[Row], maker: Row | None, watched_for: float, now: float) -> Reason:
-    last: dict[str, Row] = {}
-    for row in crew:  # of each runner the instance that was heard last
-        known = last.setdefault(row["path"], row)
-        if (row["heard_at"] or 0) > (known["heard_at"] or 0):
-            last[row["path"]] = row
-    names = [f"{path} ({_state(row)})" for path, row in sorted(last.items())]
-    said = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    link = f"{RUNNERS}?q={quote(next(iter(last)), safe='')}" if len(last) == 1 else RUNNERS
+def _nobody(module: Row, names: _Names) -> Reason:
+    if module["maker_id"] is not None:
+        maker = names.of(module["maker_organization_id"], module["maker_path"])
+        what = f"the runner {maker}" if maker != HIDDEN_RUNNER else maker
+        text = f"{what}, which made its plan, is no longer assigned to this module: assign it again, or cancel this job"
+        return Reason("plan_runner", text, RUNNERS)
+    return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS)
+
+
+def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float, now: float) -> Reason:
+    crew = {row["id"]: row for row in known}
+    said = _said(way, list(crew.values()), names)
+    single = next(iter(crew.values())) if len(crew) == 1 else None
+    is_named = single is not None and names.has(single["organization_id"], single["path"])
+    link = f"{RUNNERS}?q={quote(single['path'], safe='')}" if single is not None and is_named else RUNNERS
     start = now - watched_for
-    if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in crew):
+    if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
         return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
-    if maker is not None:
+    if way.module["maker_id"] is not None:
         text = f"only the runner that made its plan can go on with it, and it takes no jobs now: {said}"
         return Reason("plan_runner", text, link)
-    if not any(row["has_credential"] for row in crew):
+    if not any(row["has_credential"] for row in known):
         text = f"none of its runners has a usable credential, so none can connect: {said}"
         return Reason("no_credential", f"{text}; give it a worker token or a service account", link)
     return Reason("none_online", f"none of its runners is online and takes jobs: {said}", link)
+
+
+def _said(way: _Way, crew: list[Row], names: _Names) -> str:
+    """The runners by name, a few of them, each with what keeps it from taking jobs."""
+    named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
+    hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
+    is_cut = any(tier.runners > crews.MAX_LISTED for tier in way.tiers)
+    total = sum(tier.runners for tier in way.tiers) if is_cut else len(crew)
+    parts = named[:NAMED]
+    if not parts:
+        return HIDDEN_RUNNER if total == 1 else f"{total} runners that you may not see"
+    if hidden and not is_cut:
+        parts.append(HIDDEN_RUNNER if hidden == 1 else f"{hidden} runners that you may not see")
+    more = total - min(NAMED, len(named)) - (0 if is_cut else hidden)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
 def _state(row: Row) -> str:
@@ -108,41 +168,39 @@ def _state(row: Row) -> str:
     return f"offline since {datetime.fromtimestamp(row['heard_at'], UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _unable(online: list[Row], module: Row) -> Reason | None:
+def _unable(crew: Crew, module: Row) -> Reason | None:
     """Somebody is there, but nobody who could."""
-    pinned, engine = module["runner_instance_name"], module["engine"]
-    if pinned and not any(row["name"] == pinned for row in online):
-        paths = ", ".join(sorted({row["path"] for row in online})[:NAMED])
-        return Reason(
-            "instance_absent", f"it is pinned to the instance {pinned}, which is not connected to {paths}", RUNNERS
-        )
-    if not any(f'"{engine}"' in row["engines"] for row in online if pinned in (None, row["name"])):
+    pinned, engine = module["instance_name"], module["engine"]
+    if pinned and not crew.named:
+        text = f"it is pinned to the instance {pinned}, which is not connected to any runner that it may use"
+        return Reason("instance_absent", text, RUNNERS)
+    if not crew.has_engine(engine):
         return Reason("no_engine", f"no online runner has {engine}: `terracrew engine install {engine}` there", RUNNERS)
     return None
 
 
-async def _behind(tx: Tx, job: Job, online: list[Row]) -> Reason:
+def _full(crew: Crew, ahead: int | None) -> Reason:
     """Everything is there: it is a matter of turns."""
-    if first := await _first_of_module(tx, job):
-        return Reason(
-            "module_busy", f"job #{first['number']} of this module goes first", f"/dashboard/jobs/{first['id']}"
-        )
-    if any(row["held"] < min(row["capacity"], row["max_jobs"]) for row in online):
-        return Reason("offered", "it is being offered to its runners")
-    ahead = await _ahead(tx, job, online[0]["id"])  # those of a tier are assigned to the same place
-    slots = sum(min(row["capacity"], row["max_jobs"]) for row in online)
-    turn = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
-    turn = f"more than {COUNTED} jobs ahead of it" if ahead > COUNTED else turn
-    return Reason("all_full", f"all of its runners are full ({slots} slot{'' if slots == 1 else 's'}), {turn}", RUNNERS)
+    text = f"all of its runners are full ({crew.slots} slot{'' if crew.slots == 1 else 's'})"
+    if ahead is not None:
+        turn = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
+        text += f", more than {COUNTED} jobs ahead of it" if ahead > COUNTED else f", {turn}"
+    return Reason("all_full", text, RUNNERS)
 
 
-async def _first_of_module(tx: Tx, job: Job) -> Row | None:
-    return await tx.one(
-        "SELECT jobs.id, jobs.number FROM jobs AS own JOIN jobs ON " + _BEFORE + """
-        WHERE own.id = :id AND jobs.module_id = own.module_id
-        ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1""",
-        id=job.id,
-    )  # fmt: skip
+async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
+    """For each job, the queued job of its module that comes first, unless it is the job itself."""
+    rows = await tx.each(
+        "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
+        " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
+        + _IS_OPEN
+        + " AND "
+        + _BEFORE
+        + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",
+        {"id": "text"},
+        [(job.id,) for job in sorted(jobs, key=lambda job: job.id)],
+    )
+    return {row["behind"]: row for row in rows}
 
 
 async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:

@@ -1,5 +1,6 @@
 """Rows of jobs, attempts, steps and notes; every write of a status is a compare-and-set."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import LiteralString
@@ -34,6 +35,13 @@ async def get(tx: Tx, job_id: str) -> Job:
     if row is None:
         raise NotFound(f"there is no job {job_id}")
     return row_to(Job, row)
+
+
+async def get_many(tx: Tx, job_ids: Sequence[str]) -> list[Job]:
+    rows = await tx.each(
+        "SELECT " + JOB + " FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in job_ids]
+    )
+    return rows_to(Job, rows)
 
 
 async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:

@@ -109,7 +109,7 @@ async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIter
 async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
     async def view(tx: Tx) -> bytes:
         found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
-        return msgspec.json.encode(await jobs.view(tx, found, reasons.watch(request.server)))
+        return msgspec.json.encode(await jobs.view(tx, found, reasons.watch(request.server, request.user)))
 
     seen = b""
     yield b"retry: 1000\n\n"
@@ -119,7 +119,9 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
             yield b"id: %d.%d\nevent: log\ndata: %b\n\n" % (place.attempt, place.event, each.data)
             continue
         if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
-            now = await request.server.db.read(view)  # when all is quiet, too: why it waits may change by time alone
+            now = await request.server.db.read_in_background(
+                view
+            )  # when all is quiet, too: why it waits may change by time alone
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now

@@ -28,14 +28,14 @@ class RunForm(msgspec.Struct, frozen=True):
 
 @get("/")
 async def listing(request: Call, q: FromQuery[str] = "") -> Response[Any]:
-    found = await request.server.db.read(lambda tx: rows.listing(tx, request.user, q))
+    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, request.user, q))
     return await render.page(request, "modules/page.html", "modules/list.html", page=found)
 
 
 @get("/{module:str}")
 async def show(request: Call, module: FromPath[str]) -> Response[Any]:
-    who, watch = request.user, reasons.watch(request.server)
-    found = await request.server.db.read(lambda tx: rows.page(tx, who, module, watch))
+    who, watch = request.user, reasons.watch(request.server, request.user)
+    found = await request.server.db.read_in_background(lambda tx: rows.page(tx, who, module, watch))
     return await render.page(request, "modules/one_page.html", "modules/one.html", page=found)
 
 

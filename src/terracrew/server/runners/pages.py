@@ -51,7 +51,7 @@ class ConfigureForm(msgspec.Struct, frozen=True):
 async def listing(
     request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
 ) -> Response[Any]:
-    who, watch = request.user, reasons.watch(request.server)
+    who, watch = request.user, reasons.watch(request.server, request.user)
 
     async def read(tx: Tx) -> tuple[RunnersPage, list[JobRow], list[str]]:
         return (
@@ -60,7 +60,7 @@ async def listing(
             await _groups(tx, who),
         )
 
-    found, jobs, groups = await request.server.db.read(read)
+    found, jobs, groups = await request.server.db.read_in_background(read)
     return await render.page(
         request, "runners/page.html", "runners/list.html", page=found, jobs=jobs, groups=groups, wrong=""
     )

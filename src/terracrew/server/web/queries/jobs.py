@@ -4,27 +4,26 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.errors import Invalid
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb, Visible
+from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import known, reasons, service
+from terracrew.server.jobs import known, lists, reads, reasons, service
 from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.web.queries import states
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
 PAGE = 50
-OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
-
 _NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
-_ROW: LiteralString = (
-    """SELECT jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.is_destroy_plan, jobs.status, jobs.attempt,
+_COLUMNS: LiteralString = (
+    """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.is_destroy_plan, jobs.status, jobs.attempt,
     jobs.created_at, jobs.queued_at, jobs.started_at, jobs.finished_at, jobs.cancel_mode, jobs.message, jobs.priority,
     jobs.source, jobs.plan_attempt, jobs.runner_id, jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
     coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
@@ -36,57 +35,39 @@ _ROW: LiteralString = (
     (SELECT outcome FROM attempts
         WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, """
     + _NAMES
-    + " FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.organization_id = :organization_id AND "
 )
-_LIST: LiteralString = (
-    _ROW
-    + """(CAST(:before AS text) IS NULL OR jobs.id < CAST(:before AS text))
-    AND (CAST(:module AS text) IS NULL OR modules.path = CAST(:module AS text))
-    AND (:kind = 'all' OR jobs.status = :kind OR (:kind = 'open' AND """
-    + OPEN
-    + ")) ORDER BY jobs.id DESC LIMIT :limit"
-)
-_OPEN: LiteralString = _ROW + OPEN + " ORDER BY jobs.id DESC LIMIT :limit"
 
 
-async def listing(tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch) -> JobsPage:
-    """The newest first; older ones behind `before`."""
-    seen = await authorize.visible(tx, who, Verb.JOB_READ)
-    kept: list[Row] = []
-    at = before
-    while len(kept) <= PAGE:
-        rows = await tx.all(
-            _LIST,
-            organization_id=who.organization_id,
-            before=at,
-            module=module or None,
-            kind=status or "all",
-            limit=PAGE + 1,
-        )
-        kept += [row for row in rows if _is_seen(seen, row)]
-        if len(rows) <= PAGE:
-            break
-        at = rows[-1]["id"]
-    made = [await _row(tx, row, watch) for row in kept[:PAGE]]
-    return JobsPage(made, status, module, made[-1].id if len(kept) > PAGE else None, before is None)
+async def listing(
+    tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE
+) -> JobsPage:
+    """The newest first; older ones behind `before`. `status` is one of a job, `open`, or empty for all."""
+    module_id = None
+    if module:
+        try:
+            module_id = await lists.visible_module(tx, who, module)
+        except Invalid:  # whatever was typed into the field, it is the path of no module
+            module_id = None
+        if module_id is None:
+            return JobsPage([], status, module, None, before is None)
+    chosen = JobStatus(status) if status and status != "open" else None
+    wanted = reads.Wanted(chosen, status == "open", module_id, before or "")
+    rows = await _rows(tx, who, wanted, watch, count + 1)
+    made = rows[:count]
+    return JobsPage(made, status, module, made[-1].id if len(rows) > count else None, before is None)
 
 
 async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
     """Those that have not ended."""
+    return await _rows(tx, who, reads.Wanted(is_open=True), watch, limit)
+
+
+async def _rows(tx: Tx, who: Principal, wanted: reads.Wanted, watch: Watch, count: int) -> list[JobRow]:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
-    rows = await tx.all(_OPEN, organization_id=who.organization_id, limit=10 * limit)
-    return [await _row(tx, row, watch) for row in rows if _is_seen(seen, row)][:limit]
-
-
-def _is_seen(seen: Visible, row: Row) -> bool:
-    return seen.covers(authorize.module(row["organization_id"], row["module_path"]))
-
-
-async def _row(tx: Tx, row: Row, watch: Watch) -> JobRow:
-    made = row_to(JobRow, {**row, "created_by": row["started_by"]})
-    if made.is_terminal:
-        return made
-    return msgspec.structs.replace(made, reason=await reasons.why(tx, row_to(Job, row), watch))
+    rows = await reads.page(tx, _COLUMNS, who.organization_id or "", seen, wanted, count)
+    found = await reasons.why_each(tx, [row_to(Job, row) for row in rows], watch)
+    made = [row_to(JobRow, {**row, "created_by": row["started_by"]}) for row in rows]
+    return [msgspec.structs.replace(row, reason=found.get(row.id)) for row in made]
 
 
 async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:

@@ -56,6 +56,6 @@ async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
         lock=await service.lock(tx, module.id),
         doubts=await known.doubts(tx, module.id),
         quarantine=await states.quarantine(tx, who, module.id, place),
-        jobs=(await jobs.listing(tx, who, "", module.path, None, watch)).rows[:RECENT],
+        jobs=(await jobs.listing(tx, who, "", module.path, None, watch, RECENT)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
     )

@@ -1,0 +1,115 @@
+"""Which jobs belong on a page of a list: the newest ones that match and that the reader may see, by ids.
+
+A reader who may see everything is answered by the indexes of the organization. For any other reader, the newest job of each
+visible module is looked up first. The newest `count` jobs can only be of the `count` modules whose newest job is newest, and
+no more than `count` of each, so that a page costs one lookup for each visible module and a bounded number of rows.
+"""
+
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.identity import visibility
+from terracrew.server.identity.authorize import Visible
+from terracrew.server.jobs.model import TERMINAL, JobStatus
+
+NEWEST_ID = "job_zzzz"
+"""Sorts after the id of every job."""
+_ENDED: LiteralString = "jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
+OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
+# The statements name the predicates of the partial indexes, which no database derives from a parameter.
+_ANY_STATUS: LiteralString = ""
+_ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
+_OPEN_STATUS: LiteralString = " AND " + OPEN + " AND jobs.status = :status"
+_ANY_OPEN: LiteralString = " AND " + OPEN
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a list asks for."""
+
+    status: JobStatus | None = None
+    is_open: bool = False
+    """Only jobs that have not ended."""
+    module_id: str | None = None
+    """Of a module that the reader may see."""
+    before: str = ""
+    """Only jobs that are older than this one."""
+
+
+def _of_organization(matching: LiteralString) -> LiteralString:
+    return (
+        "SELECT jobs.id FROM jobs WHERE jobs.organization_id = :organization_id AND jobs.id < :before"
+        + matching
+        + " ORDER BY jobs.id DESC LIMIT :count"
+    )
+
+
+def _of_module(matching: LiteralString) -> LiteralString:
+    return (
+        "SELECT jobs.id FROM jobs WHERE jobs.module_id = :module_id AND jobs.id < :before"
+        + matching
+        + " ORDER BY jobs.id DESC LIMIT :count"
+    )
+
+
+def _of_reader(matching: LiteralString) -> LiteralString:
+    return (
+        visibility.SEEN_MODULES
+        + """,
+newest AS (
+    SELECT seen_modules.id AS module_id,
+        (SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = seen_modules.id AND jobs.id < :before"""
+        + matching
+        + """) AS job_id
+    FROM seen_modules),
+chosen AS (SELECT module_id FROM newest WHERE job_id IS NOT NULL ORDER BY job_id DESC LIMIT :count)
+SELECT jobs.id FROM chosen JOIN jobs ON jobs.module_id = chosen.module_id AND jobs.id < :before"""
+        + matching
+        + """
+    AND jobs.id >= coalesce((SELECT jobs.id FROM jobs WHERE jobs.module_id = chosen.module_id AND jobs.id < :before"""
+        + matching
+        + """ ORDER BY jobs.id DESC LIMIT 1 OFFSET :count), '')
+ORDER BY jobs.id DESC LIMIT :count"""
+    )
+
+
+_MATCHING: dict[str, LiteralString] = {
+    "any": _ANY_STATUS, "ended": _ENDED_STATUS, "open": _OPEN_STATUS, "any_open": _ANY_OPEN,
+}  # fmt: skip
+_ORGANIZATION: dict[str, LiteralString] = {name: _of_organization(matching) for name, matching in _MATCHING.items()}
+_MODULE: dict[str, LiteralString] = {name: _of_module(matching) for name, matching in _MATCHING.items()}
+_READER: dict[str, LiteralString] = {name: _of_reader(matching) for name, matching in _MATCHING.items()}
+
+
+async def page(
+    tx: Tx, columns: LiteralString, organization_id: str, seen: Visible, wanted: Wanted, count: int
+) -> list[Row]:
+    """`columns` of the newest `count` jobs, from `jobs` and `modules`."""
+    found = await ids(tx, organization_id, seen, wanted, count)
+    rows = await tx.each(
+        "SELECT " + columns + " FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id",
+        {"id": "text"},
+        [(job_id,) for job_id in found],
+    )
+    return sorted(rows, key=lambda row: row["id"], reverse=True)
+
+
+async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: Wanted, count: int) -> list[str]:
+    """The newest `count` jobs, newest first."""
+    if seen.is_nothing:
+        return []
+    kind = "any_open" if wanted.is_open else "any"
+    given: dict[str, Param] = {"before": wanted.before or NEWEST_ID, "count": count}
+    if wanted.status is not None:
+        if wanted.is_open and wanted.status in TERMINAL:
+            return []
+        kind = "ended" if wanted.status in TERMINAL else "open"
+        given["status"] = wanted.status.value
+    if wanted.module_id is not None:
+        rows = await tx.all(_MODULE[kind], module_id=wanted.module_id, **given)
+    elif seen.is_everything(organization_id):
+        rows = await tx.all(_ORGANIZATION[kind], organization_id=organization_id, **given)
+    else:
+        rows = await tx.all(_READER[kind], **given, **visibility.params(seen))
+    return [row["id"] for row in rows]
