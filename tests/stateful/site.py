@@ -136,7 +136,7 @@ class Site:
     async def module(self, path: str, *, needs_approval: bool = False, is_retried: bool = False) -> str:
         interrupted = "retry" if is_retried else None
         new = NewModule(path, LocalSource("/srv/x"), needs_approval=needs_approval, interrupted=interrupted)
-        return (await self.real.write(lambda tx: modules.create(tx, self.boss, new, ROOTS))).id
+        return (await self.real.write(lambda tx: modules.create(tx, self.boss, new, ROOTS, KEYS))).id
 
     async def runner(self, name: str) -> tuple[str, str]:
         """Its id, and the token of its processes."""

@@ -21,7 +21,7 @@ from tests.stateful import rules
 from tests.stateful.crew import Crew, Host
 from tests.stateful.executor import Executor
 from tests.stateful.faulty import patient
-from tests.stateful.site import ROOTS, Site
+from tests.stateful.site import KEYS, ROOTS, Site
 from tests.stateful.snapshot import Snapshot
 
 FEWEST_OPEN, MOST_OPEN = 2, 4
@@ -199,7 +199,7 @@ class World:
     async def change_inputs(self, module: str, value: int) -> str:
         change = ModuleChange(inputs={"value": value})
         return await self.ask(
-            lambda: self.site.db.write(lambda tx: modules.change(tx, self.site.boss, module, change, ROOTS))
+            lambda: self.site.db.write(lambda tx: modules.change(tx, self.site.boss, module, change, ROOTS, KEYS))
         )
 
     async def drain(self, host: Host, *, is_on: bool) -> str:

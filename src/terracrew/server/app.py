@@ -5,6 +5,7 @@ import shutil
 from datetime import timedelta
 from functools import partial
 
+import structlog
 from litestar import Router
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
@@ -34,6 +35,7 @@ from terracrew.server.jobs.scheduler import Scheduler
 from terracrew.server.logs import api as logs
 from terracrew.server.logs.follow import Watchers
 from terracrew.server.modules import api as modules
+from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi import Document
 from terracrew.server.request import App, Call, refuse_oversized
@@ -46,6 +48,7 @@ from terracrew.server.uploads import api as uploads
 from terracrew.server.web import routes as pages
 from terracrew.server.web.errors import from_unrouted
 
+log = structlog.get_logger("terracrew.server")
 LARGEST_BODY = 1024 * 1024
 """Of a request, where its handler does not say otherwise."""
 
@@ -84,6 +87,8 @@ async def build(settings: ServerSettings) -> Server:
     db = await open_database(settings.database)
     try:
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
+        if count := await contents.seal_plain(db, keys):
+            log.info("inputs and environment of modules, which were stored in plain text, are encrypted", modules=count)
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
         access = await open_identity(db, keys, settings.url)
     except BaseException:

@@ -25,7 +25,13 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         path, isolation_level=None, cached_statements=512, timeout=5.0, check_same_thread=False
     )
     # Waiting is for whoever opens it; later on it would stop the event loop.
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY"):
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "temp_store = MEMORY",
+        "secure_delete = ON",
+    ):
         connection.execute(f"PRAGMA {pragma}")
     if read_only:
         connection.execute("PRAGMA query_only = ON")

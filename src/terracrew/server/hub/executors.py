@@ -26,6 +26,7 @@ from terracrew.protocol.messages import AttemptRef, LogCadence
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import cadence, event_contents, heartbeats
+from terracrew.server.hub.module_secrets import ModuleSecrets
 from terracrew.server.hub.registry import ExecutorSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
@@ -36,6 +37,8 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.metrics import jobs as counts
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
 from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 from terracrew.server.state.model import LargeOutputs, Received
 
@@ -89,12 +92,14 @@ async def _admitted(server: "Server", principal: Principal, hello: messages.Exec
 async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
     ref, socket = session.ref, session.socket
 
-    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration]:
+    async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
-        return found, (await cadence.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
+        configured = (await cadence.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
+        return found, configured, await contents.load(tx, server.keys, found.job.module_id)
 
-    owned, configured = await server.db.read(read)
+    owned, configured, content = await server.db.read(read)
+    module_secrets = await asyncio.to_thread(ModuleSecrets, content) if content != Content() else ModuleSecrets(content)
     session.cadence = LogCadence(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
@@ -116,17 +121,25 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
     )
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
-    return _Connection(server, session, job.module_id, state_key)
+    return _Connection(server, session, job.module_id, state_key, module_secrets)
 
 
 class _Connection:
     """Frames are taken in as they come; while one group is being stored, the next gathers, and all of it is one delivery."""
 
-    def __init__(self, server: "Server", session: ExecutorSession, module_id: str, state_key: bytes) -> None:
+    def __init__(
+        self,
+        server: "Server",
+        session: ExecutorSession,
+        module_id: str,
+        state_key: bytes,
+        module_secrets: ModuleSecrets,
+    ) -> None:
         self._server = server
         self.session = session
         self._module_id = module_id
         self._state_key = state_key
+        self._module_secrets = module_secrets
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._has_room = asyncio.Event()
@@ -195,6 +208,10 @@ class _Connection:
 
     async def _store(self, taken: list[Batch]) -> int:
         first, records = _joined(taken)
+        size = sum(len(body) for _, body in taken)
+        if self._module_secrets:
+            mask = self._module_secrets.mask
+            records = mask(records) if size < THREAD_ABOVE else await asyncio.to_thread(mask, records)
         received: dict[int, Received] = {}
         outputs: dict[int, LargeOutputs] = {}
         for number, record in enumerate(records, first):
@@ -213,7 +230,6 @@ class _Connection:
                         self._server, self.session.ref, self._module_id, number, fact
                     )
         numbered = list(enumerate(records, first))
-        size = sum(len(body) for _, body in taken)
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
         delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk, outputs)
         for _ in range(5):

@@ -17,6 +17,7 @@ from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import decide, routes, store
 from terracrew.server.jobs.model import Plan
 from terracrew.server.metrics import jobs as counts
+from terracrew.server.modules import contents
 
 
 class Claimant(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ RETURNING job_id"""
 GRANT = """
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
-    modules.path AS module_path, modules.engine, modules.inputs, modules.environment, modules.backend,
+    modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
     made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
@@ -89,8 +90,6 @@ LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
 LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
 
 _source = msgspec.json.Decoder(Source)
-_object = msgspec.json.Decoder(dict[str, object])
-_environment = msgspec.json.Decoder(dict[str, str])
 _audiences = msgspec.json.Decoder(list[str])
 
 Claims = Callable[[Offered], Awaitable[Won | None]]
@@ -175,7 +174,7 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
                 item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, tx.now,
                 credentials.digest(item.credentials.hub), credentials.digest(item.credentials.api),
                 keys.encrypt(item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)),
-                _inputs_sha256(granted[item.claimant.job_id]),
+                _inputs_sha256(granted[item.claimant.job_id], keys),
             )
             for item in winners
         ],
@@ -188,14 +187,15 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
 
 def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
     source = _source.decode(row["source"])
+    module = contents.opened(keys, row["module_id"], row["sealed"])
     content: bytes | None = row["content"]
     if content is not None:
         content = keys.decrypt(bytes(content), state_context(row["module_id"]))
     spec = JobSpec(
         job_id=row["id"], attempt=row["attempt"], number=row["number"], type=JobType(row["type"]),
         organization_id=row["organization_id"], module_id=row["module_id"], module_path=row["module_path"],
-        group_path=row["group_path"], engine=row["engine"], source=source, inputs=_object.decode(row["inputs"]),
-        environment=_environment.decode(row["environment"]), backend=row["backend"], source_digest=row["source_digest"],
+        group_path=row["group_path"], engine=row["engine"], source=source, inputs=module.inputs,
+        environment=module.environment, backend=row["backend"], source_digest=row["source_digest"],
         state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
         oidc_audiences=_audiences.decode(row["oidc_audiences"]), resume=_resume(row, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
@@ -205,10 +205,13 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
     return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
 
 
-def _inputs_sha256(row: Row) -> str:
-    """Of everything that a plan was made from beside the state."""
-    fields = ("engine", "backend", "source", "inputs", "environment", "oidc_audiences")
-    return hashlib.sha256(msgspec.json.encode([row[field] for field in fields])).hexdigest()
+def _inputs_sha256(row: Row, keys: Keyring) -> str:
+    """Of everything that a plan was made from beside the state. The content of the module is named by its revision."""
+    content: list[str] = [row["content_revision"]]
+    if not row["content_revision"]:
+        content = contents.plain_texts(keys, row["module_id"], row["sealed"])
+    parts = [row["engine"], row["backend"], row["source"], *content, row["oidc_audiences"]]
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
 def _resume(row: Row, keys: Keyring) -> Resume | None:
@@ -218,7 +221,7 @@ def _resume(row: Row, keys: Keyring) -> Resume | None:
     plan = row_to(
         Plan, {"job_id": row["id"]} | {key[5:]: value for key, value in row.items() if key.startswith("plan_")}
     )
-    if not decide.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row)):
+    if not decide.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, keys)):
         return None
     key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
     return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key)

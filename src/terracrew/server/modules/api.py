@@ -5,7 +5,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.authorize import Verb
-from terracrew.server.modules import archives, service, standing
+from terracrew.server.modules import archives, contents, hidden_values, service, standing
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
 from terracrew.server.modules.standing import ModuleView
 from terracrew.server.paging import After, Limit, Page
@@ -27,8 +27,8 @@ async def listing(
 
 @post("/modules", summary="Create a module")
 async def create(request: Call, data: JSONBody[NewModule]) -> Module:
-    who, roots = request.user, request.server.settings.local_roots
-    return await request.server.db.write(lambda tx: service.create(tx, who, data, roots))
+    who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
+    return await request.server.db.write(lambda tx: service.create(tx, who, data, roots, keys))
 
 
 @get("/modules/{module:str}", summary="Show a module")
@@ -36,15 +36,18 @@ async def show(request: Call, module: FromPath[str]) -> ModuleView:
     """With what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
 
     async def read(tx: Tx) -> ModuleView:
-        return await standing.view(tx, await service.find(tx, request.user, tree_path(module), Verb.TREE_READ))
+        found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)
+        return await standing.view(
+            tx, hidden_values.shown(found, await contents.load(tx, request.server.keys, found.id))
+        )
 
     return await request.server.db.read(read)
 
 
 @patch("/modules/{module:str}", summary="Change a module")
 async def change(request: Call, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
-    who, roots = request.user, request.server.settings.local_roots
-    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots))
+    who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
 
 
 @delete("/modules/{module:str}", summary="Delete a module")

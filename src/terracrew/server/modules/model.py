@@ -24,8 +24,6 @@ class Module(msgspec.Struct, frozen=True):
     description: str
     engine: Engine
     source: Source
-    inputs: dict[str, Any]
-    environment: dict[str, str]
     backend: Backend
     oidc_audiences: list[str]
     """The clouds that its jobs get tokens for."""
@@ -39,6 +37,10 @@ class Module(msgspec.Struct, frozen=True):
     """How long a plan waits for that."""
     interrupted: Interrupted | None = None
     """What follows a change that was cut short; none means as its group says."""
+    inputs: dict[str, Any] | UnsetType = UNSET
+    """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
+    environment: dict[str, str] | UnsetType = UNSET
+    """Left out in lists. The values are write-only: each is shown as `***`; sent back, that keeps the value that is stored."""
 
 
 class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +65,10 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays. Inputs, environment and audiences are replaced as a whole."""
+    """What to change; what is left out stays. Inputs, environment and audiences are replaced as a whole.
+
+    A value of an input or of a variable that is sent back as it was shown (`***`) stays what it is.
+    """
 
     source: Source | UnsetType = UNSET
     engine: Engine | UnsetType = UNSET

@@ -17,8 +17,10 @@ from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Place, Verb
+from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.modules import content, removal, store
+from terracrew.server.modules import content, contents, hidden_values, removal, store
+from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, gather
 from terracrew.server.runners import assignments
@@ -81,7 +83,7 @@ async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupte
     return {module.id: chosen.get(module.id) or "ask" for module in modules}
 
 
-async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) -> Module:
+async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:
     group_path, name = paths.split(paths.parse(new.path))
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
@@ -94,20 +96,24 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path]) 
     module = Module(
         id=ids.new("mod"), organization_id=group.organization_id, group_id=group.id, name=name, path=path,
         description=new.description, engine=new.engine,
-        source=await checked_source(tx, organization_id, new.source, roots, new.engine), inputs=new.inputs,
-        environment=new.environment, backend=new.backend, oidc_audiences=new.oidc_audiences,
+        source=await checked_source(tx, organization_id, new.source, roots, new.engine), backend=new.backend,
+        oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
         state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
         approval_seconds=new.approval_seconds, interrupted=new.interrupted,
     )  # fmt: skip
     _check_pin(module)
     await store.insert(tx, module)
+    given = hidden_values.restored(Content(), new.inputs, new.environment)
+    await contents.save(tx, keys, module.id, given)
     await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
     tx.wake("tree", module.id)
-    return module
+    return hidden_values.shown(module, given)
 
 
-async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, roots: Sequence[Path]) -> Module:
+async def change(
+    tx: Tx, who: Principal, reference: str, wanted: ModuleChange, roots: Sequence[Path], keys: Keyring
+) -> Module:
     before = await store.hold(tx, (await find(tx, who, reference, Verb.TREE_WRITE)).id)
     if before is None:
         raise NotFound(f"module `{reference}` has just been deleted")
@@ -125,17 +131,24 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: ModuleChange, r
     content.check_inputs(given.get("inputs", {}))
     content.check_environment(given.get("environment", {}))
     content.check_audiences(given.get("oidc_audiences", []))
+    had = await contents.load(tx, keys, before.id)
+    has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
     after = msgspec.structs.replace(before, **given)
     _check_pin(after)
-    if after == before:
-        return before
+    if after == before and has == had:
+        return hidden_values.shown(before, had)
     await store.update(tx, after)
+    if has != had:
+        await contents.save(tx, keys, after.id, has)
     # Values stay out of the audit: inputs and environment may hold secrets.
-    changed = sorted(field for field in given if getattr(before, field) != getattr(after, field))
+    changed = [field for field in given if getattr(before, field) != getattr(after, field)]
+    changed = sorted(
+        [*changed, *(field for field in ("inputs", "environment") if getattr(had, field) != getattr(has, field))]
+    )
     details = {"path": after.path, "changed": changed}
     await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
     tx.wake("tree", after.id)
-    return after
+    return hidden_values.shown(after, has)
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> list[str]:

@@ -9,15 +9,15 @@ from terracrew.server.modules.model import Archive, Module
 
 async def insert(tx: Tx, module: Module) -> None:
     await tx.run(
-        """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source, inputs,
-                                environment, backend, oidc_audiences, runner_id, runner_instance_name, needs_approval,
+        """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source,
+                                backend, oidc_audiences, runner_id, runner_instance_name, needs_approval,
                                 approval_seconds, interrupted, created_at)
-           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source, :inputs,
-                   :environment, :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
+           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source,
+                   :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
                    :approval_seconds, :interrupted, :created_at)""",
         **to_params(
-            module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source", "inputs",
-            "environment", "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval",
+            module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source",
+            "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval",
             "approval_seconds", "interrupted", "created_at",
         ),
     )  # fmt: skip
@@ -26,13 +26,13 @@ async def insert(tx: Tx, module: Module) -> None:
 async def update(tx: Tx, module: Module) -> None:
     """Write what a person may change; the state's version is not theirs."""
     await tx.run(
-        """UPDATE modules SET description = :description, engine = :engine, source = :source, inputs = :inputs,
-                  environment = :environment, backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
+        """UPDATE modules SET description = :description, engine = :engine, source = :source,
+                  backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
                   runner_instance_name = :runner_instance_name, needs_approval = :needs_approval,
                   approval_seconds = :approval_seconds, interrupted = :interrupted
            WHERE id = :id""",
         **to_params(
-            module, "id", "description", "engine", "source", "inputs", "environment", "backend", "oidc_audiences",
+            module, "id", "description", "engine", "source", "backend", "oidc_audiences",
             "runner_id", "runner_instance_name", "needs_approval", "approval_seconds", "interrupted",
         ),
     )  # fmt: skip

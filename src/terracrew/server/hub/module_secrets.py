@@ -1,0 +1,33 @@
+"""Masks a module's own secrets in what an executor delivers: what is salvaged of a dead one could not be masked on its runner."""
+
+from collections.abc import Sequence
+
+from terracrew.masking import facts, names
+from terracrew.masking.redactor import Redactor
+from terracrew.protocol import events
+from terracrew.protocol.events import Kind, OutputsRead, Record
+from terracrew.server.modules.contents import Content
+
+
+class ModuleSecrets:
+    def __init__(self, content: Content) -> None:
+        self._redactor = Redactor([*names.secrets_of(content.environment), *names.secrets_of(content.inputs)])
+
+    def __bool__(self) -> bool:
+        return bool(self._redactor)
+
+    def mask(self, records: Sequence[Record]) -> list[Record]:
+        return [self._masked(record) for record in records]
+
+    def _masked(self, record: Record) -> Record:
+        if record.kind == Kind.LOG:
+            return record._replace(payload=self._redactor.mask(record.payload))
+        if record.kind != Kind.FACT or self._redactor.mask(record.payload) is record.payload:
+            return record
+        try:
+            fact = events.fact_of(record)
+        except ValueError:
+            return record  # it is passed over, and shown to nobody
+        is_outputs = isinstance(fact, OutputsRead)
+        masked = facts.hide_outputs(fact, self._redactor) if is_outputs else facts.masked(fact, self._redactor)
+        return record._replace(payload=events.pack_fact(masked, record.step_name, record.time)[events.HEADER.size :])

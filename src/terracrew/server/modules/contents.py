@@ -1,0 +1,80 @@
+"""Inputs and environment of a module: encrypted at rest, and given whole to its jobs only."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.keys import Keyring
+
+_BATCH_ROWS = 200
+
+
+class Content(msgspec.Struct, frozen=True):
+    inputs: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "Content(…)"
+
+
+_decode = msgspec.json.Decoder(Content).decode
+
+
+def context(module_id: str) -> str:
+    return f"module-content:{module_id}"
+
+
+def opened(keys: Keyring, module_id: str, sealed: bytes | None) -> Content:
+    return Content() if sealed is None else _decode(keys.decrypt(bytes(sealed), context(module_id)))
+
+
+def plain_texts(keys: Keyring, module_id: str, sealed: bytes | None) -> list[str]:
+    """Inputs and environment as an earlier version had stored them: the hashes of plans that wait were made of these texts."""
+    if sealed is None:
+        return ["{}", "{}"]
+    found = msgspec.json.decode(keys.decrypt(bytes(sealed), context(module_id)), type=dict[str, msgspec.Raw])
+    return [bytes(found[field]).decode() for field in ("inputs", "environment")]
+
+
+async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
+    row = await tx.one("SELECT sealed FROM modules WHERE id = :id", id=module_id)
+    return Content() if row is None else opened(keys, module_id, row["sealed"])
+
+
+async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
+    """The revision tells later whether a plan was made from this content, without a hash from which it could be guessed."""
+    await tx.run(
+        "UPDATE modules SET sealed = :sealed, content_revision = :revision WHERE id = :id",
+        sealed=keys.encrypt(msgspec.json.encode(content), context(module_id)),
+        revision=secrets.token_hex(8),
+        id=module_id,
+    )
+
+
+async def seal_plain(db: Database, keys: Keyring) -> int:
+    """Encrypt what an earlier version has stored in plain text, in batches; it goes on where an interrupted run has ended."""
+
+    async def work(tx: Tx) -> tuple[int, bool]:
+        rows = await tx.all(
+            """SELECT id, plain_inputs, plain_environment FROM modules WHERE sealed IS NULL
+            ORDER BY id LIMIT :most FOR UPDATE""",
+            most=_BATCH_ROWS,
+        )
+        for row in rows:
+            plain = '{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}"
+            await tx.run(
+                "UPDATE modules SET sealed = :sealed, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id",
+                sealed=keys.encrypt(plain.encode(), context(row["id"])),
+                id=row["id"],
+            )
+        # Asked anew: rows that another server has just encrypted are missing among those above, and not the last ones.
+        rest = await tx.one("SELECT id FROM modules WHERE sealed IS NULL LIMIT 1")
+        return len(rows), rest is not None
+
+    count, has_more = 0, True
+    while has_more:
+        done, has_more = await db.write(work)
+        count += done
+    return count

@@ -1,0 +1,123 @@
+"""Inputs and environment of modules: encrypted at rest, and what people see of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew.server.app import build, close
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
+from tests.server.app.fixtures import on_one
+from tests.server.app.world import World, open_world
+
+SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
+INPUTS = {
+    "cidr": "10.0.0.0/8",
+    "db_password": "hunter2",
+    "database": {"user": "app", "auth_token": ["first-token", 7]},
+    "address": "postgres://app:hunter2-hunter2@db/app",
+}
+ENVIRONMENT = {"DB_PASSWORD": "hunter2-in-the-environment", "AWS_REGION": "eu-central-1"}
+SHOWN = {
+    "cidr": "10.0.0.0/8",
+    "db_password": "***",
+    "database": {"user": "app", "auth_token": ["***", "***"]},
+    "address": "postgres://app:***@db/app",
+}
+
+
+async def make(world: World, **more: Any) -> Any:
+    body = {"path": "vpc", "source": SOURCE, "inputs": INPUTS, "environment": ENVIRONMENT}
+    return await world.admin.made("/api/v1/modules", body | more)
+
+
+async def stored(world: World, module_id: str) -> Content:
+    return await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))
+
+
+@pytest.mark.feature("J6", "X2")
+async def test_nobody_reads_a_secret_of_a_module_back(world: World) -> None:
+    """A viewer, who may not read the state, read DB_PASSWORD of a module."""
+    made = await make(world)
+    viewer, owner = await world.person("vera", "viewer"), await world.person("olga", "owner")
+    for person in (viewer, owner, world.admin):
+        found = (await person.get("/api/v1/modules/vpc")).json()
+        assert found["inputs"] == SHOWN
+        assert found["environment"] == {"DB_PASSWORD": "***", "AWS_REGION": "***"}
+        for path in ("/api/v1/modules", "/api/v1/modules/vpc", "/api/v1/audit", f"/dashboard/modules/{made['id']}"):
+            assert "hunter2" not in (await person.get(path)).text
+    assert made["inputs"] == SHOWN
+    assert await stored(world, made["id"]) == Content(INPUTS, ENVIRONMENT)
+
+
+async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(world: World, tmp_path: Path) -> None:
+    made = await make(world, inputs={"innocent": "a-value-in-plain-text"})
+    row = await world.server.db.read(lambda tx: tx.one("SELECT * FROM modules WHERE id = :id", id=made["id"]))
+    assert "a-value-in-plain-text" not in repr(dict(row or {}))
+    assert "hunter2" not in repr(dict(row or {}))
+
+
+async def test_what_is_sent_back_as_it_was_shown_stays(world: World) -> None:
+    made = await make(world)
+    changed = {**made["inputs"], "cidr": "10.1.0.0/16"}
+    environment = {**made["environment"], "AWS_REGION": "eu-west-1"}
+    answer = await world.admin.patch("/api/v1/modules/vpc", json={"inputs": changed, "environment": environment})
+    assert answer.status_code == 200, answer.text
+    expected = Content({**INPUTS, "cidr": "10.1.0.0/16"}, {**ENVIRONMENT, "AWS_REGION": "eu-west-1"})
+    assert await stored(world, made["id"]) == expected
+    await world.admin.patch("/api/v1/modules/vpc", json={"inputs": {"db_password": "new"}, "environment": {}})
+    assert await stored(world, made["id"]) == Content({"db_password": "new"}, {})
+
+
+@on_one
+async def test_a_hidden_value_that_is_not_stored_is_refused(world: World) -> None:
+    await make(world)
+    for change, name in (
+        ({"environment": {"NEW": "***"}}, "NEW"),
+        ({"inputs": {"other_token": "***"}}, "other_token"),
+        ({"inputs": {"database": {"password": "***"}}}, "database.password"),
+    ):
+        detail = await world.admin.refused("PATCH", "/api/v1/modules/vpc", 400, json=change)
+        assert f"{name} is `***`" in detail
+    body = {"path": "b", "source": SOURCE, "environment": {"A": "***"}}
+    await world.admin.refused("POST", "/api/v1/modules", 400, json=body)
+
+
+async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_start(
+    database_url: str, tmp_path: Path
+) -> None:
+    roots = (Path("/srv/sources"),)
+    count = 450  # more than two batches
+    async with open_world(database_url, tmp_path / "data", local_roots=roots) as world:
+        first = await make(world)
+
+        async def plant(tx: Any) -> None:
+            row = await tx.one("SELECT * FROM modules WHERE id = :id", id=first["id"])
+            for number in range(count):
+                await tx.run(
+                    """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at,
+                        plain_inputs, plain_environment)
+                    VALUES (:id, :organization_id, :group_id, :id, :id, 'tofu', :source, 0, :inputs, :environment)""",
+                    id=f"mod_{number:04d}", organization_id=row["organization_id"], group_id=row["group_id"],
+                    source=row["source"], inputs='{"a": "planted-in-plain-text"}', environment='{"B": "planted-too"}',
+                )  # fmt: skip
+
+        await world.server.db.write(plant)
+        settings = world.server.settings
+    server = await build(settings)
+    try:
+        rows = await server.db.read(lambda tx: tx.all("SELECT * FROM modules"))
+        assert len(rows) == count + 1
+        assert "planted" not in repr([dict(row) for row in rows])
+        found = await server.db.read(lambda tx: contents.load(tx, server.keys, "mod_0449"))
+        assert found == Content({"a": "planted-in-plain-text"}, {"B": "planted-too"})
+        # A plan that waits was compared by the hash of these very texts.
+        row = next(row for row in rows if row["id"] == "mod_0001")
+        texts = contents.plain_texts(server.keys, row["id"], row["sealed"])
+        assert texts == ['{"a": "planted-in-plain-text"}', '{"B": "planted-too"}']
+        assert await contents.seal_plain(server.db, server.keys) == 0
+    finally:
+        await close(server)
+    for file in (tmp_path / "data").rglob("terracrew.db*"):
+        assert b"planted" not in file.read_bytes(), file
