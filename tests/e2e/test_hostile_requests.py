@@ -62,7 +62,7 @@ def unchanged(system: System) -> Generator[None]:
 def raw(system: System, request: str, body: bytes = b"") -> socket.socket:
     """A request as it is written here, and no further."""
     connection = socket.create_connection(("127.0.0.1", system.port), timeout=20)
-    head = f"{request} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of(system)}\r\n"
+    head = f"{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token_of(system)}\r\n"
     connection.sendall(head.encode() + body)
     return connection
 

@@ -43,6 +43,18 @@ def place_options(command: F) -> F:
 @place_options
 @option("database_url", "PostgreSQL (`postgresql://…`); SQLite in the data directory without it.", metavar="URL")
 @option("public_url", "How browsers and runners reach this server.", metavar="URL")
+@option(
+    "trusted_proxies",
+    "A reverse proxy's address or network, whose X-Forwarded-For is believed.",
+    multiple=True,
+    metavar="CIDR",
+)
+@option(
+    "allowed_hosts",
+    "A further host name that requests may be for, beside loopback and that of the public URL; `*.example.com`.",
+    multiple=True,
+    metavar="NAME",
+)
 @option("master_key_file", "The key that encrypts secrets; PostgreSQL needs one.", type=Path, metavar="FILE")
 @option("object_store", "`s3://…`, `gs://…`, `az://…`; a folder in the data directory without it.", metavar="URL")
 @option("organization", "The name of the organization that a first start makes [default].", metavar="NAME")

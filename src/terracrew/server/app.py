@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
@@ -75,6 +76,8 @@ _HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 ]
+_HTTPS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+"""Only where browsers come by https: it tells them to use nothing else for a year."""
 
 
 async def build(settings: ServerSettings) -> Server:
@@ -130,7 +133,7 @@ def make_app(server: Server) -> App:
         middleware=[AuthenticationMiddleware()],
         exception_handlers=problem.HANDLERS | {HTTPException: from_unrouted},
         before_request=refuse_oversized,
-        before_send=[_harden, server.counts.count],
+        before_send=[_hardener(server.settings.url), server.counts.count],
         request_max_body_size=LARGEST_BODY,
         logging_config=None,
         openapi_config=OpenAPIConfig(
@@ -146,10 +149,17 @@ def make_app(server: Server) -> App:
     return app
 
 
-async def _harden(message: Message, _: Scope) -> None:
-    """The same headers on every answer, errors included; no answer is kept by a cache unless it says so itself."""
-    if message["type"] == "http.response.start":
+def _hardener(url: str) -> Callable[[Message, Scope], Awaitable[None]]:
+    """Put the same headers on every answer, errors included; no answer is kept by a cache unless it says so itself."""
+
+    async def harden(message: Message, scope: Scope) -> None:
+        if message["type"] != "http.response.start":
+            return
         headers = list(message["headers"])
         if not any(name.lower() == b"cache-control" for name, _ in headers):
             headers.append((b"cache-control", b"no-store"))
+        if url.startswith("https:") or scope["scheme"] == "https":
+            headers.append(_HTTPS_ONLY)
         message["headers"] = headers + _HEADERS
+
+    return harden

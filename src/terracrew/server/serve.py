@@ -17,7 +17,9 @@ from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.hub.keepalive import HubWebSocket
 from terracrew.server.settings import ServerSettings
+from terracrew.server.transport.addresses import parse_networks
 from terracrew.server.transport.connections import Connections
+from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig
 
 LARGEST_FRAME = 5 * 1024 * 1024
@@ -64,9 +66,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 async def serve(server: Server, listener: socket.socket, started: asyncio.Event | None = None) -> None:
     """Answer requests until `server.closing` is set, then finish those that are being answered."""
+    settings = server.settings
     config = LimitedConfig(
-        make_app(server),
-        Connections(_max_connections(server.settings), server.settings.max_connections_per_address),
+        Front(make_app(server), settings),
+        Connections(
+            _max_connections(settings), settings.max_connections_per_address, parse_networks(settings.trusted_proxies)
+        ),
+        proxy_headers=False,  # `Front` reads them: uvicorn trusts loopback unasked
         ws=HubWebSocket,
         lifespan="on",
         log_config=None,

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import Invalid
+from terracrew.server.transport.addresses import parse_networks
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,6 +17,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     port: int = 7400
     public_url: str = ""
     """How browsers, runners and executors reach this server. Empty: by its host and port."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. None by default."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further host names that requests may be for, beside loopback and the host of the public URL; `*.example.com`, `*`."""
     master_key: str | None = None
     master_key_file: Path | None = None
     object_store: str = ""
@@ -62,6 +67,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
+    def listens_on(self) -> str:
+        """The one address that it listens on; empty if it listens on all."""
+        return "" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)
+
+    @property
     def is_postgres(self) -> bool:
         return self.database.startswith(("postgres://", "postgresql://"))
 
@@ -95,6 +105,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
             if value < 1
         ]
+        try:
+            parse_networks(self.trusted_proxies)
+        except Invalid as error:
+            problems.append(f"trusted_proxies: {error.message}")
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [

@@ -1,14 +1,24 @@
 """How the first person gets in, one-time links, passwords, and logging in."""
 
 import asyncio
+import time
 
 import pytest
 
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, TerracrewError, Unauthenticated
+from terracrew.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    TerracrewError,
+    Unauthenticated,
+    Unavailable,
+)
 from terracrew.server.db import Database
-from terracrew.server.identity import credentials, service, sessions
+from terracrew.server.identity import credentials, devices, logins, passwords, service, sessions
 from terracrew.server.identity.authorize import Verb, organization, require
-from terracrew.server.identity.limits import FAILURES
+from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.model import SYSTEM, Role
 from tests.server.identity.world import URL, World
 
@@ -43,7 +53,7 @@ async def test_a_link_logs_in_once_and_sets_the_password(world: World) -> None:
     for _ in range(2):
         with pytest.raises(Unauthenticated, match="used up"):
             await service.redeem_link(world.identity, link, "a", "another password")
-    assert await service.login(world.identity, "Admin", PASSWORD, "a")
+    assert await logins.login(world.identity, "Admin", PASSWORD, "a")
 
 
 async def test_of_many_who_use_one_link_at_once_one_gets_in(world: World) -> None:
@@ -78,7 +88,7 @@ async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World) ->
 
 
 async def test_links_cannot_be_guessed_for_long(world: World) -> None:
-    for _ in range(FAILURES):
+    for _ in range(ADDRESS.failures):
         with pytest.raises(Unauthenticated):
             await service.link_owner(world.identity, credentials.new("tcl").text, "a")
     with pytest.raises(RateLimited):
@@ -103,66 +113,131 @@ async def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(world: Worl
         ("\x00", "\x00"),
     ):
         with pytest.raises(Unauthenticated) as error:
-            await service.login(world.identity, name, password, "a")
+            await logins.login(world.identity, name, password, "a")
         answers.add(str(error.value))
     assert len(answers) == 1
 
 
-async def test_logins_are_limited_by_address_only_failures_count_and_nobody_is_locked_out_by_strangers(
-    world: World,
-) -> None:
+async def guess(world: World, name: str, address: str, device: str | None = None) -> None:
+    with pytest.raises(Unauthenticated):
+        await logins.login(world.identity, name, "wrong", address, device)
+
+
+async def test_of_60_guesses_at_once_10_are_evaluated(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 of 60 concurrent guesses were evaluated, because a failure was counted only after its password was hashed."""
     await with_password(world)
-    for _ in range(FAILURES + 2):
-        await service.login(world.identity, "vera", PASSWORD, "home")
-    for number in range(FAILURES):
-        with pytest.raises(Unauthenticated):
-            await service.login(world.identity, f"x{number}", "wrong", "cafe")
+    evaluated = 0
+    matches = passwords.matches
+
+    async def counted(password: str, password_hash: str | None) -> bool:
+        nonlocal evaluated
+        evaluated += 1
+        return await matches(password, password_hash)
+
+    monkeypatch.setattr(passwords, "matches", counted)
+    guesses = [logins.login(world.identity, "vera", f"guess {number}", "cafe") for number in range(60)]
+    results = await asyncio.gather(*guesses, return_exceptions=True)
+    assert [type(result) for result in results].count(Unauthenticated) == GUESSES.failures
+    assert [type(result) for result in results].count(RateLimited) == 60 - GUESSES.failures
+    assert evaluated == GUESSES.failures
+
+
+async def test_the_right_password_is_never_counted(world: World) -> None:
+    await with_password(world)
+    for _ in range(GUESSES.failures + 2):
+        await logins.login(world.identity, "vera", PASSWORD, "home")
+    for _ in range(GUESSES.failures - 1):
+        await guess(world, "vera", "home")
+    for _ in range(3):
+        assert await logins.login(world.identity, "vera", PASSWORD, "home")
+
+
+async def test_wrong_guesses_for_one_name_keep_nobody_else_out(world: World) -> None:
+    """Ten wrong guesses behind a NAT locked everybody behind it out, with the right password too."""
+    await with_password(world)
+    await with_password(world, "paul")
+    for _ in range(GUESSES.failures):
+        await guess(world, "VERA", "cafe")
     with pytest.raises(RateLimited) as error:
-        await service.login(world.identity, "vera", PASSWORD, "cafe")
+        await logins.login(world.identity, "vera", PASSWORD, "cafe")
     assert error.value.details["retry_after"] > 0
-    assert await service.login(world.identity, "vera", PASSWORD, "home")
-    for number in range(FAILURES):
-        with pytest.raises(Unauthenticated):
-            await service.login(world.identity, "VERA", "wrong", f"bot {number}")
-    assert await service.login(world.identity, "vera", PASSWORD, "home")
+    assert await logins.login(world.identity, "paul", PASSWORD, "cafe"), "another person at the same address"
+    assert await logins.login(world.identity, "vera", PASSWORD, "home"), "the same person elsewhere"
+
+
+async def test_a_browser_that_was_used_before_is_let_in_at_the_limit(world: World) -> None:
+    await with_password(world)
+    now = time.time()
+    known, foreign = devices.new(world.identity.keys, "vera", now), devices.new(world.identity.keys, "paul", now)
+    for _ in range(GUESSES.failures):
+        await guess(world, "vera", "cafe")
+    assert await logins.login(world.identity, "vera", PASSWORD, "cafe", known)
+    expired = devices.new(world.identity.keys, "vera", now - devices.LIFETIME_SECONDS - 1)
+    for cookie in (foreign, expired, known[:-4] + "AAAA", "", "%", "x" * 5000):
+        with pytest.raises(RateLimited):
+            await logins.login(world.identity, "vera", PASSWORD, "cafe", cookie)
+    for _ in range(GUESSES.failures):
+        await guess(world, "vera", "cafe", known)
+    with pytest.raises(RateLimited):
+        await logins.login(world.identity, "vera", PASSWORD, "cafe", known)
+
+
+async def test_guesses_for_many_names_are_limited_by_their_network(world: World) -> None:
+    for number in range(ADDRESS.failures):
+        await guess(world, f"x{number}", f"2001:db8::{number:x}")
+    with pytest.raises(RateLimited):
+        await logins.login(world.identity, "y", "wrong", "2001:db8::ffff:1")
+    await guess(world, "y", "2001:db8:0:1::1")
+
+
+async def test_only_so_many_passwords_wait_for_their_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await with_password(world)
+    monkeypatch.setattr(passwords, "MAX_PENDING_HASHES", 5)
+    guesses = [logins.login(world.identity, "vera", "wrong", f"bot {number}") for number in range(50)]
+    results = await asyncio.gather(*guesses, return_exceptions=True)
+    refused = [result for result in results if isinstance(result, Unavailable)]
+    assert [type(result) for result in results].count(Unauthenticated) + len(refused) == 50
+    assert refused
+    assert refused[0].details["retry_after"] > 0
+    assert await logins.login(world.identity, "vera", PASSWORD, "home")
 
 
 async def test_logging_out_ends_this_session_and_no_other(world: World) -> None:
     await with_password(world)
-    here, there = [await service.login(world.identity, "vera", PASSWORD, "a") for _ in range(2)]
-    await service.logout(world.db, here.token)
+    here, there = [await logins.login(world.identity, "vera", PASSWORD, "a") for _ in range(2)]
+    await logins.logout(world.db, here.token)
     assert await sessions.principal(world.db, here.token) is None
     assert await sessions.principal(world.db, there.token) is not None
-    await service.logout(world.db, here.token)
+    await logins.logout(world.db, here.token)
     actions = await world.db.read(lambda tx: tx.all("SELECT action FROM audit WHERE target_id = :id", id=here.id))
     assert sorted(row["action"] for row in actions) == ["session.end", "session.start"]
 
 
 async def test_a_new_password_needs_the_old_one_and_ends_every_session(world: World) -> None:
     await with_password(world)
-    session = await service.login(world.identity, "vera", PASSWORD, "a")
+    session = await logins.login(world.identity, "vera", PASSWORD, "a")
     who = await sessions.principal(world.db, session.token)
     assert who is not None
     for current in (None, "wrong"):
         with pytest.raises(Forbidden):
-            await service.set_password(world.identity, who, "the next password", current)
-    await service.set_password(world.identity, who, "the next password", PASSWORD)
+            await logins.set_password(world.identity, who, "the next password", current)
+    await logins.set_password(world.identity, who, "the next password", PASSWORD)
     assert await sessions.principal(world.db, session.token) is None
     with pytest.raises(Unauthenticated):
-        await service.login(world.identity, "vera", PASSWORD, "a")
-    assert await service.login(world.identity, "vera", "the next password", "a")
+        await logins.login(world.identity, "vera", PASSWORD, "a")
+    assert await logins.login(world.identity, "vera", "the next password", "a")
 
 
 async def test_a_disabled_user_is_out_at_once_and_an_owner_cannot_disable_an_administrator(world: World) -> None:
     await with_password(world)
     owner, admin = await world.user("olga", Role.OWNER), await world.user("root", is_system_admin=True)
-    session = await service.login(world.identity, "vera", PASSWORD, "a")
+    session = await logins.login(world.identity, "vera", PASSWORD, "a")
     vera = await sessions.principal(world.db, session.token)
     assert vera is not None
     await world.db.write(lambda tx: service.set_disabled(tx, owner, vera.id, True))
     assert await sessions.principal(world.db, session.token) is None
     with pytest.raises(Unauthenticated):
-        await service.login(world.identity, "vera", PASSWORD, "a")
+        await logins.login(world.identity, "vera", PASSWORD, "a")
     with pytest.raises(Conflict):
         await service.make_link(world.db, "vera")
     with pytest.raises(Forbidden):

@@ -11,10 +11,13 @@ SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites() -> None:
-    header = sessions.cookie(SESSION, "https://crew.test").to_header(header="")
-    assert "terracrew_session=tcd_secret" in header
+    header = sessions.cookie(SESSION, secure=True).to_header(header="")
+    assert "__Host-terracrew_session=tcd_secret" in header
     assert all(word in header for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
-    assert "Secure" not in sessions.cookie(SESSION, "http://127.0.0.1:7400").to_header(header="")
+    assert "Domain" not in header
+    plain = sessions.cookie(SESSION, secure=False).to_header(header="")
+    assert plain.startswith("terracrew_session=")
+    assert "Secure" not in plain
     assert "tcd_secret" not in repr(SESSION)
 
 

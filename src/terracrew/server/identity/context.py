@@ -19,13 +19,14 @@ class Identity:
     """How browsers and machines reach this server; also who its tokens are from."""
     tokens: AccessTokens
     limits: Limits
+    keys: Keyring
 
 
 async def open_identity(db: Database, keys: Keyring, url: str) -> Identity:
     """Load the signing keys (the first server makes them) and start with a clean slate of failures."""
     signing, limits = SigningKeys(db, keys), Limits()
     await signing.load()
-    return Identity(db, url.rstrip("/"), AccessTokens(db, signing, limits, url.rstrip("/")), limits)
+    return Identity(db, url.rstrip("/"), AccessTokens(db, signing, limits, url.rstrip("/")), limits, keys)
 
 
 def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
@@ -33,5 +34,5 @@ def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
 
 
 def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """Whom a failure is counted against. Behind a proxy it is for uvicorn to put the real client here."""
+    """Return the client's address. Behind a trusted proxy, `transport.front` has put the address of the proxy's client here."""
     return connection.client.host if connection.client is not None else "unknown"

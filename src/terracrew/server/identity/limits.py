@@ -1,6 +1,7 @@
-"""Rate limits that count failures only: guessing gets slow, and whoever knows the secret is never in the way.
+"""Rate limits on failures. An attempt is counted before it is evaluated and refunded if it succeeds, so attempts that run
+at the same time cannot pass the limit together.
 
-Each key has a bucket that a failure fills by one and that drains steadily. In memory and bounded: a restart forgives.
+Each key has a bucket that an attempt fills by one and that drains steadily. In memory and bounded: a restart forgets.
 """
 
 import math
@@ -8,38 +9,80 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+import msgspec
+
 from terracrew.errors import RateLimited
 
-FAILURES = 10
-"""How many may follow one another at once."""
-DRAIN_SECONDS = 30.0
-"""How long one failure takes to be forgotten."""
-KEYS = 20_000
+MAX_KEYS = 20_000
+
+
+class Limit(msgspec.Struct, frozen=True):
+    name: str
+    failures: int
+    """How many may follow one another at once."""
+    drain_seconds: float
+    """How long one failure takes to be forgotten."""
+
+    def of(self, key: str) -> "Key":
+        return Key(self, key)
+
+
+class Key(msgspec.Struct, frozen=True):
+    limit: Limit
+    key: str
+
+
+GUESSES = Limit("guesses", 10, 30.0)
+"""Of one secret: a password of one name from one address, a current password."""
+ADDRESS = Limit("address", 100, 6.0)
+"""Of all secrets from one address. Generous, since many people may share an address."""
+
+
+class Attempt:
+    """One attempt that was counted. Refund it if it succeeded, or if it was not evaluated."""
+
+    def __init__(self, limits: "Limits", keys: tuple[Key, ...]) -> None:
+        self._limits, self._keys = limits, keys
+
+    def refund(self) -> None:
+        self._limits.refund(*self._keys)
+        self._keys = ()
 
 
 class Limits:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[Key, tuple[float, float]] = OrderedDict()
 
-    def check(self, *keys: str) -> None:
-        """Refuse if one of the keys has failed too often."""
-        full = max((self._level(key) for key in keys), default=0.0)
-        if full > FAILURES - 1:
-            wait = math.ceil((full - FAILURES + 1) * DRAIN_SECONDS)
+    def attempt(self, *keys: Key) -> Attempt:
+        """Count one attempt against each key; refuse, and count nothing, if one of them is full."""
+        wait = max((self._wait(key) for key in keys), default=0)
+        if wait > 0:
             raise RateLimited(f"too many failures: try again in {wait} seconds", retry_after=wait)
-
-    def failed(self, *keys: str) -> None:
-        """Count one failure against each of the keys."""
         for key in keys:
-            self._buckets[key] = (min(self._level(key) + 1, FAILURES), self._clock())
-            self._buckets.move_to_end(key)
-        while len(self._buckets) > KEYS:
+            self._fill(key, 1)
+        while len(self._buckets) > MAX_KEYS:
             self._buckets.popitem(last=False)
+        return Attempt(self, keys)
 
-    def _level(self, key: str) -> float:
+    def refund(self, *keys: Key) -> None:
+        for key in keys:
+            if key in self._buckets:
+                self._fill(key, -1)
+                if self._level(key) <= 0:
+                    del self._buckets[key]
+
+    def _wait(self, key: Key) -> int:
+        over = self._level(key) - key.limit.failures + 1
+        return math.ceil(over * key.limit.drain_seconds) if over > 0 else 0
+
+    def _fill(self, key: Key, by: int) -> None:
+        self._buckets[key] = max(0.0, self._level(key) + by), self._clock()
+        self._buckets.move_to_end(key)
+
+    def _level(self, key: Key) -> float:
         level, at = self._buckets.get(key, (0.0, 0.0))
-        return max(0.0, level - (self._clock() - at) / DRAIN_SECONDS)
+        return max(0.0, level - (self._clock() - at) / key.limit.drain_seconds)
 
     def __len__(self) -> int:
         return len(self._buckets)

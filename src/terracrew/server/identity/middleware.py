@@ -20,6 +20,7 @@ from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity, address_of, identity_of
 from terracrew.server.identity.model import Principal
 from terracrew.server.settings import is_loopback
+from terracrew.server.transport.forwarded import is_forwarded
 
 
 class Authentication(msgspec.Struct, frozen=True):
@@ -57,7 +58,8 @@ async def authenticate(
         sessions.check_origin(request, identity.url)  # a login too: no other site logs anybody in as somebody else
         if is_public:
             return None, Authentication()
-    cookie = request.cookies.get(sessions.COOKIE)
+    secure = sessions.is_secure(request, identity.url)
+    cookie = request.cookies.get(sessions.cookie_name(sessions.COOKIE, secure=secure))
     principal = await sessions.principal(identity.db, cookie) if cookie else None
     if cookie is None or principal is None:
         return None, Authentication()
@@ -68,4 +70,7 @@ async def authenticate(
 
 def _is_public(request: Request[Any, Any, Any]) -> bool:
     public = request.route_handler.opt.get("public", False)
-    return public is True or (public == "loopback" and is_loopback(address_of(request)))
+    if public != "loopback":
+        return public is True
+    # What a proxy on this machine passes on comes from elsewhere, also where nobody has told us of the proxy.
+    return is_loopback(address_of(request)) and not is_forwarded(request.scope["headers"])

@@ -1,5 +1,7 @@
 """The way in and out for people: log in, use a one-time link, log out."""
 
+import math
+import time
 from typing import Any
 
 import msgspec
@@ -7,8 +9,8 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
-from terracrew.errors import Invalid, RateLimited, Unauthenticated
-from terracrew.server.identity import passwords, service, sessions
+from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
+from terracrew.server.identity import devices, logins, passwords, service, sessions
 from terracrew.server.identity.context import address_of
 from terracrew.server.identity.model import Session
 from terracrew.server.request import Call
@@ -39,11 +41,17 @@ async def login_page(request: Call, next: FromQuery[str] = "") -> Response[Any]:
 @post("/login", public=True, status_code=303)
 async def login(request: Call) -> Response[Any]:
     form = await forms.read(request, LoginForm)
+    identity = request.server.identity
+    name = sessions.cookie_name(sessions.DEVICE_COOKIE, secure=sessions.is_secure(request, identity.url))
+    device = request.cookies.get(name)
     try:
-        session = await service.login(request.server.identity, form.name, form.password, address_of(request))
-    except (Unauthenticated, RateLimited) as error:
-        return render.answer("identity/login.html", error.status, next=form.next, name=form.name, wrong=error.message)
-    return _let_in(request, session, _local(form.next))
+        session = await logins.login(identity, form.name, form.password, address_of(request), device)
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        answer = render.answer("identity/login.html", error.status, next=form.next, name=form.name, wrong=error.message)
+        if "retry_after" in error.details:
+            answer.headers["Retry-After"] = str(math.ceil(error.details["retry_after"]))
+        return answer
+    return _let_in(request, session, form.name.strip().lower(), _local(form.next))
 
 
 @get("/login/link/{token:str}", public=True)
@@ -58,20 +66,24 @@ async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
     if form.password != form.again:
         return await _link_answer(request, token, "the two are not the same: type the password once more")
     try:
+        user = await service.link_owner(request.server.identity, token, address_of(request))
         session = await service.redeem_link(request.server.identity, token, address_of(request), form.password)
     except Invalid as error:
         return await _link_answer(request, token, error.message)
     except Unauthenticated as error:
         return _stale(error)
-    return _let_in(request, session, HOME)
+    return _let_in(request, session, user.name, HOME)
 
 
 @post("/logout", status_code=303)
 async def logout(request: Call) -> Response[Any]:
-    if token := request.cookies.get(sessions.COOKIE):
-        await service.logout(request.server.db, token)
+    secure = sessions.is_secure(request, request.server.identity.url)
+    name = sessions.cookie_name(sessions.COOKIE, secure=secure)
+    if token := request.cookies.get(name):
+        await logins.logout(request.server.db, token)
     answer = Redirect("/login", status_code=303)
-    answer.delete_cookie(sessions.COOKIE)
+    # A browser accepts the removal of a `__Host-` cookie only with the attributes that it was set with.
+    answer.set_cookie(key=name, value="", path="/", max_age=0, secure=secure, httponly=True, samesite="lax")
     return answer
 
 
@@ -88,8 +100,12 @@ def _stale(error: Unauthenticated) -> Response[Any]:
     return render.answer("error.html", 410, title="This link is no longer good", detail=error.message)
 
 
-def _let_in(request: Call, session: Session, to: str) -> Response[Any]:
-    return Redirect(to, status_code=303, cookies=[sessions.cookie(session, request.server.identity.url)])
+def _let_in(request: Call, session: Session, user: str, to: str) -> Response[Any]:
+    identity = request.server.identity
+    secure = sessions.is_secure(request, identity.url)
+    device = devices.new(identity.keys, user, time.time())
+    cookies = [sessions.cookie(session, secure=secure), sessions.device_cookie(device, secure=secure)]
+    return Redirect(to, status_code=303, cookies=cookies)
 
 
 def _local(to: str) -> str:

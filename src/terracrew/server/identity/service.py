@@ -1,22 +1,19 @@
-"""People: how the first one gets in, how they log in and out, and the tokens that they make for their scripts."""
+"""People: how the first one gets in, one-time links, users, and the tokens that they make for their scripts."""
 
-import re
-
-from terracrew.errors import Conflict, Forbidden, Invalid, Unauthenticated
+from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity import access_store, authorize, credentials, passwords, sessions, store
+from terracrew.server.identity import access_store, authorize, credentials, limits, logins, passwords, store
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.model import SYSTEM, ApiToken, Principal, Session, User
 from terracrew.server.paging import Page, page, start
+from terracrew.server.transport.addresses import limit_key
 
 ADMINISTRATOR = "admin"
 LINK_LIFETIME = 24 * 3600.0
-WRONG_LOGIN = "the name or the password is wrong"
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
-_NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
 
 
 # The first start, and the way back in
@@ -75,8 +72,7 @@ async def link_owner(identity: Identity, token: str, address: str) -> User:
     sha256 = credentials.digest(token)
     user = await identity.db.read(lambda tx: store.link_owner(tx, sha256))
     if user is None:
-        identity.limits.check(f"link:{address}")
-        identity.limits.failed(f"link:{address}")
+        identity.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
         raise Unauthenticated(WRONG_LINK)
     return user
 
@@ -92,73 +88,10 @@ async def redeem_link(identity: Identity, token: str, address: str, password: st
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:
-            await _set_password(tx, user, password_hash)
-        return await _log_in(tx, user, "link")
+            await logins.store_password(tx, user, password_hash)
+        return await logins.start_session(tx, user, "link")
 
     return await identity.db.write(work)
-
-
-# Logging in and out
-
-
-async def login(identity: Identity, name: str, password: str, address: str) -> Session:
-    name = name[:200].strip().lower()
-    # By address alone: counted by name, a stranger's wrong guesses would keep the person out.
-    key = f"login:{address}"
-    identity.limits.check(key)
-    found = await identity.db.read(lambda tx: store.password_of(tx, name)) if _NAME.match(name) else None
-    if not await passwords.matches(password, found[1] if found else None):
-        identity.limits.failed(key)
-        raise Unauthenticated(WRONG_LOGIN)
-
-    async def work(tx: Tx) -> Session:
-        user = await store.password_of(tx, name)
-        if user is None or user != found:  # disabled, or another password, since
-            raise Unauthenticated(WRONG_LOGIN)
-        return await _log_in(tx, user[0], "password")
-
-    return await identity.db.write(work)
-
-
-async def logout(db: Database, session_token: str) -> None:
-    """End this session; others of the same person go on."""
-
-    async def work(tx: Tx) -> None:
-        ended = await store.delete_session(tx, credentials.digest(session_token))
-        if ended is not None:
-            who = sessions.person(await store.user(tx, ended["user_id"]), ended["id"])
-            await audit.record(tx, who, "session.end", "session", ended["id"])
-            tx.wake("access", who.id)
-
-    await db.write(work)
-
-
-async def _log_in(tx: Tx, user: User, by: str) -> Session:
-    session = await sessions.start(tx, user)
-    await audit.record(tx, sessions.person(user, session.id), "session.start", "session", session.id, {"by": by})
-    return session
-
-
-async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> None:
-    """Change one's own password; all sessions end. Whoever has none yet needs no current one."""
-    authorize.require_person(who)
-    key = f"user:{who.name}"
-    identity.limits.check(key)
-    found = await identity.db.read(lambda tx: store.password_of(tx, who.id))
-    if found is None:
-        raise Unauthenticated(WRONG_LOGIN)
-    if found[1] is not None and not await passwords.matches(current or "", found[1]):
-        identity.limits.failed(key)
-        raise Forbidden("the current password is wrong")
-    password_hash = await passwords.hashed(password)
-    await identity.db.write(lambda tx: _set_password(tx, found[0], password_hash))
-
-
-async def _set_password(tx: Tx, user: User, password_hash: str) -> None:
-    await store.set_password(tx, user.id, password_hash)
-    await store.delete_sessions_of(tx, user.id)
-    await audit.record(tx, sessions.person(user, None), "user.password", "user", user.id)
-    tx.wake("access", user.id)
 
 
 # Users
@@ -166,7 +99,7 @@ async def _set_password(tx: Tx, user: User, password_hash: str) -> None:
 
 async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
     """Make a user of one's own organization, without a role, and the token of a link to get in."""
-    if not _NAME.match(name):
+    if not logins.NAME.match(name):
         raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
     link = credentials.new("tcl")
 

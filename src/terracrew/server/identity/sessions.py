@@ -12,10 +12,12 @@ from litestar.enums import RequestEncodingType
 from terracrew.errors import Forbidden
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import credentials, store
+from terracrew.server.identity import credentials, devices, store
 from terracrew.server.identity.model import Principal, Session, User
 
-COOKIE = "terracrew_session"
+COOKIE, DEVICE_COOKIE = "terracrew_session", "terracrew_device"
+SECURE_PREFIX = "__Host-"
+"""Before the name of a cookie over https: a browser takes it from this very host only, and sends it nowhere else."""
 CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
 IDLE = 24 * 3600.0
 LIFETIME = 14 * 24 * 3600.0
@@ -55,12 +57,35 @@ def person(user: User, credential_id: str | None) -> Principal:
     )
 
 
-def cookie(session: Session, url: str) -> Cookie:
+def is_secure(request: Request[Any, Any, Any], url: str) -> bool:
+    """Tell whether browsers reach this server by https: by its public URL, or by the word of a trusted proxy."""
+    return url.startswith("https:") or request.scope["scheme"] == "https"
+
+
+def cookie_name(name: str, *, secure: bool) -> str:
+    return SECURE_PREFIX + name if secure else name
+
+
+def cookie(session: Session, *, secure: bool) -> Cookie:
     """For the answer to a login."""
+    return _cookie(COOKIE, session.token, int(LIFETIME), secure=secure)
+
+
+def device_cookie(value: str, *, secure: bool) -> Cookie:
+    """For the answer to a login; see `devices`."""
+    return _cookie(DEVICE_COOKIE, value, devices.LIFETIME_SECONDS, secure=secure)
+
+
+def _cookie(name: str, value: str, max_age_seconds: int, *, secure: bool) -> Cookie:
     return Cookie(
-        key=COOKIE, value=session.token, path="/", httponly=True, samesite="lax", secure=url.startswith("https:"),
-        max_age=int(LIFETIME),
-    )  # fmt: skip
+        key=cookie_name(name, secure=secure),
+        value=value,
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+        max_age=max_age_seconds,
+    )
 
 
 def csrf_token(session_token: str) -> str:

@@ -13,10 +13,11 @@ from joserfc.jwt import JWTClaimsRegistry
 
 from terracrew.errors import Removed, Unauthenticated
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.identity import access_store, credentials, store
+from terracrew.server.identity import access_store, credentials, limits, store
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.model import Principal
 from terracrew.server.identity.signing import GENERIC, SigningKeys
+from terracrew.server.transport.addresses import limit_key
 
 LIFETIME = 900
 AUDIENCE = "terracrew"
@@ -49,10 +50,10 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class AccessTokens:
-    def __init__(self, db: Database, signing: SigningKeys, limits: Limits, issuer: str) -> None:
+    def __init__(self, db: Database, signing: SigningKeys, failures: Limits, issuer: str) -> None:
         self._db = db
         self.signing = signing
-        self._limits = limits
+        self._limits = failures
         self._issuer = issuer
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
@@ -65,9 +66,10 @@ class AccessTokens:
         if client is None:
             if await self._db.read(lambda tx: access_store.is_removed(tx, sha256)):
                 raise Removed("this runner has been removed. To use this machine again, register a runner")
-            keys = f"token:{address}", f"client:{client_id[:200]}"
-            self._limits.check(*keys)
-            self._limits.failed(*keys)
+            network = limit_key(address)
+            self._limits.attempt(
+                limits.GUESSES.of(f"token:{network}:{client_id[:200]}"), limits.ADDRESS.of(f"token:{network}")
+            )
             raise Unauthenticated(GENERIC)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")

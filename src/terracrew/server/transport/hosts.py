@@ -1,0 +1,47 @@
+"""Which host names this server answers to. A page of another site whose name was pointed at this server (DNS rebinding) has
+that site's name in its requests, and is refused."""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from terracrew.server.transport.addresses import parse
+
+ANY_HOST = "*"
+_LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+
+class AllowedHosts:
+    """Loopback names, the host of the public URL, the address that it listens on, and what the settings name."""
+
+    def __init__(self, configured: Sequence[str], public_url: str, listens_on: str) -> None:
+        public = urlsplit(public_url).hostname or ""
+        names = {name.lower().rstrip(".") for name in (*configured, public, listens_on, *_LOOPBACK_NAMES) if name}
+        self._is_any = ANY_HOST in names
+        self._names = frozenset(name for name in names if not name.startswith("*"))
+        self._suffixes = tuple(name[1:] for name in names if name.startswith("*."))
+
+    def is_allowed(self, header: str, local_address: str) -> bool:
+        """Tell whether a `Host` header names this server. `local_address` is where the connection arrived.
+
+        An address is no name that somebody else could point here, so the one that the client has connected to is allowed.
+        """
+        if self._is_any:
+            return True
+        host = _host(header)
+        if host is None:
+            return False
+        address = parse(host)
+        if address is not None and (address.is_loopback or address == parse(local_address)):
+            return True
+        return host in self._names or host.endswith(self._suffixes)
+
+
+def _host(header: str) -> str | None:
+    """Return the host of a `Host` header in lower case, without port and brackets; None if it is not one."""
+    try:
+        parts = urlsplit(f"//{header}")
+        _ = parts.port  # raises if it is not a number
+    except ValueError:
+        return None
+    is_plain = parts.netloc == header and parts.username is None and parts.password is None
+    return (parts.hostname or "").rstrip(".") or None if is_plain else None
