@@ -88,6 +88,12 @@ def place_options(command: F) -> F:
     type=click.IntRange(min=1),
     metavar="N",
 )
+@option(
+    "object_deletion_delay_hours",
+    "How long objects stay after what named them was deleted, for backups [24].",
+    type=click.FloatRange(min=0),
+    metavar="HOURS",
+)
 @click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
 @click.pass_context
 def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:

@@ -89,7 +89,8 @@ async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) ->
 
 async def _sees_job(tx: Tx, visible: Visible, job_id: str) -> bool:
     row = await tx.one(
-        """SELECT jobs.organization_id, modules.path FROM jobs JOIN modules ON modules.id = jobs.module_id
+        """SELECT jobs.organization_id, modules.path
+        FROM jobs JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
         WHERE jobs.id = :id""",
         id=job_id,
     )

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from terracrew import durable
@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _NAME = re.compile(r"[a-z]+(/[a-z0-9_]+)+\Z")
+_KIND = re.compile(r"[a-z]+\Z")
+LISTING_PAGE = 500
 _CHUNK = 1 << 20
 _MAX_REMEMBERED_FOLDERS = 10_000
+
+
+class Listed(NamedTuple):
+    name: str
+    size: int
+    modified_at: float
+    """By the clock of the store."""
 
 
 class Objects:
@@ -88,6 +97,16 @@ class Objects:
 
         pages = obstore.list(self._store, _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
         return [each["path"] async for page in pages for each in page]
+
+    async def listing(self, kind: str) -> AsyncIterator[list[Listed]]:
+        """Everything of a kind (the first part of a name), a page at a time."""
+        import obstore
+
+        if not _KIND.match(kind):
+            raise ValueError(f"{kind!r} is not a kind of object")
+        pages = obstore.list(self._store, kind, chunk_size=LISTING_PAGE)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
+        async for page in pages:
+            yield [Listed(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
 
     async def exists(self, name: str) -> bool:
         return await self.size(name) is not None

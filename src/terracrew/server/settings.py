@@ -39,6 +39,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_connections_per_address: int = 2_000
     """Open HTTP connections from one IPv4 address or IPv6 /64. WebSockets are not counted: a fleet may share an address."""
 
+    object_deletion_delay_hours: float = 24.0
+    """How long an object stays after the row that named it was deleted. A backup must not take longer than this."""
+
     def __repr__(self) -> str:
         return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.server.retention.deletion import remove_deleted
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 
@@ -170,4 +171,5 @@ async def test_a_module_with_a_history_is_deleted_only_on_demand_and_never_while
     assert (await world.admin.post(f"/api/v1/jobs/{job['id']}/cancel", json={"mode": "kill"})).is_success
     assert "ask for force=true" in await world.admin.refused("DELETE", "/api/v1/modules/m", 409)
     assert (await world.admin.delete("/api/v1/modules/m", params={"force": True})).status_code == 204
+    await remove_deleted(world.server.db)
     assert await world.scalar("SELECT count(*) FROM jobs") == 0

@@ -23,6 +23,9 @@ _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
 _OPEN_STATUS: LiteralString = " AND " + OPEN + " AND jobs.status = :status"
 _ANY_OPEN: LiteralString = " AND " + OPEN
+# A deleted module is moved to another organization at once, and its jobs are removed afterwards.
+_MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
+    WHERE modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id)"""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -41,6 +44,7 @@ def _of_organization(matching: LiteralString) -> LiteralString:
     return (
         "SELECT jobs.id FROM jobs WHERE jobs.organization_id = :organization_id AND jobs.id < :before"
         + matching
+        + _MODULE_EXISTS
         + " ORDER BY jobs.id DESC LIMIT :count"
     )
 

@@ -37,8 +37,12 @@ async def owned(tx: Tx, ref: AttemptRef) -> Owned:
 
 
 async def place_of(tx: Tx, job: Job) -> authorize.Place:
-    row = await tx.one("SELECT path FROM modules WHERE id = :id", id=job.module_id)
-    assert row is not None
+    row = await tx.one(
+        "SELECT path FROM modules WHERE id = :id AND organization_id = :organization_id",
+        id=job.module_id, organization_id=job.organization_id,
+    )  # fmt: skip
+    if row is None:  # the module was deleted, and its jobs are being removed
+        raise NotFound(f"there is no job {job.id}")
     return authorize.module(job.organization_id, row["path"], job.id, job.attempt)
 
 
@@ -72,6 +76,20 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
         return after
 
     return await db.write(work)
+
+
+async def cancel_of_deleted_module(db: Database, job_id: str) -> None:
+    """End a job that was queued at the moment in which its module was deleted."""
+
+    async def work(tx: Tx) -> None:
+        job = await store.hold_job(tx, job_id)
+        if not job.is_terminal:
+            after = decide.cancel(job, "interrupt", store.moment(tx), "the deletion of its module")
+            await store.save(tx, job, after)
+            if after.is_active:
+                tx.wake("cancel", job.id)
+
+    await db.write(work)
 
 
 async def settle(

@@ -52,11 +52,12 @@ async def change(request: Call, module: FromPath[str], data: JSONBody[ModuleChan
 
 @delete("/modules/{module:str}", summary="Delete a module")
 async def remove(request: Call, module: FromPath[str], force: FromQuery[bool] = False) -> None:
-    """With `force=true`, its jobs, logs and states too. What it has built is not touched."""
+    """With `force=true`, its jobs, logs and states too. What it has built is not touched.
+
+    The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
+    """
     who = request.user
-    objects = await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
-    for name in objects:
-        await request.server.objects.delete(name)
+    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
 
 
 handlers = [listing, create, show, change, remove, archives.upload]

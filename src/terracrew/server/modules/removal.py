@@ -1,8 +1,14 @@
-"""Deleting a module with everything that was kept for it."""
+"""Deleting a module: it disappears in one small transaction, and `retention/deletion` removes what was kept for it.
+
+A deleted module belongs to an organization that has no members, so nobody can see it or its jobs, and its path is free.
+"""
 
 from typing import NamedTuple
 
 from terracrew.server.db.seam import Tx
+
+DELETED_ORGANIZATION = "org_deleted"
+_DELETED_GROUP = "grp_deleted"
 
 
 class Kept(NamedTuple):
@@ -22,27 +28,31 @@ async def kept(tx: Tx, module_id: str) -> Kept:
     return Kept(row["unfinished"], row["jobs"], row["states"])
 
 
-async def delete(tx: Tx, module_id: str) -> list[str]:
-    """Delete its rows, its jobs' and its states', and return the objects to delete once that is committed."""
-    objects = await tx.all(
-        """SELECT object FROM states WHERE module_id = :id AND object IS NOT NULL UNION ALL
-        SELECT object FROM outputs WHERE module_id = :id AND object IS NOT NULL UNION ALL
-        SELECT object FROM log_objects WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id) UNION ALL
-        SELECT 'plans/' || job_id || '/' || attempt || '/' || sha256 AS object FROM plans
-        WHERE is_kept AND job_id IN (SELECT id FROM jobs WHERE module_id = :id)""",
-        id=module_id,
-    )
-    for statement in (
-        "DELETE FROM outputs WHERE module_id = :id",
-        "DELETE FROM states WHERE module_id = :id",
-        "DELETE FROM log_chunks WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM log_objects WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM plans WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM notes WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM steps WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM attempts WHERE job_id IN (SELECT id FROM jobs WHERE module_id = :id)",
-        "DELETE FROM jobs WHERE module_id = :id",
-        "DELETE FROM modules WHERE id = :id",
-    ):
-        await tx.run(statement, id=module_id)
-    return [row["object"] for row in objects]
+async def delete(tx: Tx, module_id: str) -> None:
+    """Hide the module and whatever belongs to it from everybody."""
+    await tx.run(
+        """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING""",
+        id=DELETED_ORGANIZATION, name="(deleted modules)", now=tx.now,
+    )  # fmt: skip
+    await tx.run(
+        """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
+        VALUES (:id, :organization_id, '', '', 0, :now) ON CONFLICT DO NOTHING""",
+        id=_DELETED_GROUP, organization_id=DELETED_ORGANIZATION, now=tx.now,
+    )  # fmt: skip
+    await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
+    await tx.run(
+        """UPDATE modules SET organization_id = :organization_id, group_id = :group_id, path = id, name = id,
+            runner_id = NULL, runner_instance_name = NULL
+        WHERE id = :id""",
+        organization_id=DELETED_ORGANIZATION, group_id=_DELETED_GROUP, id=module_id,
+    )  # fmt: skip
+    tx.wake("deletions", module_id)
+
+
+async def next_deleted(tx: Tx, after: str) -> str | None:
+    """A deleted module of which something is left, by id."""
+    row = await tx.one(
+        """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
+        organization_id=DELETED_ORGANIZATION, after=after,
+    )  # fmt: skip
+    return None if row is None else row["id"]

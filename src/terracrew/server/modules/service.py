@@ -151,10 +151,11 @@ async def change(
     return hidden_values.shown(after, has)
 
 
-async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> list[str]:
-    """Delete a module; returns the objects to delete after the commit. History and states go only if that is said."""
+async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
+    """Delete a module. Its history and states go only if that is said; they are removed afterwards, in small batches."""
     module = await find(tx, who, reference, Verb.TREE_WRITE)
-    await store.hold(tx, module.id)
+    if await store.hold(tx, module.id) is None:
+        raise NotFound(f"module `{module.path}` has just been deleted")
     kept = await removal.kept(tx, module.id)
     if kept.unfinished_jobs:
         raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
@@ -166,11 +167,10 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> list[st
             states=kept.states,
         )
     await assignments.forget(tx, module.id)
-    objects = await removal.delete(tx, module.id)
+    await removal.delete(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
     tx.wake("tree", module.id)
-    return objects
 
 
 async def listing(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules.model import Archive, Module
+from terracrew.server.modules.removal import DELETED_ORGANIZATION
 
 
 async def insert(tx: Tx, module: Module) -> None:
@@ -39,7 +40,9 @@ async def update(tx: Tx, module: Module) -> None:
 
 
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
-    row = await tx.one("SELECT * FROM modules WHERE id = :id", id=id)
+    row = await tx.one(
+        "SELECT * FROM modules WHERE id = :id AND organization_id <> :deleted", id=id, deleted=DELETED_ORGANIZATION
+    )
     return None if row is None else row_to(Module, row)
 
 
@@ -47,13 +50,13 @@ async def get_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
     rows = await tx.each(
         "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id", {"id": "text"}, [(each,) for each in ids]
     )
-    return rows_to(Module, rows)
+    return [module for module in rows_to(Module, rows) if module.organization_id != DELETED_ORGANIZATION]
 
 
 async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002
     """Read it and keep it as it is until the transaction ends."""
     row = await tx.one("SELECT * FROM modules WHERE id = :id FOR UPDATE", id=id)
-    return None if row is None else row_to(Module, row)
+    return None if row is None or row["organization_id"] == DELETED_ORGANIZATION else row_to(Module, row)
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Module | None:

@@ -1,0 +1,168 @@
+"""Deleting a module with a long history: it is gone at once, nobody waits, and in the end nothing of it is left."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.logs.mover import Mover
+from terracrew.server.retention import deletion, objects
+from terracrew.server.state.model import INLINE
+from tests.server.logs.crew import DONE, RUNNING, Crew, log
+
+TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
+
+
+async def left(crew: Crew) -> dict[str, int]:
+    found = {table: await crew.app.scalar(f"SELECT count(*) FROM {table}") for table in TABLES}
+    return {table: count for table, count in found.items() if count}
+
+
+async def stored(crew: Crew) -> list[str]:
+    """The names of all logs and states in the object store."""
+    listing = crew.server.objects.listing
+    return [each.name for kind in ("logs", "states") async for page in listing(kind) for each in page]
+
+
+async def delete(crew: Crew, module_id: str) -> None:
+    answer = await crew.app.admin.delete(f"/api/v1/modules/{module_id}", params={"force": True})
+    assert answer.status_code == 204, answer.text
+
+
+class Counted:
+    """A transaction that notes how many rows each deletion touches."""
+
+    def __init__(self, tx: Tx, touched: list[int]) -> None:
+        self._tx, self._touched = tx, touched
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    async def run(self, sql: Any, **params: Any) -> int:
+        count = await self._tx.run(sql, **params)
+        self._touched.append(count)
+        return count
+
+
+async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_stay_quick(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removing a module removed all of its log chunks in one unit of work, and every other write waited for it."""
+    monkeypatch.setattr(deletion, "BATCH_ROWS", 25)
+    attempt = await crew.run()
+    db = crew.server.db
+    block = "".join(f"line {n}\n" for n in range(500))
+    for _ in range(40):
+        await attempt.deliver(*(log(block) for _ in range(50)))
+    for n in range(300):
+        await attempt.deliver(log(f"{n}\n"))
+    await attempt.deliver(DONE)
+    assert await crew.app.scalar("SELECT lines FROM attempts") >= 1_000_000
+    began = time.perf_counter()
+    await delete(crew, attempt.module_id)
+    assert time.perf_counter() - began < 1.0
+    await crew.app.admin.refused("GET", f"/api/v1/modules/{attempt.module_id}", 404)
+
+    touched: list[int] = []
+    write = db.write
+
+    async def counted(work: Any) -> Any:
+        return await write(lambda tx: work(Counted(tx, touched)))
+
+    monkeypatch.setattr(db, "write", counted)
+    removing = asyncio.create_task(deletion.remove_deleted(db))
+    waits: list[float] = []
+    while not removing.done():
+        began = time.perf_counter()
+        await write(lambda tx: tx.run("UPDATE organizations SET created_at = created_at"))
+        waits.append(time.perf_counter() - began)
+        await asyncio.sleep(0.001)
+    assert await removing == 1
+    assert max(touched) <= deletion.BATCH_ROWS
+    assert len(touched) > 10
+    assert sorted(waits)[len(waits) // 2] < 0.1
+    assert await left(crew) == {}
+    assert await crew.app.scalar("SELECT count(*) FROM modules") == 0
+
+
+async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_are_removed(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    await attempt.write(b'{"version": 4}')
+    await attempt.deliver(log("printed\n"), DONE)
+    state = await crew.app.scalar("SELECT id FROM states")
+    path = "a-module"
+    await crew.server.db.write(lambda tx: tx.run("UPDATE modules SET path = :path, name = :path", path=path))
+    await delete(crew, attempt.module_id)
+    admin, job = crew.app.admin, attempt.ref.job_id
+    for address in (
+        f"/api/v1/modules/{path.replace('/', '%2F')}",
+        f"/api/v1/jobs/{job}",
+        f"/api/v1/jobs/{job}/log",
+        f"/api/v1/jobs/{job}/attempts/1",
+        f"/api/v1/states/{state}",
+    ):
+        await admin.refused("GET", address, 404)
+    assert (await admin.get("/api/v1/jobs")).json()["items"] == []
+    assert (await admin.get("/api/v1/modules")).json()["items"] == []
+    assert job not in (await admin.get("/dashboard/jobs")).text
+    # The path is free, and what has it now is another module.
+    again = await admin.post(
+        "/api/v1/modules", json={"path": path, "source": {"kind": "local", "path": "/srv/sources"}}
+    )
+    assert again.status_code == 201, again.text
+
+
+@pytest.mark.parametrize("operations", [1, 2, 3, 5, 8])
+async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_object(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, operations: int
+) -> None:
+    monkeypatch.setattr(deletion, "BATCH_ROWS", 3)
+    server = crew.server
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    await attempt.write(b'{"version": 4, "serial": 1}' + b" " * INLINE)
+    for n in range(10):
+        await attempt.deliver(log(f"{n}\n"))
+    await attempt.deliver(DONE)
+    other = await crew.run(attempt.module_id)
+    await other.deliver(log("moved\n"), DONE)
+    await Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0).move(other.ref.job_id, 1)
+    assert len(await stored(crew)) == 2
+    kept = await crew.run()  # of another module
+    await delete(crew, attempt.module_id)
+    write, done = server.db.write, 0
+
+    async def limited(work: Any) -> Any:
+        nonlocal done
+        if done == operations:
+            raise ConnectionResetError("the server is stopped here")
+        done += 1
+        return await write(work)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(server.db, "write", limited)
+        with pytest.raises(ConnectionResetError):
+            await deletion.remove_deleted(server.db)
+    assert await deletion.remove_deleted(server.db) == 1
+    assert await left(crew) == {"jobs": 1, "attempts": 1}
+    assert (await crew.app.admin.get(f"/api/v1/jobs/{kept.ref.job_id}")).status_code == 200
+    assert await objects.delete_due(server.db, server.objects, 3600.0) == 0  # a backup may need them
+    assert await objects.delete_due(server.db, server.objects, 0.0) == 2
+    assert await stored(crew) == []
+
+
+async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing(crew: Crew) -> None:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log("one\n"))
+    await crew.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
+    await attempt.lose()
+    await delete(crew, attempt.module_id)
+    await deletion.remove_deleted(crew.server.db)
+    with pytest.raises(Exception, match="no attempt"):
+        await attempt.deliver(log("late\n"))
+    assert await left(crew) == {}
