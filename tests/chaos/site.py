@@ -114,6 +114,7 @@ class Site:
         self._env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
+            "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),  # for the witnesses that modules leave
             "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
         }
         self.servers: dict[str, Process] = {}

@@ -81,6 +81,9 @@ class System:
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
+            # Modules of these tests leave witnesses beside the system; `test_isolation.py` takes this away.
+            "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),
+            "TERRACREW_SERVER_RUNNER_WRITE_PATHS": str(directory),
             "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
         }
 

@@ -14,7 +14,7 @@ from inotify_simple import INotify, flags
 from terracrew import archive
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
-from terracrew.protocol.start import AttemptRecord, ExecutorStart, LogStreamSettings
+from terracrew.protocol.start import AttemptRecord, ExecutorStart, IsolationSettings, LogStreamSettings
 from tests.executor.hub_server import API, HUB, KEY, Hub
 
 CREDENTIALS = Credentials(HUB, API, KEY)
@@ -118,6 +118,7 @@ class Stage:
             "environment": env | {"HOME": str(self.folder)},
             "granted": Granted(spec, CREDENTIALS) if spec else None,
             "log_stream": LogStreamSettings(period_seconds=0.2),
+            "isolation": IsolationSettings(write_paths=[str(self.folder)]),
         }  # fmt: skip
         return ExecutorStart(**fields | changes)
 

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.cli.main import run as cli
 from terracrew.errors import Invalid
-from terracrew.protocol.start import LogStreamSettings
+from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import RunnerConfig
 from terracrew.settings import layers
 from terracrew.settings.runner import schema
@@ -61,8 +61,19 @@ def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatc
         working_directory="/home/crew/.terracrew/runner",
         temp_directory="/home/crew/.terracrew/runner/.temp",
         capacity=4,
+        isolation=IsolationSettings("landlock", [], [], private_paths=[str(file)]),
         log_stream=LogStreamSettings(50, 5.0, True),
     )
+
+
+def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(file, executor={"isolation": "none", "read_paths": ["/srv/mirror"]})
+    monkeypatch.setenv("TERRACREW_EXECUTOR__WRITE_PATHS", "/srv/one:/srv/two")
+    isolation = layers.load(file).isolation
+    assert (isolation.mode, isolation.read_paths) == ("none", ["/srv/mirror"])
+    assert isolation.write_paths == ["/srv/one", "/srv/two"]
+    _write(file, executor={"isolation": "chroot"})
+    assert any("executor.isolation" in problem and "'landlock' or 'none'" in problem for problem in _problems(file))
 
 
 @pytest.mark.feature("A2", "T1")
@@ -206,7 +217,7 @@ def test_a_section_that_is_no_json_is_refused(file: Path, monkeypatch: pytest.Mo
 def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(file: Path) -> None:
     made = schema()
     assert set(made["properties"]) == {
-        "$schema", "server", "runner", "working_directory", "engine", "source", "job_log_stream", "logging",
+        "$schema", "server", "runner", "working_directory", "engine", "executor", "source", "job_log_stream", "logging",
     }  # fmt: skip
     assert made["additionalProperties"] is False
     assert made["$defs"]["Runner"]["required"] == ["id", "organization_id", "credentials"]

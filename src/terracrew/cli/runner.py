@@ -238,7 +238,10 @@ def _quoted(value: str) -> str:
 def _instance_status(instance: dict[str, Any]) -> str:
     """Its status, and why it takes no jobs where that is not what somebody asked for."""
     is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
-    return f"{instance.get('status')} (disk full)" if is_full else str(instance.get("status"))
+    notes = ["disk full"] if is_full else []
+    if instance.get("is_connected") and instance.get("isolation") in ("none", "unavailable"):
+        notes.append("modules not isolated")
+    return f"{instance.get('status')} ({', '.join(notes)})" if notes else str(instance.get("status"))
 
 
 def _status(runner: dict[str, Any]) -> str:

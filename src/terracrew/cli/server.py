@@ -36,7 +36,26 @@ def place_options(command: F) -> F:
         type=click.Path(path_type=Path),
         metavar="DIR",
     )
-    return data(host(port(roots(command))))
+    isolation = option(
+        "runner_isolation",
+        "What keeps modules of the built-in runner from the rest of this machine [landlock].",
+        type=click.Choice(["landlock", "none"]),
+    )
+    reads = option(
+        "runner_read_paths",
+        "What modules of the built-in runner may read besides the system and the standard places of credentials.",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+    )
+    writes = option(
+        "runner_write_paths",
+        "What modules of the built-in runner may write besides their own directories.",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+    )
+    return data(host(port(roots(isolation(reads(writes(command)))))))
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]")

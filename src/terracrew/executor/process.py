@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 
 from terracrew import procfs
+from terracrew.executor import landlock
 from terracrew.executor.control import StopMode
+from terracrew.executor.landlock import Ruleset
 
 _FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
 _is_adopting = False
@@ -42,17 +44,23 @@ class EngineProcess:
         output: int,
         stdout: int | None = None,
         ladder: Ladder | None = None,
+        ruleset: Ruleset | None = None,
     ) -> None:
-        """Start it. Standard output and error go to `output`, unless the first is wanted elsewhere."""
-        self._process = subprocess.Popen(
-            arguments,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output if stdout is None else stdout,
-            stderr=output,
-            process_group=0,
-        )
+        """Start it, restricted to the ruleset if there is one. Standard output and error go to `output`, unless the first
+        is wanted elsewhere."""
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output if stdout is None else stdout,
+                stderr=output,
+                process_group=0,
+            )
+
+        self._process = landlock.start_in(ruleset, start) if ruleset else start()
         self._ladder = ladder or Ladder()
         self._stopping: asyncio.Task[None] | None = None
         self._is_paused = False

@@ -15,6 +15,7 @@ from terracrew.executor.engines import discovery
 from terracrew.executor.engines.discovery import Found
 from terracrew.executor.engines.engine import Engine, Place, StateAccess
 from terracrew.executor.engines.tofu import Tofu
+from terracrew.executor.isolation import Isolation
 from terracrew.executor.memory import OomKills
 from terracrew.executor.mutation import Mutation
 from terracrew.executor.output import Output
@@ -69,6 +70,7 @@ class Steps:
         self._leave, self._control, self._transfer = leave, control, transfer
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._files, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
+        self._isolation = Isolation(start, self._files)
         self._was_killed = False
         self._mutation = Mutation()
         self._oom_kills = OomKills()
@@ -121,6 +123,8 @@ class Steps:
             self._recorder.fact(StepStatus(step, status, ended.code, run.is_cut_short))
             if is_stopped:
                 return self._stopped(f"during {step}")
+            if hint := self._isolation.hint(printed):
+                self._recorder.say(hint)
             reason = problem.failure(ended.code, printed, self._oom_kills.count() - kills)
             return Result("FAILED", f"{step} failed: {reason}")
         except (TerracrewError, OSError) as error:
@@ -245,6 +249,7 @@ class Steps:
             env=self._env | self._cloud.environment(),
             output=self._output.descriptor,
             stdout=stdout,
+            ruleset=self._isolation.ruleset(self._found.path),
         )
         self._mutation.is_started = is_mutating
         since = self._recorder.offsets.position

@@ -42,6 +42,10 @@ class Greeting(msgspec.Struct, frozen=True, tag_field="type", tag="hello"):
 # ---- runner → server
 
 
+Isolation = Literal["", "landlock", "none", "unavailable"]
+"""What keeps engines from the rest of their machine. Empty: the runner did not say."""
+
+
 class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     runner_id: str
     instance: str
@@ -55,6 +59,7 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     attempts: list[AttemptRef]
     is_draining: bool = False
     is_disk_full: bool = False
+    isolation: Isolation = ""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):

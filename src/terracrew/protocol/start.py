@@ -1,5 +1,7 @@
 """What a dispatcher hands to an executor it starts, and what a runner keeps on disk of an attempt it was granted."""
 
+from typing import Literal
+
 import msgspec
 
 from terracrew.protocol.messages import Granted
@@ -9,6 +11,18 @@ class LogStreamSettings(msgspec.Struct, frozen=True):
     batch_size_limit: int = 50
     period_seconds: float = 5.0
     eagerly_emit_first_event: bool = True
+
+
+class IsolationSettings(msgspec.Struct, frozen=True):
+    """How an engine is kept from the rest of the machine, see `executor/isolation.py`."""
+
+    mode: Literal["landlock", "none"] = "landlock"
+    read_paths: list[str] = []
+    """Files and directories that modules may read and execute, besides those of the system."""
+    write_paths: list[str] = []
+    """Files and directories that modules may also change."""
+    private_paths: list[str] = []
+    """Never given as part of a directory that engines may read by default."""
 
 
 class ExecutorStart(msgspec.Struct, frozen=True):
@@ -30,6 +44,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     engine_paths: list[str] = []
     source_roots: list[str] = []
     log_stream: LogStreamSettings = LogStreamSettings()
+    isolation: IsolationSettings = IsolationSettings()
     is_salvage: bool = False
     """The executor of this attempt is dead: deliver what its directory still holds, run nothing. `granted` is then None."""
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from terracrew.protocol.start import LogStreamSettings
+from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 
 
 class RunnerConfig(msgspec.Struct, frozen=True):
@@ -19,6 +19,7 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """Below which cgroup each attempt gets its own: a directory, `auto` for the runner's own one, or `off`."""
     engine_paths: list[str] = []
     source_roots: list[str] = []
+    isolation: IsolationSettings = IsolationSettings()
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}
     is_built_in: bool = False

@@ -28,7 +28,7 @@ from terracrew.errors import (
 from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner import engines
+from terracrew.runner import engines, isolation
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.crew import Crew
@@ -124,6 +124,7 @@ class Connection:
             attempts=self._crew.refs,
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,
+            isolation=isolation.in_force(self._config.isolation),
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from terracrew import delivered, durable
 from terracrew.client.hub import Backoff
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
-from terracrew.protocol.start import ExecutorStart
+from terracrew.protocol.start import ExecutorStart, IsolationSettings
 from terracrew.runner import attempts, processes
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
@@ -231,8 +233,18 @@ class Crew:
             granted=granted,
             engine_paths=self._config.engine_paths,
             source_roots=self._config.source_roots,
+            isolation=self._isolation(scratch),
             log_stream=self._config.log_stream,
             is_salvage=granted is None,
+        )
+
+    def _isolation(self, scratch: Mapping[str, str]) -> IsolationSettings:
+        """What the operator allows, with the attempt's own temporary directory and without any of the runner's files."""
+        given = self._config.isolation
+        return msgspec.structs.replace(
+            given,
+            write_paths=[*given.write_paths, *scratch.values()],
+            private_paths=[*given.private_paths, self._config.working_directory, self._config.temp_directory],
         )
 
 

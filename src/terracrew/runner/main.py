@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from terracrew.errors import Removed
-from terracrew.runner import cgroup_discovery, environment
+from terracrew.runner import cgroup_discovery, environment, isolation
 from terracrew.runner.cgroup_discovery import NoCgroups
 from terracrew.runner.claims import Claims
 from terracrew.runner.config import RunnerConfig
@@ -33,6 +33,7 @@ async def run(
     try:
         instance = Instance(config.working_directory)
         _track(dispatcher, config, instance)
+        isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
         claims, reports = Claims(config.capacity), Reports()
         base = environment.of_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:

@@ -3,10 +3,13 @@
 import base64
 import hashlib
 import logging
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from terracrew import trees
+from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef
 
 log = logging.getLogger(__name__)
@@ -14,25 +17,21 @@ log = logging.getLogger(__name__)
 MAX_PATH_BYTES = 107 - len("/plugin-dir1234567890/plugin1234567890")
 """Provider plug-ins put their sockets into TMPDIR, and the path of a socket may not be longer than 107 bytes."""
 
+_NAME_LENGTH = 10
+
 
 class Scratch:
     def __init__(self, root: str, owner: str) -> None:
         """`owner` names the runner instance: several may share a root, which may be the system's temporary directory."""
         self._root = Path(root) / _short(owner, 3)
+        if len(str(self._root).encode()) + 1 + _NAME_LENGTH > MAX_PATH_BYTES:
+            self._root = _short_root() / _short(owner, 6)
+            log.info("%s is too long for the sockets of provider plug-ins: engines use %s", root, self._root)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._is_warned = False
 
     def make(self, ref: AttemptRef) -> dict[str, str]:
         """Make the directory; the answer goes into the engine's environment."""
         directory = self._root / _name(ref)
-        if len(str(directory).encode()) > MAX_PATH_BYTES:
-            if not self._is_warned:
-                self._is_warned = True
-                log.warning(
-                    "%s is too long for the sockets of provider plug-ins, so engines use the system's temporary directory: "
-                    "set a temp_directory of up to %d bytes", self._root, MAX_PATH_BYTES - len(_name(ref)) - 1,
-                )  # fmt: skip
-            return {}
         directory.mkdir(mode=0o700, exist_ok=True)
         return {"TMPDIR": str(directory)}
 
@@ -47,9 +46,22 @@ class Scratch:
                 trees.remove_if_possible(entry)
 
 
+def _short_root() -> Path:
+    """A directory with a short path that belongs to this user alone, in a place where everybody can make directories."""
+    root = Path(f"/tmp/terracrew-{os.getuid()}")  # noqa: S108 (who owns it is checked)
+    root.mkdir(mode=0o700, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise Invalid(
+            f"{root} is not a directory of this user alone: remove it, or set working_directory.temp_directory to a "
+            f"path of at most {MAX_PATH_BYTES - _NAME_LENGTH - 5} bytes"
+        )
+    return root
+
+
 def _name(ref: AttemptRef) -> str:
-    """Ten characters made from the attempt's id, so that the default directories leave room for the sockets."""
-    return _short(f"{ref.job_id}.{ref.attempt}", 10)
+    """A short name made from the attempt's id, so that the default directories leave room for the sockets."""
+    return _short(f"{ref.job_id}.{ref.attempt}", _NAME_LENGTH)
 
 
 def _short(text: str, length: int) -> str:

@@ -6,6 +6,7 @@ import socket
 from functools import partial
 from pathlib import Path
 
+from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.stop import Stop
@@ -42,6 +43,12 @@ async def _run(server: Server, stop: Stop) -> None:
         temp_directory=str(directory / ".temp"),
         capacity=SLOTS,
         source_roots=[str(root.expanduser()) for root in server.settings.local_roots],
+        isolation=IsolationSettings(
+            server.settings.runner_isolation,
+            [str(path.expanduser()) for path in server.settings.runner_read_paths],
+            [str(path.expanduser()) for path in server.settings.runner_write_paths],
+            [str(path.expanduser().absolute()) for path in server.settings.private_paths],
+        ),
         is_built_in=True,
     )
     await runner_process.run(config, stop)

@@ -2,6 +2,7 @@
 
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,6 +28,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A URL that obstore knows (`s3://…`, `gs://…`, `az://…`, `file:///…`). Empty: a folder in the data directory."""
     local_roots: tuple[Path, ...] = ()
     """Where sources on a local path may lie. None by default."""
+    runner_isolation: Literal["landlock", "none"] = "landlock"
+    """What keeps the modules of the built-in runner from the rest of this machine."""
+    runner_read_paths: tuple[Path, ...] = ()
+    """What those modules may read besides the system and the standard places of credentials."""
+    runner_write_paths: tuple[Path, ...] = ()
+    """What those modules may write besides their own directories."""
     organization: str = "default"
     apply_lease_seconds: float = 1800.0
     """How long an attempt that was lost in the middle of a change is waited for, before it is given up."""
@@ -48,6 +55,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def directory(self) -> Path:
         return self.data_directory.expanduser().absolute()
+
+    @property
+    def private_paths(self) -> list[Path]:
+        """What no module may read."""
+        return [self.directory] + ([self.master_key_file] if self.master_key_file else [])
 
     @property
     def database(self) -> str:
@@ -115,9 +127,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [
-            f"local_roots: {root} is not an absolute path"
-            for root in self.local_roots
-            if not root.expanduser().is_absolute()
+            f"{name}: {path} is not an absolute path"
+            for name in ("local_roots", "runner_read_paths", "runner_write_paths")
+            for path in getattr(self, name)
+            if not path.expanduser().is_absolute()
         ]
         if problems:
             raise Invalid("the server's settings cannot work: " + "; ".join(problems), problems=problems)

@@ -44,12 +44,17 @@ def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> 
         _Layer("nowhere", {"server": {}, "runner": {"credentials": {}}}),
     ]
     try:
-        return _layered(layers)().config()
+        config = _layered(layers)().config()
     except SettingsError as error:
         raise Invalid(f"the environment holds something that is not JSON: {error}") from error
     except ValidationError as error:
         problems = [_say(problem, layers) for problem in error.errors(include_url=False, include_input=False)]
         raise Invalid("\n".join(["these settings are wrong:", *problems]), problems=problems) from None
+    if file is None:
+        return config
+    # It may hold the runner's credentials, so no module reads it.
+    isolation = msgspec.structs.replace(config.isolation, private_paths=[str(file.absolute())])
+    return msgspec.structs.replace(config, isolation=isolation)
 
 
 def _layered(layers: list[_Layer]) -> Callable[[], RunnerSettings]:

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from terracrew import errors, ids
 from terracrew.client import address
-from terracrew.protocol.start import LogStreamSettings
+from terracrew.protocol.start import IsolationSettings, LogStreamSettings
 from terracrew.runner.config import RunnerConfig
 
 SCHEMA_ID = "urn:terracrew:settings:runner"
@@ -131,6 +131,23 @@ class Engine(_Section):
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
 
 
+class Executor(_Section):
+    isolation: Literal["landlock", "none"] = Field(
+        default="landlock",
+        description="What keeps an engine, and whatever its module runs, from the rest of this machine: `landlock` (needs "
+        "Linux 5.13; a runner on a kernel without it warns and isolates nothing) or `none`.",
+    )
+    read_paths: Directories = Field(
+        default=[],
+        description="Files and directories that modules may read and execute, besides the system's and the standard places of "
+        "credentials.",
+    )
+    write_paths: Directories = Field(
+        default=[],
+        description="Files and directories that modules may also write, besides their workspace and temporary directory.",
+    )
+
+
 class Source(_Section):
     local_roots: Directories = Field(default=[], description="A source on a local path must lie under one of these.")
 
@@ -162,6 +179,7 @@ class RunnerSettings(BaseSettings):
     runner: Runner
     working_directory: WorkingDirectory = Field(default_factory=WorkingDirectory)
     engine: Engine = Field(default_factory=Engine)
+    executor: Executor = Field(default_factory=Executor)
     source: Source = Field(default_factory=Source)
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)
@@ -182,6 +200,7 @@ class RunnerSettings(BaseSettings):
             cgroup=self.working_directory.cgroup,
             engine_paths=self.engine.additional_binary_paths,
             source_roots=self.source.local_roots,
+            isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),
             log_stream=LogStreamSettings(
                 stream.batch_size_limit, stream.period_seconds, stream.eagerly_emit_first_event
             ),

@@ -284,6 +284,16 @@ async def test_a_full_disk_is_shown_as_the_reason_why_a_runner_takes_no_jobs(hub
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.feature("X5", "U1")
+@pytest.mark.parametrize("isolation", ["", "landlock", "none", "unavailable"])
+async def test_a_runner_without_isolation_is_shown_as_such(hub: Hub, isolation: messages.Isolation) -> None:
+    async with hub.runner(isolation=isolation):
+        answer = await hub.crew.app.admin.get(f"/api/v1/runners/{hub.runner_id}")
+        assert answer.json()["instances"][0]["isolation"] == isolation
+        page = (await hub.crew.app.admin.get("/dashboard/runners")).text
+        assert ("modules not isolated" in page) == (isolation in ("none", "unavailable"))
+
+
 @on_postgres
 @pytest.mark.feature("C4", "O4")
 async def test_a_report_that_is_repeated_while_the_database_is_slow_is_decided_once(hub: Hub) -> None:

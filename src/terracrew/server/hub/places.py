@@ -80,18 +80,19 @@ async def take(
     key = credentials.digest(hello.instance_key)
     row = await tx.one(
         """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
-            is_draining, is_disk_full, connected_at, heard_at)
+            is_draining, is_disk_full, isolation, connected_at, heard_at)
         VALUES (:id, :runner_id, :name, :key, 1, :server_id, :version, :capacity, :engines, true, :is_draining, :is_disk_full,
-            :now, :now)
+            :isolation, :now, :now)
         ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
             server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
             engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining, is_disk_full = excluded.is_disk_full,
-            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
+            isolation = excluded.isolation, connected_at = excluded.connected_at, heard_at = excluded.heard_at,
+            disconnected_at = NULL, asked_at = NULL
         WHERE NOT instances.is_connected OR instances.key_sha256 = excluded.key_sha256
         RETURNING id, epoch""",
         id=ids.new("ins"), runner_id=owner.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
         capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining,
-        is_disk_full=hello.is_disk_full, now=tx.now,
+        is_disk_full=hello.is_disk_full, isolation=hello.isolation, now=tx.now,
     )  # fmt: skip
     if row is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; come again")

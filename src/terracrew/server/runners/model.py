@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.protocol.messages import Isolation
 from terracrew.server.groups.model import Description
 from terracrew.server.runners.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 
@@ -71,6 +72,9 @@ class Instance(msgspec.Struct, frozen=True):
     heard_at: datetime
     is_disk_full: bool = False
     """Whether it drains because its disk is full."""
+    isolation: Isolation = ""
+    """What keeps the modules that it runs from its own files: `landlock`, or nothing because it is set to `none` or because its
+    kernel has none (`unavailable`)."""
     jobs: int = 0
     """How many it has now."""
     status: RunnerStatus = RunnerStatus.OFFLINE
@@ -108,6 +112,11 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     """How many it can have now: for each connected instance its capacity, and at most `max_jobs`."""
     instances: list[Instance]
+
+    @property
+    def lacks_isolation(self) -> bool:
+        """Whether a connected instance runs modules without isolation."""
+        return any(each.is_connected and each.isolation in ("none", "unavailable") for each in self.instances)
 
     @property
     def is_disk_full(self) -> bool:

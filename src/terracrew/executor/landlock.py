@@ -1,0 +1,204 @@
+"""Landlock, the kernel's way to take rights from a thread and from everything that it starts: the system calls, no policy.
+
+A rule gives rights to a file, or to a directory and all that is below it. Whatever no rule names is denied. The rights are
+taken from the calling thread alone, so an engine is started from a thread that was restricted for it (`start_in`).
+See https://docs.kernel.org/userspace-api/landlock.html.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntFlag
+from functools import cache
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_CREATE_RULESET_VERSION = 1
+_RULE_PATH_BENEATH = 1
+_SET_NO_NEW_PRIVS = 38
+_DROP_FROM_BOUNDING_SET = 24
+_SCOPE_ABSTRACT_UNIX_SOCKET, _SCOPE_SIGNAL = 1, 2
+_ABI_WITH_NETWORK, _ABI_WITH_SCOPES = 4, 6
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class Access(IntFlag):
+    EXECUTE = 1 << 0
+    WRITE_FILE = 1 << 1
+    READ_FILE = 1 << 2
+    READ_DIR = 1 << 3
+    REMOVE_DIR = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_CHAR = 1 << 6
+    MAKE_DIR = 1 << 7
+    MAKE_REG = 1 << 8
+    MAKE_SOCK = 1 << 9
+    MAKE_FIFO = 1 << 10
+    MAKE_BLOCK = 1 << 11
+    MAKE_SYM = 1 << 12
+    REFER = 1 << 13
+    TRUNCATE = 1 << 14
+    IOCTL_DEV = 1 << 15
+
+
+READ = Access.READ_FILE | Access.READ_DIR
+READ_AND_EXECUTE = READ | Access.EXECUTE
+EVERYTHING = Access((1 << 16) - 1) & ~(Access.MAKE_CHAR | Access.MAKE_BLOCK)
+"""All that a rule may give. Nobody has to make devices."""
+_OF_FILES = int(Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV)
+_FIRST_ABI = {Access.REFER: 2, Access.TRUNCATE: 3, Access.IOCTL_DEV: 5}
+
+_DROPPED_CAPABILITIES = (2, 16, 17, 19, 21, 22, 32, 33, 34, 38, 39, 40)
+"""DAC_READ_SEARCH, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, MAC_OVERRIDE, MAC_ADMIN, SYSLOG, PERFMON, BPF and
+CHECKPOINT_RESTORE. With one of them a process of root reads other processes' environments in spite of Landlock."""
+
+
+class Rule(NamedTuple):
+    path: str
+    access: Access
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (("file_access", ctypes.c_uint64), ("network_access", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("access", ctypes.c_uint64), ("directory", ctypes.c_int32))
+
+
+@cache
+def abi() -> int:
+    """The version of Landlock that this kernel has; 0 where it has none, or where it is switched off or hidden."""
+    return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)))
+
+
+class Ruleset:
+    """Rules that threads can be restricted to, any number of times, until it is closed."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Paths that do not exist, or that this process may not look up itself, are passed over."""
+        self._handled = int(_handled(abi()))
+        scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if abi() >= _ABI_WITH_SCOPES else 0
+        attributes = _RulesetAttributes(self._handled, 0, scopes)
+        words = 3 if scopes else 2 if abi() >= _ABI_WITH_NETWORK else 1
+        self._descriptor = _call(
+            _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(8 * words), ctypes.c_uint32(0)
+        )
+        os.set_inheritable(self._descriptor, False)
+        try:
+            for rule in rules:
+                self._add(rule)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _add(self, rule: Rule) -> None:
+        try:
+            target = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
+                return
+            raise
+        try:
+            access = int(rule.access) & self._handled
+            if not stat.S_ISDIR(os.fstat(target).st_mode):
+                access &= _OF_FILES
+            beneath = _PathBeneath(access, target)
+            _call(_ADD_RULE, self._descriptor, _RULE_PATH_BENEATH, ctypes.byref(beneath), ctypes.c_uint32(0))
+        finally:
+            os.close(target)
+
+    def restrict_thread(self) -> None:
+        """Take from the calling thread, for good, every right that no rule gives, and every way to gain privileges."""
+        if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+            number = ctypes.get_errno()
+            raise OSError(number, f"no_new_privs: {os.strerror(number)}")
+        for capability in _DROPPED_CAPABILITIES:
+            # Fails for an unprivileged process, which has none of them, and for one that an older kernel does not know.
+            _libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
+        _call(_RESTRICT_SELF, self._descriptor, ctypes.c_uint32(0))
+
+
+def start_in(ruleset: Ruleset, start: Callable[[], T]) -> T:
+    """Call a function in a thread that is restricted first. A process that it starts, and all of its own, are restricted."""
+    thread = _Restricted(ruleset, start)
+    thread.start()
+    thread.join()
+    if thread.error is not None:
+        raise thread.error
+    assert thread.result is not None
+    return thread.result
+
+
+class _Restricted(threading.Thread, Generic[T]):
+    def __init__(self, ruleset: Ruleset, work: Callable[[], T]) -> None:
+        super().__init__(name="landlock")
+        self._ruleset, self._work = ruleset, work
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._ruleset.restrict_thread()
+            self.result = self._work()
+        except BaseException as error:  # raised again by `start_in`, in the thread that asked
+            self.error = error
+
+
+class Surroundings:
+    """Trees without the private paths in them. Landlock can give a directory with all that is in it, but it cannot leave
+    something out. All paths are absolute and without links."""
+
+    def __init__(self, private: Iterable[str]) -> None:
+        self._private = frozenset(private)
+        self._ancestors = frozenset(ancestor for path in self._private for ancestor in _ancestors(path))
+
+    def parts(self, tree: str) -> Iterator[str]:
+        """The tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
+        if self._private.isdisjoint((tree, *_ancestors(tree))):
+            yield from self._beside(tree)
+
+    def _beside(self, path: str) -> Iterator[str]:
+        if path in self._private:
+            return
+        if path not in self._ancestors:
+            yield path
+            return
+        try:
+            children = os.listdir(path)
+        except OSError:  # what this process cannot list, no process that it starts can use
+            return
+        for name in children:
+            yield from self._beside(f"{path}/{name}")
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while (parent := os.path.dirname(path)) != path:
+        yield parent
+        path = parent
+
+
+def _handled(version: int) -> Access:
+    known = EVERYTHING | Access.MAKE_CHAR | Access.MAKE_BLOCK
+    for access, first in _FIRST_ABI.items():
+        if version < first:
+            known &= ~access
+    return known
+
+
+def _call(number: int, *arguments: object) -> int:
+    result = _libc.syscall(number, *arguments)
+    if result < 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, f"Landlock: {os.strerror(failed)}")
+    return result

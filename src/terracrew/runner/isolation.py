@@ -1,0 +1,53 @@
+"""What the runner says of how its engines are isolated: in its log when it starts, and to the server in each hello."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from terracrew.executor import landlock
+from terracrew.protocol.messages import Isolation
+from terracrew.protocol.start import IsolationSettings
+
+log = logging.getLogger(__name__)
+
+_ABI_WITH_SIGNALS = 6
+
+
+def in_force(settings: IsolationSettings) -> Isolation:
+    if settings.mode == "none":
+        return "none"
+    return "landlock" if landlock.abi() else "unavailable"
+
+
+def describe(settings: IsolationSettings, own_directories: Sequence[str]) -> None:
+    """Log, once, what an operator should know about the isolation of engines on this machine."""
+    match in_force(settings):
+        case "none":
+            log.warning(
+                "executor.isolation is `none`: every module that this runner serves can read the runner's files and credentials"
+            )
+            return
+        case "unavailable":
+            log.warning(
+                "engines are not isolated: this kernel (%s) has no Landlock, or it is switched off. Every module that this "
+                "runner serves can read the runner's files and credentials. Use Linux 6.12 or later with `landlock` in "
+                "/sys/kernel/security/lsm, or set executor.isolation to `none` if you accept it",
+                os.uname().release,
+            )
+            return
+        case _:
+            pass
+    if landlock.abi() < _ABI_WITH_SIGNALS:
+        log.warning(
+            "this kernel (%s) has version %d of Landlock: modules can send signals to processes of this user. Linux 6.12 and "
+            "later have version 6, which prevents it",
+            os.uname().release,
+            landlock.abi(),
+        )
+    for path in (*settings.read_paths, *settings.write_paths):
+        if any(Path(own).resolve().is_relative_to(Path(path).resolve()) for own in own_directories):
+            log.warning(
+                "executor.read_paths or executor.write_paths has %s, which holds this runner's own files: modules can read its "
+                "credentials", path,
+            )  # fmt: skip
