@@ -5,9 +5,10 @@ import shutil
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import structlog
-from litestar import Router
+from litestar import Request, Router
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
@@ -15,6 +16,7 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
 from terracrew.server import live, operations, problem
+from terracrew.server.apidocs import page as apidocs
 from terracrew.server.audit import api as audit
 from terracrew.server.context import Server
 from terracrew.server.db import open_database
@@ -39,6 +41,7 @@ from terracrew.server.modules import api as modules
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi import Document
+from terracrew.server.query_parameters import refuse_unknown
 from terracrew.server.request import App, Call, refuse_oversized
 from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
@@ -55,6 +58,7 @@ LARGEST_BODY = 1024 * 1024
 
 ROUTERS: list[ControllerRouterHandler] = [
     *operations.handlers,
+    *apidocs.handlers,
     groups.router,
     modules.router,
     uploads.router,
@@ -69,6 +73,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     *pages.routers,
 ]
 
+_HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
@@ -131,8 +136,8 @@ def make_app(server: Server) -> App:
         state=State({"server": server}),
         request_class=Call,
         middleware=[AuthenticationMiddleware()],
-        exception_handlers=problem.HANDLERS | {HTTPException: from_unrouted},
-        before_request=refuse_oversized,
+        exception_handlers=_HANDLERS,
+        before_request=_check_request,
         before_send=[_hardener(server.settings.url), server.counts.count],
         request_max_body_size=LARGEST_BODY,
         logging_config=None,
@@ -147,6 +152,11 @@ def make_app(server: Server) -> App:
     )
     app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.AT_ONCE))}
     return app
+
+
+async def _check_request(request: Request[Any, Any, Any]) -> None:
+    await refuse_oversized(request)
+    await refuse_unknown(request)
 
 
 def _hardener(url: str) -> Callable[[Message, Scope], Awaitable[None]]:

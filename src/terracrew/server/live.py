@@ -22,7 +22,7 @@ GATHER = 0.05
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 
 
-@get("/events", media_type="text/event-stream")
+@get("/events", media_type="text/event-stream", summary="Follow changes")
 async def events(request: Call) -> Stream:
     """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
     authorize.require_reader(request.user)

@@ -7,6 +7,7 @@ import msgspec
 from litestar import Request
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from terracrew.server.apidocs import words
 from terracrew.server.problem import MEDIA_TYPE
 
 _REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
@@ -14,15 +15,19 @@ _TEXT = {"schema": {"type": "string"}}
 _ANY_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}}
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 
+_MEMBERS = {
+    "type": {"type": "string"},
+    "title": {"type": "string"},
+    "status": {"type": "integer"},
+    "detail": {"type": "string"},
+    "code": {"type": "string"},
+}
 _PROBLEM = {
     "type": "object",
     "description": "RFC 9457. `code` is stable, `detail` is for people; some problems have members of their own.",
     "required": ["type", "title", "status", "detail", "code"],
-    "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "detail": {"type": "string"}, "code": {"type": "string"},
-    },
-}  # fmt: skip
+    "properties": _MEMBERS,
+}
 _TOKEN_REQUEST = {
     "type": "object",
     "required": ["grant_type"],
@@ -40,7 +45,7 @@ _TOKEN = {
 _TOKEN_REFUSED = {
     "type": "object",
     "required": ["error", "error_description"],
-    "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}, "code": {"type": "string"}},
+    "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}, **_MEMBERS},
 }
 
 _UNSEEN: dict[str, dict[str, Any]] = {
@@ -118,7 +123,7 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
             operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
             _close(components["schemas"], operation.get("requestBody", {}))
             _merge(operation, _UNSEEN.get(path, {}).get(method, {}))
-    return document
+    return words.complete(document)
 
 
 def _close(schemas: dict[str, Any], part: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from terracrew.errors import (
     Unauthenticated,
     Unavailable,
 )
+from terracrew.server import choices
 
 RETRY_AFTER = 1.0
 """Seconds that whoever gets a 503 should wait, where nobody knows better."""
@@ -62,7 +63,7 @@ def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         return from_surprise(request, error)
     if isinstance(error, ValidationException):
-        return from_error(request, _invalid(error))
+        return from_error(request, _invalid(request, error))
     detail = {
         HTTPStatus.NOT_FOUND: f"there is nothing at {request.scope['path']}",
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.scope['method']} is not possible here: see the Allow header",
@@ -80,12 +81,14 @@ def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response
     return answer(500, "internal", detail, {"error": number})
 
 
-def _invalid(error: ValidationException) -> Invalid:
+def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Invalid:
     found: list[Any] = error.extra if isinstance(error.extra, list) else []
     errors = [{"field": str(each.get("key", "")), "message": str(each.get("message", ""))} for each in found]
     for each in errors:
         if each["message"] == repr(each["field"]):  # the framework's way of saying that there is none
             each["message"] = "it is missing"
+        if taken := request.route_handler.parsed_fn_signature.parameters.get(each["field"]):
+            each["message"] = choices.explained(each["message"], taken.annotation, "")
     if any(each["field"] == "data" for each in errors):  # what is wrong with one that is there is told elsewhere
         return Invalid("a JSON body is expected here, and there is none")
     words = "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in errors)

@@ -14,6 +14,7 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 
 from terracrew.errors import Invalid, TooLarge
+from terracrew.server import choices
 from terracrew.server.identity.model import Principal
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ class Call(Request[Principal, Any, State]):
         try:
             return _decoder(field.annotation).decode(body)
         except msgspec.ValidationError as error:
-            message, _, place = str(error).partition(" - at `")
-            place = place.rstrip("`").removeprefix("$").removeprefix(".")
-            raise Invalid(f"{place}: {message}" if place else message, field=place) from None
+            place, message = choices.struct_error(error, field.annotation)
+            errors = [{"field": place, "message": message}]
+            raise Invalid(f"{place}: {message}" if place else message, field=place, errors=errors) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(f"the body is no JSON: {error}") from None
 

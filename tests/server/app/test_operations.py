@@ -40,7 +40,7 @@ async def test_figures_are_for_this_machine_or_for_those_who_log_in(world: World
 async def test_the_api_describes_itself_to_anybody(world: World) -> None:
     schema = (await world.stranger().get("/schema/openapi.json")).json()
     assert (await world.stranger().get("/schema")).json() == schema
-    assert schema["info"] == {"title": "Terracrew", "version": __version__}
+    assert (schema["info"]["title"], schema["info"]["version"]) == ("Terracrew", __version__)
     assert schema["openapi"].startswith("3.")
     paths = schema["paths"]
     assert paths.keys() >= {

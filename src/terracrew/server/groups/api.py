@@ -27,6 +27,7 @@ async def create(request: Call, data: JSONBody[NewGroup], parents: FromQuery[boo
 
 @get("/groups/{group:str}", summary="Show a group")
 async def show(request: Call, group: FromPath[str]) -> Group:
+    """Show a group by its path or id."""
     who = request.user
     return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(group)))
 
@@ -40,6 +41,7 @@ async def change(request: Call, group: FromPath[str], data: JSONBody[GroupChange
 
 @delete("/groups/{group:str}", summary="Delete an empty group")
 async def remove(request: Call, group: FromPath[str]) -> None:
+    """Delete a group that has neither groups, modules nor runners in it."""
     who = request.user
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
 

@@ -90,6 +90,7 @@ class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @get("/me", summary="Show who you are")
 async def me(request: Call) -> Me:
+    """Show the person or service account that this request acts for, with its roles."""
     who = request.user
     roles = await request.server.db.read(lambda tx: access_store.roles_of(tx, who.id))
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
@@ -115,36 +116,42 @@ async def my_link(request: Call) -> Link:
 
 @get("/tokens", summary="List your API tokens")
 async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+    """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
     who = request.user
     return await request.server.db.read(lambda tx: service.tokens(tx, who, after, limit))
 
 
 @post("/tokens", summary="Create an API token")
 async def create_token(request: Call, data: JSONBody[NewToken]) -> CreatedToken:
+    """Create a token that may do what you may do. The answer shows it once."""
     token, secret = await service.create_token(request.server.db, request.user, data.name, data.expires_in_days)
     return CreatedToken(token.id, token.name, token.expires_at, secret.text)
 
 
 @delete("/tokens/{token_id:str}", summary="Revoke an API token")
 async def revoke_token(request: Call, token_id: FromPath[str]) -> None:
+    """Revoke a token. Requests with it are refused from now on."""
     who, it = request.user, ids.parse("tok", token_id)
     await request.server.db.write(lambda tx: service.revoke_token(tx, who, it))
 
 
 @get("/users", summary="List users")
 async def list_users(request: Call, after: After = None, limit: Limit = 50) -> Page[User]:
+    """List the users of your organization."""
     who = request.user
     return await request.server.db.read(lambda tx: service.users(tx, who, after, limit))
 
 
 @post("/users", summary="Create a user")
 async def create_user(request: Call, data: JSONBody[NewUser]) -> CreatedUser:
+    """Create a user without a role. The answer has a link by which they log in once and set a password."""
     user, link = await service.create_user(request.server.db, request.user, data.name, data.is_system_admin)
     return CreatedUser(user, service.link_url(request.server.settings.url, link))
 
 
 @patch("/users/{user_id:str}", summary="Disable or enable a user")
 async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
+    """Disable a user, which ends their sessions and tokens, or enable them again."""
     who, it = request.user, ids.parse("usr", user_id)
     return await request.server.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
 
@@ -160,17 +167,20 @@ async def list_accounts(
 
 @post("/service-accounts", summary="Create a service account")
 async def create_account(request: Call, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
+    """Create an account for programs in a group. It has no role and no secret yet."""
     return await access.create_account(request.server.db, request.user, data.name, data.group)
 
 
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
 async def delete_account(request: Call, account_id: FromPath[str]) -> None:
+    """Delete a service account with its secrets and roles."""
     who, it = request.user, ids.parse("sac", account_id)
     await request.server.db.write(lambda tx: access.delete_account(tx, who, it))
 
 
 @get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
 async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientSecret]:
+    """List the secrets of a service account. The secrets themselves cannot be shown again."""
     who, it = request.user, ids.parse("sac", account_id)
     return Page(await request.server.db.read(lambda tx: access.secrets(tx, who, it)))
 
@@ -179,6 +189,7 @@ async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientS
 async def create_secret(
     request: Call, account_id: FromPath[str], data: JSONBody[NewSecret | None] = None
 ) -> CreatedSecret:
+    """Add a secret with which the account gets access tokens at `/connect/token`. The answer shows it once."""
     wanted = data or NewSecret()
     account, stored, secret = await access.create_secret(
         request.server.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
@@ -195,12 +206,14 @@ async def revoke_secret(request: Call, account_id: FromPath[str], secret_id: Fro
 
 @get("/roles", summary="List roles")
 async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
+    """List who has which role at which group or module."""
     who = request.user
     return await request.server.db.read(lambda tx: access.roles(tx, who, after, limit))
 
 
 @post("/roles", summary="Give a role at a place of the tree")
 async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
+    """Give a user or a service account a role at a group, with everything below it, or at a module."""
     who = request.user
     return await request.server.db.write(
         lambda tx: access.bind_role(tx, who, data.principal, data.role, data.path, data.kind)
@@ -209,6 +222,7 @@ async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
 
 @delete("/roles/{role_id:str}", summary="Take a role away")
 async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
+    """Take a role away. It ends at once."""
     who, it = request.user, ids.parse("rol", role_id)
     await request.server.db.write(lambda tx: access.unbind_role(tx, who, it))
 

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -18,7 +19,14 @@ _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _FIELDS = ("grant_type", "client_id", "client_secret")
 
 
-@post("/connect/token", public=True, status_code=200, request_max_body_size=16_384, tags=["access"])
+@post(
+    "/connect/token",
+    public=True,
+    status_code=200,
+    request_max_body_size=16_384,
+    tags=["access"],
+    summary="Get an access token",
+)
 async def token(request: Call) -> Response[Any]:
     """Trade a client id and secret, in the form or by HTTP Basic, for an access token of fifteen minutes.
 
@@ -43,13 +51,13 @@ async def token(request: Call) -> Response[Any]:
     return Response[AccessToken | dict[str, str]](granted, headers=_NEVER_KEPT)
 
 
-@get("/.well-known/jwks.json", public=True, tags=["access"])
+@get("/.well-known/jwks.json", public=True, tags=["access"], summary="Read the public keys")
 async def jwks(request: Call) -> Response[dict[str, Any]]:
     """The public keys that sign access tokens and the tokens that jobs show to clouds."""
     return Response(identity_of(request).tokens.signing.jwks(), headers={"Cache-Control": "public, max-age=300"})
 
 
-@get("/.well-known/openid-configuration", public=True, tags=["access"])
+@get("/.well-known/openid-configuration", public=True, tags=["access"], summary="Read the OpenID configuration")
 async def openid_configuration(request: Call) -> Response[dict[str, Any]]:
     """What a cloud needs to know to trust the tokens of jobs."""
     found = cloud.configuration(identity_of(request).url)
@@ -93,7 +101,9 @@ def _basic(authorization: str) -> tuple[str, str]:
 
 def _refused(
     status: int, error: str, why: TerracrewError, headers: dict[str, str] | None = None
-) -> Response[dict[str, str]]:
-    """As RFC 6749 has it; our own code beside it tells a runner that no proxy answered."""
-    body = {"error": error, "error_description": why.message, "code": why.code}
+) -> Response[dict[str, str | int]]:
+    """As RFC 6749 has it, with the members of a problem beside it, so that a client reads all errors in one way."""
+    title = HTTPStatus(status).phrase
+    problem = {"type": "about:blank", "title": title, "status": status, "detail": why.message, "code": why.code}
+    body: dict[str, str | int] = {"error": error, "error_description": why.message, **problem}
     return Response(body, status_code=status, headers={**_NEVER_KEPT, **(headers or {})})

@@ -40,7 +40,7 @@ class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
-@post("/modules/{module:str}/jobs")
+@post("/modules/{module:str}/jobs", summary="Run a job on a module")
 async def run_job(
     request: Call,
     module: FromPath[str],
@@ -55,7 +55,7 @@ async def run_job(
     return Response(created.job, status_code=201 if created.is_new else 200)
 
 
-@get("/jobs")
+@get("/jobs", summary="List jobs")
 async def list_jobs(
     request: Call,
     limit: paging.Limit = 50,
@@ -64,7 +64,7 @@ async def list_jobs(
     module: FromQuery[str | None] = None,
     active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
-    """Newest first."""
+    """List the jobs that you may see, newest first, each with the reason why it waits."""
     who, watch = request.user, reasons.watch(request.server, request.user)
 
     async def read(tx: Tx) -> Page[JobListed]:
@@ -73,8 +73,9 @@ async def list_jobs(
     return await request.server.db.read_in_background(read)
 
 
-@get("/jobs/{job:str}")
+@get("/jobs/{job:str}", summary="Show a job")
 async def get_job(request: Call, job: FromPath[str]) -> JobView:
+    """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
     who, watch = request.user, reasons.watch(request.server, request.user)
 
     async def read(tx: Tx) -> JobView:
@@ -83,19 +84,19 @@ async def get_job(request: Call, job: FromPath[str]) -> JobView:
     return await request.server.db.read_in_background(read)
 
 
-@post("/jobs/cancel", status_code=200)
+@post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
 async def cancel_jobs(request: Call, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
     """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
     return await bulk_cancel.cancel_many(request.server.db, request.user, data)
 
 
-@post("/jobs/{job:str}/cancel", status_code=202)
+@post("/jobs/{job:str}/cancel", status_code=202, summary="Cancel a job")
 async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
     """Ask it to stop: after the current step, by interrupt, or by kill."""
     return await service.cancel(request.server.db, request.user, job, data.mode)
 
 
-@post("/jobs/{job:str}/approve", status_code=200)
+@post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
 async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval]) -> Job:
     """Let it go on with its plan. The approval is for the plan and the doubts that it names, and for no others.
 
@@ -106,19 +107,19 @@ async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval
     return await approvals.approve(server.db, server.registry, request.user, job, data.plan, data.doubts)
 
 
-@post("/jobs/{job:str}/replan", status_code=200)
+@post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
 async def replan_job(request: Call, job: FromPath[str], data: JSONBody[Replan]) -> Job:
     """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
     return await approvals.replan(request.server.db, request.user, job, data.plan)
 
 
-@post("/jobs/{job:str}/decline", status_code=200)
+@post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")
 async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]) -> Job:
     """End it without applying its plan."""
     return await approvals.decline(request.server.db, request.user, job, data.plan, data.reason)
 
 
-@get("/jobs/{job:str}/attempts/{attempt:int}")
+@get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
 async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Known:
     """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
 
@@ -127,7 +128,7 @@ async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Kno
     return await known.read(db, request.server.objects, found.id, attempt)
 
 
-@post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200)
+@post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
 async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) -> Job:
     """Say that an attempt which was lost in the middle of a change is gone; to unlock its module by force is the same act.
 
@@ -137,7 +138,7 @@ async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) ->
     return await losses.give_up(request.server.db, request.server.registry, request.user, job, attempt)
 
 
-@post("/jobs/{job:str}/rerun")
+@post("/jobs/{job:str}/rerun", summary="Run a job again")
 async def rerun_job(request: Call, job: FromPath[str]) -> Job:
     """Queue a new job that asks for the same: type, destroy plan, priority, approval, and its own source if it had one.
 

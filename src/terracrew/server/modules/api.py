@@ -27,6 +27,7 @@ async def listing(
 
 @post("/modules", summary="Create a module")
 async def create(request: Call, data: JSONBody[NewModule]) -> Module:
+    """Create a module in a group that exists, from a source that was uploaded or that lies on the runners."""
     who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
     return await request.server.db.write(lambda tx: service.create(tx, who, data, roots, keys))
 
@@ -46,6 +47,7 @@ async def show(request: Call, module: FromPath[str]) -> ModuleView:
 
 @patch("/modules/{module:str}", summary="Change a module")
 async def change(request: Call, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
+    """Change what is given and keep the rest. Inputs, environment and audiences are replaced as a whole."""
     who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
 

@@ -42,6 +42,7 @@ async def listing(
 
 @post("/runners", summary="Create a runner")
 async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
+    """Create the record of a runner without a token of its own: it connects as its service account."""
     who = request.user
 
     async def work(tx: Tx) -> RunnerView:
@@ -59,6 +60,7 @@ async def register(request: Call, data: JSONBody[Registration]) -> Registered:
 
 @get("/runners/{runner:str}", summary="Show a runner")
 async def show(request: Call, runner: FromPath[str]) -> RunnerView:
+    """Show a runner by its path or id, with the instances that are connected as it."""
     who = request.user
     return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(runner)))
 
@@ -88,6 +90,7 @@ async def drain(request: Call, runner: FromPath[str], data: JSONBody[Drain]) -> 
 
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")
 async def assigned(request: Call, runner: FromPath[str]) -> Page[Assignment]:
+    """List the groups and modules that the runner is assigned to."""
     who = request.user
 
     async def work(tx: Tx) -> Page[Assignment]:
@@ -99,6 +102,7 @@ async def assigned(request: Call, runner: FromPath[str]) -> Page[Assignment]:
 
 @post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
 async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> Page[Assignment]:
+    """Assign the runner to a module, or to a group and thereby to every module below it."""
     who = request.user
 
     async def work(tx: Tx) -> Page[Assignment]:
@@ -113,6 +117,7 @@ async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo])
 
 @delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
 async def withdraw(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
+    """Remove an assignment. Jobs that the runner already has go on."""
     who = request.user
 
     async def work(tx: Tx) -> None:

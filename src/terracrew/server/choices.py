@@ -1,0 +1,67 @@
+"""Names the values that an enumeration has, for the error about a value that it does not have."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_INVALID = re.compile(r"Invalid (?:enum )?value (.*)\Z", re.DOTALL)
+_INDEX = re.compile(r"\[[^\]]*\]")
+
+
+def explained(message: str, annotation: Any, place: str) -> str:
+    """The message of the decoder, with the possible values where it is about one of a fixed set; `place` is like `a.b[0]`."""
+    found = _INVALID.match(message)
+    values = _values_at(annotation, place) if found else []
+    return f"{found[1]} is not one of {', '.join(values)}" if found and values else message
+
+
+def _values_at(annotation: Any, place: str) -> list[str]:
+    try:
+        types = [inspect.type_info(annotation)]
+    except (TypeError, NameError):  # a type that only the framework knows
+        return []
+    for name in filter(None, _INDEX.sub(".[]", place).split(".")):
+        types = [each for kind in types for each in _inside(_plain(kind), name)]
+    return list(dict.fromkeys(value for kind in types for value in _values(kind)))
+
+
+def _inside(kinds: list[inspect.Type], name: str) -> list[inspect.Type]:
+    found: list[inspect.Type] = []
+    for kind in kinds:
+        if isinstance(kind, inspect.StructType):
+            found += [field.type for field in kind.fields if field.encode_name == name]
+            if kind.tag_field == name and kind.tag is not None:
+                found.append(inspect.LiteralType((kind.tag,)))
+        elif isinstance(kind, inspect.ListType) and name == "[]":
+            found.append(kind.item_type)
+        elif isinstance(kind, inspect.DictType) and name == "[]":
+            found.append(kind.value_type)
+    return found
+
+
+def _plain(kind: inspect.Type) -> list[inspect.Type]:
+    """The alternatives of a union, without what is only said about a type."""
+    if isinstance(kind, inspect.Metadata):
+        return _plain(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return [each for part in kind.types for each in _plain(part)]
+    return [kind]
+
+
+def _values(kind: inspect.Type) -> list[str]:
+    found: list[str] = []
+    for each in _plain(kind):
+        if isinstance(each, inspect.EnumType):
+            found += [str(member.value) for member in each.cls]
+        elif isinstance(each, inspect.LiteralType):
+            found += [str(value) for value in each.values]
+    return found
+
+
+def struct_error(error: msgspec.ValidationError, annotation: Any) -> tuple[str, str]:
+    """Where in the body the error is, and what is wrong there."""
+    message, _, place = str(error).partition(" - at `")
+    place = place.rstrip("`").removeprefix("$").removeprefix(".")
+    return place, explained(message, annotation, place)
