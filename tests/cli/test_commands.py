@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, site: Site) -> None:
     site.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
     lines = terracrew("module", "list").splitlines()
-    assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "AGE"]
+    assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "CREATED"]
     assert lines[1].startswith("platform/vpc  tofu    archive abababababab")
     assert lines[2].startswith("a             tofu    archive abababababab")
     assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
@@ -263,7 +263,16 @@ def test_draining_and_back(terracrew: Terracrew, site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(3, "3s"), (59.9, "59s"), (61, "1m"), (7200, "2h"), (200000, "2d"), (-5, "0s")]
+    ("seconds", "words"),
+    [
+        (3, "3s ago"),
+        (59.9, "59s ago"),
+        (61, "1m ago"),
+        (7200, "2h ago"),
+        (200000, "2d ago"),
+        (-0.5, "0s ago"),
+        (-300, "in 5m"),
+    ],
 )
 def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
     from datetime import UTC, datetime, timedelta

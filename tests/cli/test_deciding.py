@@ -34,7 +34,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracr
     site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="n\n")
     assert (terracrew.code, len(site.asked)) == (130, 1)
-    for words in ("1 to add, 0 to change, 2 to destroy", "delete   aws_vpc.main", "2024-01-09"):
+    for words in ("1 to add, 0 to change, 2 to destroy", "delete   aws_vpc.main", "the time is up"):
         assert words in terracrew.err
     assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 goes on with the plan of attempt 3\n"
     assert site.asked[-1].json() == {"plan": 3, "doubts": []}
@@ -160,7 +160,7 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
         {"items": [state, state | {"id": "sta_2", "status": "current"}], "next": None},
     )
     assert [line.split()[0] for line in terracrew("state", "list", "a/m", "--quarantined").splitlines()] == [
-        "ID",
+        "STATE",
         "sta_1",
     ]
     site.on("POST /api/v1/states/sta_1/adopt", state | {"status": "current"})

@@ -161,7 +161,7 @@ def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Te
     assert terracrew.code == 0
     told = terracrew.err.splitlines()
     assert told[0] == "job 7 QUEUED: all of its runners are full, 3 jobs ahead of it"
-    assert told[1].startswith("job 7 AWAITING_APPROVAL: its plan waits for a person (until 2024-01-09 ")
+    assert told[1].startswith("job 7 AWAITING_APPROVAL: its plan waits for a person (the time is up)")
     assert told[2] == "  terracrew job approve 7 --plan 2, or terracrew job decline 7 --reason …"
     assert told[3:] == ["job 7 SUCCEEDED"]
 
@@ -176,7 +176,7 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
     site.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
     site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
-    assert "neither its runner nor its executor is heard (since 2024-01-02" in terracrew.err
+    assert "neither its runner nor its executor is heard (since " in terracrew.err
 
 
 @pytest.mark.feature("J8")
@@ -235,8 +235,8 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(te
         "lost, in doubt",
         "ada said that it is gone",
         "RUNNING",
-        "job #5, attempt 1, since 2024-01-02",
-        "orphaned, not heard since",
+        "job #5, attempt 1, taken ",
+        "orphaned, last heard",
         "attempt 2 of job #3",
         "too late: attempt 1 reported FAILED too late",
     ):

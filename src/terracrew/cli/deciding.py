@@ -191,7 +191,7 @@ def _show_plan(job: dict[str, Any]) -> None:
         ("job", f"#{job['number']}  {job['type']}"),
         ("module", job["module_path"]),
         ("plan", show.plan(summary)),
-        ("decide before", show.moment(job["kept_plan"]["decide_by"])),
+        ("to decide", show.left(job["kept_plan"]["decide_by"])),
     ]
     show.facts(facts, err=True)
     resources: list[dict[str, Any]] = summary.get("resources") or []

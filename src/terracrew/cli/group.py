@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import completing, show
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
 
@@ -13,7 +13,7 @@ def group() -> None:
 
 
 @group.command("list")
-@click.argument("parent", default="")
+@click.argument("parent", default="", shell_complete=completing.groups)
 @show.json_option
 @pass_target
 def list_groups(target: Target, parent: str, as_json: bool) -> None:
@@ -22,11 +22,31 @@ def list_groups(target: Target, parent: str, as_json: bool) -> None:
     if as_json:
         return show.as_json(items)
     rows = [(item["path"], item["description"], show.age(item["created_at"])) for item in items if item["path"]]
-    return show.table(("PATH", "DESCRIPTION", "AGE"), rows, empty="no groups yet: `terracrew group create NAME`")
+    return show.table(("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`")
+
+
+@group.command("show")
+@click.argument("path", shell_complete=completing.groups)
+@show.json_option
+@pass_target
+def show_group(target: Target, path: str, as_json: bool) -> None:
+    """Show the group PATH."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/groups/{segment(path)}")
+    if as_json:
+        return show.as_json(found)
+    known = ("path", "id", "description")
+    rest = [
+        (name.replace("_", " "), value)
+        for name, value in found.items()
+        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth")
+    ]
+    return show.facts([*((name, found[name]) for name in known), *rest, ("created", show.age(found["created_at"]))])
 
 
 @group.command("create")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.groups)
 @click.option("--description", default="", help="What it is for.")
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
 @show.json_option
@@ -41,7 +61,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 
 
 @group.command("update")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.groups)
 @click.option("--description", help="What it is for.")
 @click.option(
     "--interrupted",
@@ -66,7 +86,7 @@ def update(target: Target, path: str, description: str | None, interrupted: str 
 
 
 @group.command("delete")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.groups)
 @show.json_option
 @pass_target
 def delete(target: Target, path: str, as_json: bool) -> None:

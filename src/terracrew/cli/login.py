@@ -1,4 +1,4 @@
-"""`terracrew login`: stores the address of a server and a token for it."""
+"""`terracrew login` and `logout`: store the address of a server and a token for it, and forget the token."""
 
 import sys
 
@@ -8,7 +8,7 @@ import msgspec
 from terracrew.cli import profiles, show
 from terracrew.cli.config import read_token
 from terracrew.cli.target import Target, pass_target
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, NotFound
 
 
 @click.command()
@@ -45,3 +45,21 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     if as_json:
         return show.as_json({"url": url, "profile": name, "name": me["name"]})
     return click.echo(f"logged in to {url} as {me['name']}")
+
+
+@click.command()
+@show.json_option
+@pass_target
+def logout(target: Target, as_json: bool) -> None:
+    """Forget the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
+    stored = profiles.load()
+    name = target.profile or stored.current
+    profile = stored.profiles.get(name)
+    if profile is None or not profile.token:
+        raise NotFound(
+            f"no token is stored in the profile {name}", hint="`terracrew whoami` tells where one comes from"
+        )
+    profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
+    if as_json:
+        return show.as_json({"profile": name, "url": profile.url})
+    return click.echo(f"forgot the token for {profile.url}")

@@ -32,7 +32,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
-            ("created", found["created_at"]),
+            ("created", show.age(found["created_at"])),
             ("took", show.duration(found.get("started_at"), found.get("finished_at"))),
         ]
     )
@@ -43,7 +43,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     if attempts := found.get("attempts"):
         click.echo()
         rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]
-        show.table(("ATTEMPT", "RUNNER", "CLAIMED", "BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
+        show.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {show.text(note['text'])}")
 
@@ -52,8 +52,8 @@ def lock(holder: dict[str, Any] | None) -> str:
     """Who holds a module's lock, and whether anybody hears of them."""
     if not holder:
         return "free"
-    who = f"job #{holder['number']}, attempt {holder['attempt']}, since {show.moment(holder['since'])}"
-    return f"{who}; orphaned, not heard since {show.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+    who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {show.moment(holder['since'])}"
+    return f"{who}; orphaned, last heard {show.moment(holder['lost_at'])}" if holder.get("lost_at") else who
 
 
 def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import deciding, follow, look, show
+from terracrew.cli import completing, deciding, follow, look, references, show
 from terracrew.cli import source as sources
 from terracrew.cli.durations import Duration, written
 from terracrew.cli.target import Target, pass_target
@@ -34,7 +34,7 @@ def module() -> None:
 
 
 @module.command("list")
-@click.argument("group", default="")
+@click.argument("group", default="", shell_complete=completing.groups)
 @show.json_option
 @pass_target
 def list_modules(target: Target, group: str, as_json: bool) -> None:
@@ -43,17 +43,17 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
     if as_json:
         return show.as_json(items)
     rows = [(item["path"], item["engine"], _source(item["source"]), show.age(item["created_at"])) for item in items]
-    return show.table(("PATH", "ENGINE", "SOURCE", "AGE"), rows, empty="no modules yet: `terracrew module create`")
+    return show.table(("PATH", "ENGINE", "SOURCE", "CREATED"), rows, empty="no modules yet: `terracrew module create`")
 
 
 @module.command("create")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.groups)
 @sources.source_options
 @sources.input_options
 @sources.audience_option
 @click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
 @click.option("--own-backend", is_flag=True, help="Keep the state where the source says, not in Terracrew.")
-@click.option("--runner", metavar="PATH", help="Run on this runner only.")
+@click.option("--runner", metavar="PATH", shell_complete=completing.runners, help="Run on this runner only.")
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
 @click.option("--description", default="", help="What it is for.")
 @_needs_approval
@@ -113,13 +113,18 @@ def create(
 
 
 @module.command("update")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @sources.source_options
 @sources.input_options
 @sources.removal_options
 @sources.audience_option
 @click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), help="The engine that runs it.")
-@click.option("--runner", metavar="PATH", help="Run on this runner only; '' lets Terracrew choose again.")
+@click.option(
+    "--runner",
+    metavar="PATH",
+    shell_complete=completing.runners,
+    help="Run on this runner only; '' lets Terracrew choose again.",
+)
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
 @click.option("--description", help="What it is for.")
 @_needs_approval
@@ -180,7 +185,7 @@ def update(
 
 
 @module.command("show")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @show.json_option
 @pass_target
 def show_module(target: Target, path: str, as_json: bool) -> None:
@@ -209,13 +214,13 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
             ("needs approval", approval and f"of each plan, within {approval}"),
-            ("created", found["created_at"]),
+            ("created", show.age(found["created_at"])),
         ]
     )
 
 
 @module.command("unlock")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @show.json_option
 @pass_target
@@ -234,7 +239,7 @@ def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
 
 
 @module.command("delete")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @click.option("--force", is_flag=True, help="With its jobs, logs and states.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @show.json_option
@@ -252,9 +257,9 @@ def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
 
 
 @module.command("state")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @click.option("--versions", is_flag=True, help="List the versions instead.")
-@click.option("--version-id", metavar="ID", help="This one instead of the current one.")
+@click.option("--version", "version_id", metavar="N", help="This version (or id) instead of the current one.")
 @show.json_option
 @pass_target
 def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
@@ -263,18 +268,19 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
 
     api = target.api()
     if not versions:
-        place = f"/states/{segment(version_id)}" if version_id else f"/modules/{segment(path)}/state"
+        found = references.state(api, version_id, path) if version_id else ""
+        place = f"/states/{segment(found)}" if found else f"/modules/{segment(path)}/state"
         with follow.document_output() as output:
             return api.download(place, output)
     items = list(api.list(f"/modules/{segment(path)}/states"))
     if as_json:
         return show.as_json(items)
-    rows = [(i["id"], i["version"], i["status"], i["serial"], i["size"], show.age(i["created_at"])) for i in items]
-    return show.table(("ID", "VERSION", "STATUS", "SERIAL", "BYTES", "AGE"), rows, empty=f"{path} has no state yet")
+    rows = [(i["version"] or i["id"], i["status"], i["serial"], i["size"], show.age(i["created_at"])) for i in items]
+    return show.table(("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet")
 
 
 @module.command("outputs")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.modules)
 @click.argument("name", required=False)
 @click.option("--sensitive", is_flag=True, help="Show sensitive values, too; it is noted in the audit.")
 @show.json_option

@@ -4,9 +4,10 @@ from typing import Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import completing, show
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.target import Target, pass_target
+from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid
 
 
@@ -17,7 +18,7 @@ def runner() -> None:
 
 @runner.command("list")
 @click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
-@click.option("--group", metavar="PATH", help="Only those of this group.")
+@click.option("--group", metavar="PATH", shell_complete=completing.groups, help="Only those of this group.")
 @show.json_option
 @pass_target
 def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
@@ -36,12 +37,12 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
         )
         for i in items
     ]
-    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "AGE")
+    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
     return show.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
 
 
 @runner.command("show")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.runners)
 @show.json_option
 @pass_target
 def show_runner(target: Target, path: str, as_json: bool) -> None:
@@ -63,7 +64,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("tags", found["tags"]),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
-            ("created", found["created_at"]),
+            ("created", show.age(found["created_at"])),
         ]
     )
     if instances := found.get("instances"):
@@ -78,7 +79,13 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
 
 @runner.command("register")
 @click.argument("name")
-@click.option("--group", default="", metavar="PATH", help="The group it belongs to; by default the whole organization.")
+@click.option(
+    "--group",
+    default="",
+    metavar="PATH",
+    shell_complete=completing.groups,
+    help="The group it belongs to; by default the whole organization.",
+)
 @click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs at once.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
 @click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
@@ -93,13 +100,58 @@ def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
     if as_json:
         return show.as_json(made)
     show.note(f"registered {made['path']}. On the runner's machine; the token is shown only now:")
+    if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
+        show.note(
+            "this address works on the server's machine only; set TERRACREW_SERVER_PUBLIC_URL at the server for runners elsewhere"
+        )
     for key, value in made["environment"].items():
         click.echo(f"export {key}={_quoted(value)}")
     return click.echo(made["command"])
 
 
+@runner.command("create")
+@click.argument("name")
+@click.option("--service-account", required=True, metavar="ID", help="The account that its processes connect as.")
+@click.option(
+    "--group",
+    default="",
+    metavar="PATH",
+    shell_complete=completing.groups,
+    help="The group it belongs to; by default the whole organization.",
+)
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
+@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
+@show.json_option
+@pass_target
+def create(target: Target, name: str, as_json: bool, **given: Any) -> None:
+    """Create a runner called NAME that connects as a service account, without a token of its own."""
+    made = target.api().post("/runners", {"name": name} | {key: value for key, value in given.items() if value})
+    return show.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
+
+
+@runner.command("update")
+@click.argument("path", shell_complete=completing.runners)
+@click.option("--description", help="What it is for.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag; given ones replace all. An empty one removes all.")
+@click.option("--multiple/--single", "allow_multiple_instances", default=None, help="How many processes may run.")
+@click.option("--disable/--enable", "is_disabled", default=None, help="A disabled runner gets no new jobs.")
+@show.json_option
+@pass_target
+def update(target: Target, path: str, tags: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Change the runner PATH. What is not given stays."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    if tags:
+        changes["tags"] = [each for each in tags if each]
+    if not changes:
+        raise Invalid("nothing was given that would change the runner: see `terracrew runner update --help`")
+    made = target.api().patch(_place(path), changes)
+    return show.as_json(made) if as_json else click.echo(f"updated runner {made['path']}: {', '.join(changes)}")
+
+
 @runner.command("drain")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.runners)
 @show.json_option
 @pass_target
 def drain(target: Target, path: str, as_json: bool) -> None:
@@ -108,7 +160,7 @@ def drain(target: Target, path: str, as_json: bool) -> None:
 
 
 @runner.command("undrain")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.runners)
 @show.json_option
 @pass_target
 def undrain(target: Target, path: str, as_json: bool) -> None:
@@ -117,7 +169,7 @@ def undrain(target: Target, path: str, as_json: bool) -> None:
 
 
 @runner.command("configure")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.runners)
 @click.option(
     "--heartbeat-seconds", type=click.FloatRange(1, 30), help="How often its processes say that they live [10]."
 )
@@ -159,7 +211,7 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
 
 
 @runner.command("remove")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.runners)
 @click.option(
     "--force", is_flag=True, help="At once: although it was not drained, and has jobs, which then count as lost."
 )
@@ -175,9 +227,14 @@ def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
 
 
 @runner.command("assign")
-@click.argument("path")
-@click.option("--group", metavar="PATH", help="Everything below this group; '' is the whole organization.")
-@click.option("--module", metavar="PATH", help="This module.")
+@click.argument("path", shell_complete=completing.runners)
+@click.option(
+    "--group",
+    metavar="PATH",
+    shell_complete=completing.groups,
+    help="Everything below this group; '' is the whole organization.",
+)
+@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="This module.")
 @click.option("--remove", "removing", is_flag=True, help="Take the assignment away.")
 @show.json_option
 @pass_target

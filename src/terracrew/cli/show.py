@@ -17,6 +17,9 @@ _COLOURS = {
 }  # fmt: skip
 
 
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
 def as_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
@@ -80,14 +83,13 @@ def text(value: Any) -> str:
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago that was, in one unit: enough to compare rows."""
+    """How long ago that was, or how far ahead it is, in one unit: `3m ago`, `in 2d`. `--json` has the exact time."""
     if not moment:
         return "—"
     seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{max(0, int(seconds))}s"
+    size, unit = next((each for each in _UNITS if abs(seconds) >= each[0]), _UNITS[-1])
+    count = int(abs(seconds) // size)
+    return f"in {count}{unit}" if seconds <= -1 else f"{count}{unit} ago"
 
 
 def duration(start: str | None, end: str | None) -> str:
@@ -99,11 +101,14 @@ def duration(start: str | None, end: str | None) -> str:
 
 
 def moment(when: str | None) -> str:
-    """A time as the clock on this machine's wall shows it; the day only if it is not today."""
-    if not when:
-        return ""
-    local = datetime.fromisoformat(when).astimezone()
-    return f"{local:%H:%M:%S}" if local.date() == datetime.now().astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    """A time in a sentence, as `age` writes it; nothing where there is none."""
+    return age(when) if when else ""
+
+
+def left(until: str, now: datetime | None = None) -> str:
+    """How much time is left until then: `6d left`."""
+    words = age(until, now)
+    return f"{words.removeprefix('in ')} left" if words.startswith("in ") else "the time is up"
 
 
 def job_type(job: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli import follow, show
+from terracrew.cli import completing, follow, references, show
 from terracrew.cli.target import Target, pass_target
 
 
@@ -16,7 +16,7 @@ def state() -> None:
 
 
 @state.command("list")
-@click.argument("module")
+@click.argument("module", shell_complete=completing.modules)
 @click.option("--quarantined", is_flag=True, help="Only those that wait for a decision.")
 @show.json_option
 @pass_target
@@ -28,11 +28,19 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     items = [item for item in found if not quarantined or item["status"] == "quarantined"]
     if as_json:
         return show.as_json(items)
+    # A state in quarantine has no version and is named by its id; all others are named by their versions.
     rows = [
-        (i["id"], i["version"], i["status"], i["serial"], i["lineage"], f"{i['job_id']}.{i['attempt']}", show.age(i["created_at"]))
+        (
+            i["version"] or i["id"],
+            i["status"],
+            i["serial"],
+            i.get("size"),
+            f"attempt {i['attempt']}",
+            show.age(i["created_at"]),
+        )
         for i in items
-    ]  # fmt: skip
-    columns = ("ID", "VERSION", "STATUS", "SERIAL", "LINEAGE", "WRITTEN BY", "AGE")
+    ]
+    columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
     empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
     show.table(columns, rows, empty=empty)
     for item in items:
@@ -42,17 +50,21 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
 
 
 @state.command("show")
-@click.argument("state_id", metavar="STATE")
+@click.argument("named", metavar="STATE")
+@click.option(
+    "--module", metavar="PATH", shell_complete=completing.modules, help="The module, where STATE is a version."
+)
 @pass_target
-def show_state(target: Target, state_id: str) -> None:
-    """Print the state STATE as its engine wrote it; it is noted in the audit.
+def show_state(target: Target, named: str, module: str | None) -> None:
+    """Print the state STATE (an id, or a version with --module) as its engine wrote it; it is noted in the audit.
 
     On a terminal, control sequences are left out.
     """
     from terracrew.client.http import segment
 
+    api = target.api()
     with follow.document_output() as output:
-        target.api().download(f"/states/{segment(state_id)}", output)
+        api.download(f"/states/{segment(references.state(api, named, module))}", output)
 
 
 @state.command("adopt")

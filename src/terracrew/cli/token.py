@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import completing, references, show
 from terracrew.cli.target import Target, pass_target
 
 
@@ -13,7 +13,7 @@ def token() -> None:
 
 @token.command("create")
 @click.argument("name")
-@click.option("--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Forget it after so many days.")
+@click.option("--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Expires after N days.")
 @show.json_option
 @pass_target
 def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
@@ -22,7 +22,7 @@ def create(target: Target, name: str, expires_in_days: int | None, as_json: bool
     made = target.api().post("/tokens", body)
     if as_json:
         return show.as_json(made)
-    show.note(f"{made['id']}: keep it, it is shown only now")
+    show.note(f"keep the token {made['name']}, it is shown only now; `terracrew token revoke {made['name']}` ends it")
     return click.echo(made["token"])
 
 
@@ -34,19 +34,25 @@ def list_tokens(target: Target, as_json: bool) -> None:
     items = list(target.api().list("/tokens"))
     if as_json:
         return show.as_json(items)
-    rows = [(i["id"], i["name"], show.age(i["created_at"]), i.get("expires_at")) for i in items]
-    return show.table(("ID", "NAME", "AGE", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`")
+    rows = [
+        (i["name"], show.age(i["created_at"]), show.age(i.get("last_used_at")), show.age(i.get("expires_at")))
+        for i in items
+    ]
+    return show.table(
+        ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
+    )
 
 
 @token.command("revoke")
-@click.argument("token_id", metavar="ID")
+@click.argument("token", metavar="NAME", shell_complete=completing.tokens)
 @show.json_option
 @pass_target
-def revoke(target: Target, token_id: str, as_json: bool) -> None:
-    """Revoke the token ID; whoever uses it is refused from now on."""
+def revoke(target: Target, token: str, as_json: bool) -> None:
+    """Revoke the token NAME, or the one with this id. Requests with it are refused from now on."""
     from terracrew.client.http import segment
 
-    target.api().delete(f"/tokens/{segment(token_id)}")
+    api = target.api()
+    api.delete(f"/tokens/{segment(references.token(api, token))}")
     if as_json:
-        return show.as_json({"revoked": token_id})
-    return click.echo(f"revoked {token_id}")
+        return show.as_json({"revoked": token})
+    return click.echo(f"revoked {token}")

@@ -1,0 +1,36 @@
+"""`terracrew api`: one request to the API as it is, for whatever has no command of its own."""
+
+import sys
+
+import click
+import msgspec
+
+from terracrew.cli import show
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Invalid
+
+
+@click.command("api")
+@click.argument("method", type=click.Choice(["GET", "POST", "PATCH", "DELETE"], case_sensitive=False))
+@click.argument("path")
+@click.option("--data", "-d", metavar="JSON", help="The body; - reads it from standard input.")
+@pass_target
+def api(target: Target, method: str, path: str, data: str | None) -> None:
+    """Send one request to PATH, say `/jobs?active=true`, and print the answer. The server's `/api` describes them."""
+    body = None
+    if data is not None:
+        try:
+            body = msgspec.json.decode(sys.stdin.read() if data == "-" else data)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"--data is not JSON: {error}") from None
+    place = "/" + path.removeprefix("/api/v1").lstrip("/")
+    client = target.api()
+    if method.upper() == "GET":
+        answer = client.get(place)
+    elif method.upper() == "POST":
+        answer = client.post(place, body)
+    elif method.upper() == "PATCH":
+        answer = client.patch(place, body)
+    else:
+        answer = client.delete(place, body)
+    show.as_json(answer)

@@ -1,0 +1,58 @@
+"""Finds the id of something that a person names: a token, a user, a service account, a role, a state."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from terracrew.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+
+def token(api: "Api", named: str) -> str:
+    """The id of one of your tokens, by its id or name."""
+    return _id(api, "/tokens", named, "tok_", "token", lambda each: [each["name"]])
+
+
+def user(api: "Api", named: str) -> str:
+    """The id of a user, by their id or name."""
+    return _id(api, "/users", named, "usr_", "user", lambda each: [each["name"]])
+
+
+def service_account(api: "Api", named: str) -> str:
+    """The id of a service account, by its id, name or `group/name`."""
+    paths = _account_names
+    return _id(api, "/service-accounts", named, "sac_", "service account", paths)
+
+
+def state(api: "Api", named: str, module: str | None) -> str:
+    """The id of a state, by its id or by its version where the module is known."""
+    from terracrew.client.http import segment
+
+    if not named.isdecimal():
+        return named
+    if module is None:
+        raise NotFound(f"{named} is a version, and each module has one", hint=f"name the module: --module PATH {named}")
+    for each in api.list(f"/modules/{segment(module)}/states"):
+        if str(each["version"]) == named:
+            return each["id"]
+    raise NotFound(f"{module} has no state of version {named}", hint=f"`terracrew state list {module}` lists them")
+
+
+def _account_names(account: dict[str, Any]) -> list[str]:
+    group = account.get("group")
+    return [account["name"], f"{group}/{account['name']}"] if group else [account["name"]]
+
+
+def _id(
+    api: "Api", place: str, named: str, prefix: str, noun: str, names: Callable[[dict[str, Any]], list[str]]
+) -> str:
+    if named.startswith(prefix):
+        return named
+    found = [each for each in api.list(place) if named in names(each)]
+    if not found:
+        raise NotFound(f"there is no {noun} {named!r}, or you may not see it")
+    if len(found) > 1:
+        ids = ", ".join(each["id"] for each in found)
+        raise Conflict(f"{len(found)} {noun}s are called {named!r}", hint=f"name one by its id: {ids}")
+    return found[0]["id"]

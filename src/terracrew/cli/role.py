@@ -1,0 +1,102 @@
+"""`terracrew role`: who may do what at which place of the tree."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli import completing, references, show
+from terracrew.cli.target import Target, pass_target
+from terracrew.errors import Forbidden, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+ROLES = ("viewer", "operator", "approver", "owner")
+
+
+@click.group()
+def role() -> None:
+    """Who may do what at which group or module.
+
+    A viewer reads. An operator runs jobs. An approver also decides about plans. An owner changes everything there.
+    """
+
+
+@role.command("list")
+@show.json_option
+@pass_target
+def list_roles(target: Target, as_json: bool) -> None:
+    """List who has which role where."""
+    api = target.api()
+    items = list(api.list("/roles"))
+    if as_json:
+        return show.as_json(items)
+    names = _names(api)
+    rows = [
+        (names.get(i["principal_id"], i["principal_id"]), i["role"], _place(i), show.age(i["created_at"]))
+        for i in items
+    ]
+    return show.table(("WHO", "ROLE", "WHERE", "GRANTED"), rows, empty="no roles: `terracrew role grant`")
+
+
+@role.command("grant")
+@click.argument("who", shell_complete=completing.users)
+@click.argument("role", type=click.Choice(ROLES))
+@click.option(
+    "--group",
+    metavar="PATH",
+    shell_complete=completing.groups,
+    help="At this group and everything below it [the organization].",
+)
+@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="At this module only.")
+@show.json_option
+@pass_target
+def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
+    """Give WHO (a user's name, or the id of a service account) the role ROLE."""
+    if group is not None and module is not None:
+        raise Invalid("name either --group or --module")
+    place = {"path": module, "kind": "module"} if module is not None else {"path": group or "", "kind": "group"}
+    made = target.api().post("/roles", {"principal": who, "role": role, **place})
+    if as_json:
+        return show.as_json(made)
+    return click.echo(f"{who} is {role} of {_place(made)}")
+
+
+@role.command("revoke")
+@click.argument("who", shell_complete=completing.users)
+@click.argument("role", type=click.Choice(ROLES))
+@click.option("--group", metavar="PATH", shell_complete=completing.groups, help="Of this group [the organization].")
+@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="Of this module.")
+@show.json_option
+@pass_target
+def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
+    """Take the role ROLE away from WHO. It ends at once."""
+    if group is not None and module is not None:
+        raise Invalid("name either --group or --module")
+    api = target.api()
+    principal = who if who.startswith(("usr_", "sac_")) else references.user(api, who)
+    kind, path = ("module", module) if module is not None else ("group", group or "")
+    for each in api.list("/roles"):
+        if (each["principal_id"], each["role"], each["place_kind"], each["path"]) == (principal, role, kind, path):
+            api.delete(f"/roles/{each['id']}")
+            break
+    else:
+        raise NotFound(f"{who} is not {role} of {path or 'the organization'}", hint="`terracrew role list` lists them")
+    if as_json:
+        return show.as_json({"revoked": role, "who": who, "path": path})
+    return click.echo(f"{who} is no longer {role} of {path or 'the organization'}")
+
+
+def _place(binding: dict[str, Any]) -> str:
+    return binding["path"] or "the organization"
+
+
+def _names(api: "Api") -> dict[str, str]:
+    """The names of users and service accounts by their ids, as far as the reader may see them."""
+    found: dict[str, str] = {}
+    for place in ("/users", "/service-accounts"):
+        try:
+            found |= {each["id"]: each["name"] for each in api.list(place)}
+        except Forbidden:
+            continue
+    return found

@@ -1,0 +1,73 @@
+"""`terracrew user`: the people of the organization."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli import completing, references, show
+from terracrew.cli.target import Target, pass_target
+
+
+@click.group()
+def user() -> None:
+    """The people of the organization. A new one has no role: `terracrew role grant` gives one."""
+
+
+@user.command("list")
+@show.json_option
+@pass_target
+def list_users(target: Target, as_json: bool) -> None:
+    """List the users."""
+    items = list(target.api().list("/users"))
+    if as_json:
+        return show.as_json(items)
+    rows = [(i["name"], _status(i), i["is_system_admin"], show.age(i["created_at"])) for i in items]
+    return show.table(("NAME", "STATUS", "ADMINISTRATOR", "CREATED"), rows, empty="no users")
+
+
+@user.command("create")
+@click.argument("name")
+@click.option("--admin", "is_system_admin", is_flag=True, help="May do everything on this server.")
+@show.json_option
+@pass_target
+def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> None:
+    """Create the user NAME and print the link by which they log in, once, and set a password."""
+    made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
+    if as_json:
+        return show.as_json(made)
+    show.note(f"created {name}; this link works once:")
+    click.echo(made["link"])
+    return None if is_system_admin else show.note(f"give a role: terracrew role grant {name} operator --group PATH")
+
+
+@user.command("disable")
+@click.argument("name", shell_complete=completing.users)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@show.json_option
+@pass_target
+def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
+    """Disable the user NAME. Their sessions and tokens end at once."""
+    if not yes:
+        click.confirm(f"Disable {name}? Their sessions and tokens end at once.", abort=True, err=True)
+    _change(target, name, True, as_json)
+
+
+@user.command("enable")
+@click.argument("name", shell_complete=completing.users)
+@show.json_option
+@pass_target
+def enable(target: Target, name: str, as_json: bool) -> None:
+    """Enable the user NAME again."""
+    _change(target, name, False, as_json)
+
+
+def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
+    api = target.api()
+    made = api.patch(f"/users/{references.user(api, name)}", {"is_disabled": is_disabled})
+    if as_json:
+        return show.as_json(made)
+    return click.echo(f"{made['name']} is {_status(made)}")
+
+
+def _status(found: dict[str, Any]) -> str:
+    return "disabled" if found["is_disabled"] else "enabled"

@@ -1,0 +1,27 @@
+"""`terracrew whoami`: the server in use, and as whom."""
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli.target import Target, pass_target
+
+
+@click.command()
+@show.json_option
+@pass_target
+def whoami(target: Target, as_json: bool) -> None:
+    """Show as whom, and at which server, this command line acts."""
+    me = target.api().get("/me")
+    found = target.resolve()
+    if as_json:
+        return show.as_json({**me, "url": found.url})
+    roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in me["roles"]]
+    return show.facts(
+        [
+            ("name", me["name"]),
+            ("kind", me["kind"].replace("_", " ")),
+            ("roles", ["administrator", *roles] if me["is_system_admin"] else roles or "none"),
+            ("server", f"{found.url}  ({found.url_from})"),
+            ("token", f"from {found.token_from}"),
+        ]
+    )

@@ -1,0 +1,158 @@
+"""People, roles, service accounts, the audit, and names instead of ids."""
+
+import json
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from terracrew.cli.main import cli
+from tests.cli.conftest import Terracrew
+from tests.client.site import Site
+
+THEN = "2024-01-02T03:04:05Z"
+ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
+CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN}
+ROLE: dict[str, Any] = {
+    "id": "rol_1", "principal_id": "usr_1", "role": "operator", "place_kind": "group", "path": "platform", "created_at": THEN,
+}  # fmt: skip
+
+
+def page(*items: Any) -> dict[str, Any]:
+    return {"items": list(items), "next": None}
+
+
+def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: Site) -> None:
+    me = {"kind": "user", "id": "usr_1", "name": "ada", "is_system_admin": False, "roles": [ROLE]}
+    site.on("GET /api/v1/me", me)
+    out = terracrew("whoami")
+    assert "ada" in out
+    assert "operator of platform" in out
+    assert f"{site.url}  (TERRACREW_URL)" in out
+    assert json.loads(terracrew("whoami", "--json"))["url"] == site.url
+
+
+def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/me", {"name": "ada"})
+    terracrew("login", "--token-stdin", stdin="tcu_mine\n")
+    assert terracrew("logout") == f"forgot the token for {site.url}\n"
+    terracrew("logout")
+    assert (terracrew.code, "no token is stored" in terracrew.err) == (4, True)
+
+
+def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/users", {"user": ADA, "link": "https://x/login/link/1"}, 201)
+    site.on("GET /api/v1/users", page(ADA))
+    site.on("PATCH /api/v1/users/usr_1", ADA | {"is_disabled": True})
+    assert terracrew("user", "create", "ada") == "https://x/login/link/1\n"
+    assert "role grant ada operator" in terracrew.err
+    assert terracrew("user", "list").splitlines()[1].split()[:2] == ["ada", "enabled"]
+    assert terracrew("user", "disable", "ada", "--yes") == "ada is disabled\n"
+    assert site.asked[-1].json() == {"is_disabled": True}
+    terracrew("user", "disable", "bob", "--yes")
+    assert (terracrew.code, "there is no user 'bob'" in terracrew.err) == (4, True)
+
+
+def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/roles", ROLE, 201)
+    site.on("GET /api/v1/roles", page(ROLE))
+    site.on("GET /api/v1/users", page(ADA))
+    site.on("GET /api/v1/service-accounts", page(CI))
+    site.on("DELETE /api/v1/roles/rol_1", None, 204)
+    assert terracrew("role", "grant", "ada", "operator", "--group", "platform") == "ada is operator of platform\n"
+    assert site.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"}
+    assert terracrew("role", "list").splitlines()[1].split()[:3] == ["ada", "operator", "platform"]
+    terracrew("role", "revoke", "ada", "operator", "--group", "platform")
+    assert site.asked[-1] == "DELETE /api/v1/roles/rol_1"
+    terracrew("role", "revoke", "ada", "owner")
+    assert terracrew.code == 4
+
+
+def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
+    secret = {"id": "sec_1", "client_id": "org_1:sac_1", "client_secret": "tcs_once", "expires_at": None}
+    site.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
+    assert "client_secret=tcs_once" in terracrew("service-account", "add-secret", "platform/ci")
+    terracrew("service-account", "delete", "ci", "--yes")
+    assert (terracrew.code, "sac_1, sac_2" in terracrew.err) == (5, True)
+
+
+def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(terracrew: Terracrew, site: Site) -> None:
+    """`token revoke` wanted an id, and so did `state show 4`."""
+    site.on("GET /api/v1/tokens", page({"id": "tok_1", "name": "laptop", "created_at": THEN}))
+    site.on("DELETE /api/v1/tokens/tok_1", None, 204)
+    assert terracrew("token", "revoke", "laptop") == "revoked laptop\n"
+    site.on("GET /api/v1/modules/net/states", page({"id": "sta_4", "version": 4}, {"id": "sta_3", "version": 3}))
+    site.on("GET /api/v1/states/sta_4", {"version": 4})
+    terracrew("state", "show", "4", "--module", "net")
+    assert site.asked[-1] == "GET /api/v1/states/sta_4"
+    terracrew("module", "state", "net", "--version", "4")
+    assert site.asked[-1] == "GET /api/v1/states/sta_4"
+    terracrew("state", "show", "4")
+    assert "--module PATH 4" in terracrew.err
+
+
+def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:
+    entry = {
+        "created_at": THEN,
+        "actor_name": "ada",
+        "action": "module.create",
+        "target_id": "mod_1",
+        "details": {"path": "a/b"},
+    }
+    site.on("GET /api/v1/audit", page(entry))
+    assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
+
+
+def test_any_request_can_be_sent(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/me", {"name": "ada"})
+    site.on("POST /api/v1/groups", {"path": "a"}, 201)
+    assert json.loads(terracrew("api", "get", "/api/v1/me")) == {"name": "ada"}
+    terracrew("api", "post", "groups", "-d", '{"path": "a"}')
+    assert site.asked[-1].json() == {"path": "a"}
+    terracrew("api", "post", "groups", "-d", "{")
+    assert terracrew.code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "items", "names"),
+    [
+        (["module", "show"], "modules?limit=200&recursive=true", [{"path": "net", "engine": "tofu"}, {"path": "d", "engine": ""}], ["net"]),
+        (["runner", "drain"], "runners?limit=200", [{"path": "north", "status": "ONLINE"}], ["north"]),
+        (["group", "delete"], "groups?limit=200", [{"path": "", "description": ""}, {"path": "nets", "description": "x"}], ["nets"]),
+        (["token", "revoke"], "tokens?limit=200", [{"name": "n1"}], ["n1"]),
+    ],
+)  # fmt: skip
+def test_names_are_completed_by_the_server(
+    site: Site, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
+) -> None:
+    site.on(f"GET /api/v1/{place}", page(*items))
+    assert completed([*line], "n") == names
+
+
+def test_a_completion_without_a_server_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERRACREW_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("TERRACREW_TOKEN", "tcu_x")
+    assert completed(["module", "show"], "") == []
+    assert capsys.readouterr() == ("", "")
+
+
+def completed(line: list[str], typed: str) -> list[str]:
+    found = ShellComplete(cli, {}, "terracrew", "_TERRACREW_COMPLETE").get_completions(line, typed)
+    assert isinstance(cli, click.Group)
+    return [each.value for each in found]
+
+
+def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, site: Site) -> None:
+    """`runner register` printed 127.0.0.1 for a runner on another machine, without a word."""
+    environment = {"TERRACREW_API_URL": "http://127.0.0.1:7400", "TERRACREW_RUNNER_ID": "rnr_1"}
+    made = {"path": "edge", "environment": environment, "command": "terracrew runner start"}
+    site.on("POST /api/v1/runners/register", made, 201)
+    terracrew("runner", "register", "edge")
+    assert "works on the server's machine only" in terracrew.err
+    site.on("POST /api/v1/runners/register", made | {"environment": {"TERRACREW_API_URL": "https://tc.example"}}, 201)
+    terracrew("runner", "register", "edge")
+    assert "machine only" not in terracrew.err
