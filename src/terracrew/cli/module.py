@@ -312,6 +312,23 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
     return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
 
 
+@module.command("resources")
+@click.argument("path", shell_complete=completing.modules)
+@show.json_option
+@pass_target
+def resources(target: Target, path: str, as_json: bool) -> None:
+    """List what the module PATH manages, as its current state has it."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/modules/{segment(path)}/resources")
+    if as_json:
+        return show.as_json(found)
+    rows = [(each,) for each in found["addresses"]]
+    show.table(("RESOURCE",), rows, empty=f"{path} manages nothing that is known here")
+    more = (found["count"] or 0) - len(rows)
+    return show.note(f"and {more} more") if more > 0 else None
+
+
 def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:
     given: dict[str, Any] = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
     found = {name: value for name, value in given.items() if value is not None}

@@ -12,6 +12,7 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/modules/{module}": "module update",
     "DELETE /api/v1/modules/{module}": "module delete",
     "GET /api/v1/modules/{module}/outputs": "module outputs",
+    "GET /api/v1/modules/{module}/resources": "module resources",
     "POST /api/v1/archives": "module create --from",
     "PUT /api/v1/uploads": "module create --from",
     "PUT /api/v1/uploads/{upload}/{index}": "module create --from",
