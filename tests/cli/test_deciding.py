@@ -33,8 +33,14 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracr
     site.on("GET /api/v1/jobs/7", asking())
     site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="n\n")
-    assert (terracrew.code, len(site.asked)) == (130, 1)
-    for words in ("1 to add, 0 to change, 2 to destroy", "delete   aws_vpc.main", "the time is up"):
+    assert (terracrew.code, len(site.asked)) == (1, 1)
+    assert terracrew.err.endswith("Not approved.\n")
+    for words in (
+        "Approve and destroy 2 in a/m?",
+        "1 to add, 0 to change, 2 to destroy",
+        "delete   aws_vpc.main",
+        "the time is up",
+    ):
         assert words in terracrew.err
     assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 goes on with the plan of attempt 3\n"
     assert site.asked[-1].json() == {"plan": 3, "doubts": []}
@@ -186,3 +192,28 @@ def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, 
     site.on("POST /api/v1/modules/a/jobs", view("QUEUED"), 201)
     terracrew("job", "run", "a", "--apply", "--approval")
     assert site.asked[-1].json() == {"type": "APPLY", "needs_approval": True}
+
+
+@pytest.mark.feature("J8")
+def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules(
+    terracrew: Terracrew, site: Site
+) -> None:
+    site.on("PATCH /api/v1/groups/a", {"path": "a"})
+    terracrew("group", "update", "a", "--max-destroy", "3", "--self-approval", "no")
+    assert site.asked[-1].json() == {"max_destroy": 3, "self_approval": False}
+    terracrew("group", "update", "a", "--max-destroy", "inherit", "--service-account-approval", "yes")
+    assert site.asked[-1].json() == {"max_destroy": None, "service_account_approval": True}
+    site.on("PATCH /api/v1/modules/a%2Fm", {"path": "a/m"})
+    site.on("GET /api/v1/modules/a%2Fm", {"path": "a/m", "inputs": {}, "environment": {}})
+    terracrew("module", "update", "a/m", "--max-destroy-percent", "20")
+    assert {"max_destroy_percent": 20} in [asked.json() for asked in site.asked if asked.method == "PATCH"]
+    terracrew("group", "update", "a", "--max-destroy", "many")
+    assert (terracrew.code, "neither a number nor `inherit`" in terracrew.err) == (2, True)
+
+
+def test_declining_shows_what_is_declined(terracrew: Terracrew, site: Site) -> None:
+    """`decline` did not show what it declined."""
+    site.on("GET /api/v1/jobs/7", asking())
+    site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))
+    terracrew("job", "decline", "7")
+    assert "delete   aws_vpc.main" in terracrew.err

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew import plan_words
 from terracrew.cli import follow, show
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Conflict
@@ -43,7 +44,8 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
             hint=f"`terracrew job replan {found['number']}` makes a new one",
         )
     if not yes:
-        click.confirm(f"Approve the plan of attempt {kept}?", abort=True, err=True)
+        verb = plan_words.approve(found.get("plan") or {}, found["type"])
+        show.ask(f"{verb} in {found['module_path']}?", "Not approved.")
     # By its number, with the doubts that were shown: if either has changed meanwhile, the server refuses.
     seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
     after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
@@ -59,9 +61,10 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
 @show.json_option
 @pass_target
 def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json: bool) -> None:
-    """End the job JOB without applying its plan."""
+    """End the job JOB without applying its plan, which is shown."""
     api = target.api()
     found = _waiting(api, job_id, plan)
+    _show_plan(found)
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
     if as_json:
         return show.as_json(after)
@@ -188,14 +191,18 @@ def _show_plan(job: dict[str, Any]) -> None:
         show_known(each)
     summary: dict[str, Any] = job.get("plan") or {}
     facts = [
-        ("job", f"#{job['number']}  {job['type']}"),
+        ("job", f"#{job['number']}  {show.job_type(job)}"),
         ("module", job["module_path"]),
+        ("why", job["kept_plan"].get("why")),
         ("plan", show.plan(summary)),
         ("to decide", show.left(job["kept_plan"]["decide_by"])),
     ]
     show.facts(facts, err=True)
-    resources: list[dict[str, Any]] = summary.get("resources") or []
+    resources = plan_words.in_order(summary.get("resources") or [])
     for each in resources[:_RESOURCES]:
-        click.echo(f"  {each['action']:8} {show.text(each['address'])}", err=True)
+        detail = f"  ({show.text(plan_words.reason(each['detail']))})" if each.get("detail") else ""
+        color = {"delete": "red", "replace": "red", "update": "yellow", "create": "green"}.get(each["action"])
+        action = click.style(each["action"].ljust(8), fg=color)
+        click.echo(f"  {action} {show.text(each['address'])}{detail}", err=True)
     if len(resources) > _RESOURCES:
         click.echo(f"  … and {len(resources) - _RESOURCES} more", err=True)

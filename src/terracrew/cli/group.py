@@ -1,8 +1,10 @@
 """`terracrew group`: the tree that modules and runners live in."""
 
+from typing import Any
+
 import click
 
-from terracrew.cli import completing, show
+from terracrew.cli import approval_options, completing, show
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
 
@@ -68,13 +70,15 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
     type=click.Choice(["ask", "retry", "inherit"]),
     help="For modules below it, after a change that was cut short: ask a person first, or try again.",
 )
+@approval_options.destroy_limits
+@approval_options.approvers
 @show.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
     """Change the group PATH, or the organization by the id of its group. What is not given stays."""
     from terracrew.client.http import segment
 
-    changes: dict[str, str | None] = {} if description is None else {"description": description}
+    changes: dict[str, Any] = approval_options.given() | ({} if description is None else {"description": description})
     if interrupted is not None:
         changes["interrupted"] = None if interrupted == "inherit" else interrupted
     if not changes:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import completing, deciding, follow, look, references, show
+from terracrew.cli import approval_options, completing, deciding, follow, look, references, show
 from terracrew.cli import source as sources
 from terracrew.cli.durations import Duration, written
 from terracrew.cli.target import Target, pass_target
@@ -59,6 +59,7 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@approval_options.destroy_limits
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
 @show.json_option
 @pass_target
@@ -130,6 +131,7 @@ def create(
 @_needs_approval
 @_approval_timeout
 @_interrupted
+@approval_options.destroy_limits
 @show.json_option
 @pass_target
 def update(
@@ -334,7 +336,7 @@ def _approval(needs_approval: bool | None, approval_timeout: int | None, interru
     found = {name: value for name, value in given.items() if value is not None}
     if interrupted is not None:
         found["interrupted"] = None if interrupted == "inherit" else interrupted
-    return found
+    return found | approval_options.given()
 
 
 def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:

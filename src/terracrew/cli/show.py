@@ -8,6 +8,8 @@ from typing import Any
 import click
 import msgspec
 
+from terracrew import plan_words
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 _COLOURS = {
@@ -117,15 +119,12 @@ def job_type(job: Mapping[str, Any]) -> str:
 
 
 def plan(summary: Mapping[str, Any]) -> str:
-    """How much a plan changes."""
+    """How much a plan changes, as the engine says it; how many of that are replacements and moves is said behind it."""
     if not summary:
         return ""
-    words = [f"{summary['add']} to add", f"{summary['change']} to change"]
-    words += [f"{summary['replace']} to replace"] if summary.get("replace") else []
-    words += [f"{summary['destroy']} to destroy"]
-    words += [
-        f"{summary[count]} to {verb}"
-        for count, verb in (("imports", "import"), ("moves", "move"), ("forgets", "forget"))
+    more = [
+        f"{summary[count]} {words}"
+        for count, words in (("replace", "of them replaced"), ("moves", "moved"))
         if summary.get(count)
     ]
-    return ", ".join(words)
+    return plan_words.counts(summary) + (f" ({', '.join(more)})" if more else "")

@@ -76,12 +76,17 @@ class Output:
         loop.add_reader(self._inotify.fileno(), self._wake)
 
     async def drain(self) -> None:
-        """Take in all that is there, the open line too; waits while the disk is full."""
+        """Take in all that is there, the open line too; waits while the disk is full.
+
+        An open line ends here: what the next command prints is a line of its own, of another step.
+        """
         while True:
             while self._read():
                 pass
             if not self._waiting:
                 self._waiting = self._cutter.flush(is_final=True)
+            if self._write() and self._recorder.has_open_line:
+                self._waiting = [Piece(b"\n", 0)]
             if self._write():
                 self._look_for_room()
                 return

@@ -55,6 +55,8 @@ class Recorder:
         self.outbox, self.redactor, self.offsets = outbox, redactor, offsets
         self.step = Step.FETCH
         self._has_result = False
+        self.has_open_line = False
+        """Whether the last line that the engine printed has no end yet."""
 
     def output(self, piece: Piece) -> None:
         """What the engine printed; alone among all that is recorded, it does not touch the reserve."""
@@ -67,6 +69,7 @@ class Recorder:
         except OSError:
             self.offsets.retreat(piece.size)
             raise
+        self.has_open_line = not piece.text.endswith(b"\n")
 
     def say(self, text: str) -> None:
         """A line of Terracrew's own in the log."""

@@ -341,8 +341,8 @@ class Steps:
 
     async def _ask_leave(self, step: Step) -> Result | None:
         """None when the step may start; otherwise what becomes of the job."""
-        # Before the question: the permit is good for seconds, and these wait for the disk.
-        self._recorder.step = step
+        # Before the question: the permit is good for seconds, and these wait for the disk. What is said until the step
+        # starts belongs to the step before it: a job that was never applied has no log of an apply.
         try:
             if leftover.remove(self._engine.leftover):
                 self._recorder.say(f"Removed an old {self._engine.leftover.name}, which is not of this {step}")
@@ -350,9 +350,8 @@ class Steps:
         except (TerracrewError, OSError) as error:
             return self._not_started(step, error, "")
         for _ in range(1 + MAX_REPLANS):
-            self._recorder.step = step
             notice = asyncio.get_running_loop().call_later(
-                _PATIENCE_SECONDS, self._recorder.say, f"Waiting for leave to {step}"
+                _PATIENCE_SECONDS, self._recorder.say, f"Waiting for permission to {step}"
             )
             try:
                 await self._leave.obtain(self._state_version, self._plan_attempt)
@@ -381,7 +380,7 @@ class Steps:
 
     async def _wait(self, step: Step, why: str) -> Result:
         """A person has to look at this plan, and this attempt does not wait for that: it keeps the plan, and ends."""
-        self._recorder.say(f"{why}: the plan is kept with its workspace")
+        self._recorder.say(f"Waiting for approval: {why}. The plan is saved")
         try:
             kept = await keep.keep(
                 self._found,

@@ -98,6 +98,8 @@ class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     forgets: Count = 0
     """Resources that go on to exist and are no longer managed."""
     unchanged: Count | None = None
+    existing: Count | None = None
+    """How many resources there are before it; None comes from an executor that did not count them."""
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
     """Output name → create, update or delete."""

@@ -48,4 +48,4 @@ def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Pa
     assert counts == {"imports": 1, "moves": 1, "forgets": 1}
     assert (summary.add, summary.change, summary.destroy) == (0, 0, 0)
     words = show.plan({"add": 0, "change": 0, "destroy": 0, **counts})
-    assert words == "0 to add, 0 to change, 0 to destroy, 1 to import, 1 to move, 1 to forget"
+    assert words == "1 to import, 0 to add, 0 to change, 0 to destroy, 1 to forget (1 moved)"

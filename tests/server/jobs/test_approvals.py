@@ -18,8 +18,8 @@ from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
 from tests.server.jobs.world import KEYS, Instance, World, begin
 
 
-def waiting(version: int = 0) -> Record:
-    return fact(Result("WAITING", "", kept=KeptPlan(version, "ab", 2, "/workspaces/x")))
+def waiting(version: int = 0, why: str = "") -> Record:
+    return fact(Result("WAITING", why, kept=KeptPlan(version, "ab", 2, "/workspaces/x")))
 
 
 class Waiting:

@@ -26,12 +26,18 @@ async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: World,
     await world.person("abe", "approver")
     someone = await logged_in(world, "abe")
     page = await page_of(someone, jobs["asking"])
-    for word in ("This plan waits for approval", "+1 add", "5 h 40 m", "admin asked for it", "version 3 of the state"):
+    for word in (
+        "This plan is awaiting approval",
+        "+1 to add",
+        "5 h 40 m",
+        "admin queued this job",
+        "version 3 of the state",
+    ):
         assert word in page, word
     done = await someone.submit(f"/dashboard/jobs/{jobs['asking']}/approve", plan="1")
     assert done.status_code == 303, done.text
     after = await page_of(someone, jobs["asking"])
-    assert "This plan waits for approval" not in after
+    assert "This plan is awaiting approval" not in after
     assert "Approved by</dt><dd>abe" in after
     again = await someone.submit(f"/dashboard/jobs/{jobs['asking']}/approve", plan="1")
     assert (again.status_code, "does not wait for an approval" in again.text) == (409, True)

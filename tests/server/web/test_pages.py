@@ -217,9 +217,9 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: World
     assert "hush" not in page
     planning = await someone.see(f"/dashboard/jobs/{jobs['planning']}")
     for word in (
-        "+1 add",
-        "~1 change",
-        "−1 destroy",
+        "+1 to add",
+        "~1 to change",
+        "−1 to destroy",
         "41 unchanged",
         "terraform_data.peering",
         "Attempts",

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew import plan_words
 from terracrew.executor.engine_directory import read_produced
 from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
 
@@ -42,8 +43,13 @@ class _OutputChange(msgspec.Struct):
     action: str = ""
 
 
+class _Hook(msgspec.Struct):
+    resource: _Resource | None = None
+
+
 class _Message(msgspec.Struct):
     type: str = ""
+    hook: _Hook | None = None
     change: _Change | None = None
     changes: _Counts | None = None
     outputs: dict[str, _OutputChange] | None = None
@@ -66,11 +72,16 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
     """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
     changes: list[_Change] = []
     counts, outputs = _Counts(), dict[str, str]()
+    refreshed, vanished = set[str](), set[str]()
     for line in read_produced(path).splitlines():
         message = _message.decode(line)
         match message.type:
             case "planned_change" if message.change and message.change.action in _ACTIONS:
                 changes.append(message.change)
+            case "refresh_start" if message.hook and message.hook.resource:
+                refreshed.add(message.hook.resource.addr)
+            case "resource_drift" if message.change and message.change.action == "delete":
+                vanished.add(message.change.resource.addr)
             case "change_summary":
                 counts = message.changes or counts
             case "outputs":
@@ -78,7 +89,11 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
             case _:
                 pass
     replaced = sum(change.action == "replace" for change in changes)
-    touched = sum(change.action in ("update", "delete", "replace", "remove") for change in changes)
+    touched = sum(
+        change.action in ("update", "delete", "replace", "remove") and change.importing is None for change in changes
+    )
+    # A state that the module keeps elsewhere is not known here; then what the engine refreshed is what exists.
+    existing = max((len(refreshed) if state is None else _count(state)) - len(vanished), 0)
     return _bounded(
         PlanSummary(
             add=max(counts.add - replaced, 0),
@@ -88,7 +103,8 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
             imports=sum(change.importing is not None for change in changes),
             moves=sum(change.previous_resource is not None for change in changes),
             forgets=sum(change.action == "remove" for change in changes),
-            unchanged=max(_count(state) - touched, 0),
+            unchanged=max(existing - touched, 0),
+            existing=existing,
             resources=[_resource(change) for change in changes],
             outputs=outputs,
         )
@@ -96,7 +112,7 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
 
 
 def _resource(change: _Change) -> ResourceChange:
-    detail = change.reason.replace("_", " ")
+    detail = plan_words.reason(change.reason)
     if change.previous_resource:
         detail = f"moved from {change.previous_resource.addr}"
     elif change.importing:

@@ -16,6 +16,8 @@ from terracrew.server.identity.model import Principal
 from terracrew.server.paging import Page, gather
 from terracrew.server.runners import assignments
 
+_APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval")
+
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:
     """Find the organization of that name, or make it, with the group that is its root."""
@@ -74,6 +76,10 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
         parent = await create(tx, who, NewGroup(parent_path), make_parents)
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)
+    chosen = {field: getattr(new, field) for field in _APPROVAL_FIELDS}
+    if any(value is not None for value in chosen.values()):
+        group = msgspec.structs.replace(group, **chosen)
+        await store.update(tx, group)
     await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
     tx.wake("tree", group.id)
     return group

@@ -45,9 +45,15 @@ async def insert(
 
 async def update(tx: Tx, group: Group) -> None:
     await tx.run(
-        "UPDATE groups SET description = :description, interrupted = :interrupted WHERE id = :id",
-        **to_params(group, "id", "description", "interrupted"),
-    )
+        """UPDATE groups SET description = :description, interrupted = :interrupted, max_destroy = :max_destroy,
+               max_destroy_percent = :max_destroy_percent, self_approval = :self_approval,
+               service_account_approval = :service_account_approval
+           WHERE id = :id""",
+        **to_params(
+            group, "id", "description", "interrupted", "max_destroy", "max_destroy_percent", "self_approval",
+            "service_account_approval",
+        ),
+    )  # fmt: skip
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002

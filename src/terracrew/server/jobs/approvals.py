@@ -6,15 +6,16 @@ import random
 from collections.abc import Collection
 from typing import LiteralString
 
-from terracrew.errors import NotFound, Superseded
+from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import decide, hearing, service, store
+from terracrew.server.jobs import approver_rules, decide, hearing, service, store
 from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.modules import policy
 from terracrew.server.objects import Objects
 from terracrew.server.state import service as states
 
@@ -51,6 +52,8 @@ async def approve(
             tx, registry, found.module_id
         )  # attempts are held before jobs, as the ingest does
         job, plan = await _held(tx, found.id, attempt)
+        if refusal := approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)):
+            raise Forbidden(refusal)
         module = await states.standing(tx, job.module_id, doubts)
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, CancelMode
-from terracrew.protocol.spec import MUTATING, STEPS_OF
+from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import Doubt, Heard, Module, Next, Report, Seat
+from terracrew.server.jobs.destruction import reason_to_ask
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 
 MAX_LOSSES = 5
@@ -90,7 +91,7 @@ def begin(
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
-    is_asked = plan is not None or job.needs_approval or has_waited or bool(module.doubts)
+    is_asked = plan is not None or bool(reasons_to_ask(job, module, has_waited=has_waited))
     if is_asked and not _is_approved(job, plan, state_version, module.doubts):
         return "approval"
     if any(doubt.is_heard for doubt in module.doubts):
@@ -98,6 +99,20 @@ def begin(
     begun = replace(attempt, begun_at=now, begun_state_version=state_version)
     used = None if plan is None else replace(plan, applied_by=attempt.number)
     return Next(job, begun, plan=used, ends_doubt=bool(module.doubts))
+
+
+def reasons_to_ask(job: Job, module: Module, *, has_waited: bool) -> list[str]:
+    """Why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
+    found: list[str] = []
+    if module.doubts:
+        found.append("an earlier change of this module was cut short, and what it made may be in no state")
+    if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
+        found.append(words)
+    if job.needs_approval:
+        found.append("the module or the job requires an approval")
+    if has_waited and not found:
+        found.append("an earlier plan of this job needed an approval, so this one does, too")
+    return found
 
 
 def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequence[Doubt]) -> bool:
@@ -160,15 +175,15 @@ def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta 
 # ---- a plan that waits for a person
 
 
-def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime) -> Next | None:
-    """The plan was kept for a person to look at: the attempt ends, and with it slot and lock."""
+def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "") -> Next | None:
+    """The plan was kept for a person to look at: the attempt ends, and with it slot and lock. `why` is kept with it."""
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
-    ended = replace(attempt.end("waiting", now, "its plan waits for a person"), is_gone=True, has_result=True)
+    ended = replace(attempt.end("waiting", now, "its plan waits for approval"), is_gone=True, has_result=True)
     plan = Plan(
         job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
         path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
-        decide_by=now + timedelta(seconds=job.approval_seconds),
+        decide_by=now + timedelta(seconds=job.approval_seconds), why=plain(why),
     )  # fmt: skip
     if job.cancel_mode is not None:  # what was stored for it is known by its row, and removed with it
         return Next(_canceled(job, now), ended, plan)

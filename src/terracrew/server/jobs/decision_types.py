@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.jobs.destruction import DestroyLimits
 from terracrew.server.jobs.model import Attempt, Job, Plan
 
 
@@ -43,6 +44,8 @@ class Module(msgspec.Struct, frozen=True):
     state_version: int
     has_quarantine: bool
     doubts: tuple[Doubt, ...] = ()
+    limits: DestroyLimits = DestroyLimits()
+    """How much an APPLY may destroy without an approval."""
 
 
 class Seat(msgspec.Struct, frozen=True):

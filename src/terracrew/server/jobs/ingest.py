@@ -165,7 +165,9 @@ class _Change:
             self.outputs, self.outputs_object = fact, found.object
 
     def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
-        ended = decide.wait(self.job, self.attempt, result.kept, self.now) if result.kept else None
+        ended = None
+        if result.kept:
+            ended = decide.wait(self.job, self.attempt, result.kept, self.now, result.message)
         if ended := ended or decide.finish(self.job, self.attempt, result, self.now):
             self.job, self.attempt, self.plan = ended.job, ended.attempt, ended.plan
         if not is_current:

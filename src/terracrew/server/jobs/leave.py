@@ -6,6 +6,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import decide, hearing, store
+from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
 _REFUSALS = {
@@ -13,13 +14,9 @@ _REFUSALS = {
     "quarantine": "the module has a state in quarantine that a person must adopt or discard first",
     "superseded": "this attempt is no longer the current one",
     "canceled": "the job was canceled",
-    "approval": "this plan waits for a person to approve it",
+    "approval": "this plan needs an approval",
     "wait": "an attempt that was given up still reports: waiting until all of its processes have exited",
 }
-_IN_DOUBT = (
-    "an earlier change of this module was cut short, and what it made may be in no state: "
-    "this plan waits for a person to approve it"
-)
 
 
 async def begin(
@@ -34,7 +31,7 @@ async def begin(
         job, attempt = found
         doubts = await hearing.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
-        module = await states.standing(tx, job.module_id, doubts)
+        module = await states.standing(tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits)
         plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)
         now = store.moment(tx)
         has_waited = await store.has_waited(tx, job.id)
@@ -46,8 +43,8 @@ async def begin(
         elif decision is not None and not isinstance(decision, str):
             await store.move(tx, job, attempt, decision)
         if isinstance(decision, str):
-            reason = _IN_DOUBT if decision == "approval" and module.doubts else _REFUSALS[decision]
-            return messages.BeginRefused(decision, reason)
+            why = decide.reasons_to_ask(job, module, has_waited=has_waited) if decision == "approval" else []
+            return messages.BeginRefused(decision, "; ".join(why) or _REFUSALS[decision])
         return messages.Begun(asked.state_version)
 
     return await db.write(work)

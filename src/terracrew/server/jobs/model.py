@@ -173,6 +173,8 @@ class Plan(msgspec.Struct, frozen=True):
     reason: str = ""
     doubts: list[AttemptRef] = []
     """The attempts in doubt that its approver has looked at: the approval does not apply to any other doubt."""
+    why: str = ""
+    """Why a person has to look at it."""
     applied_by: int | None = None
     """The attempt that began with it: there is one at most."""
 

@@ -98,7 +98,8 @@ def _quarantined(row: Row) -> Reason:
 
 async def _undecided(tx: Tx, waiting: Sequence[Job]) -> dict[str, Reason]:
     rows = await tx.each(
-        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.state_version <> modules.state_version AS is_stale, EXISTS (
+        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why,
+            plans.state_version <> modules.state_version AS is_stale, EXISTS (
             SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
             WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt
         FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
@@ -110,7 +111,7 @@ async def _undecided(tx: Tx, waiting: Sequence[Job]) -> dict[str, Reason]:
 
 
 def _undecided_about(row: Row) -> Reason:
-    text = "its plan waits for a person to approve or decline it"
+    text = f"its plan waits for approval: {row['why']}" if row["why"] else "its plan waits for approval"
     if row["is_stale"]:
         text = "the state has changed since its plan was made: let it plan again, or cancel it"
     elif row["is_in_doubt"]:

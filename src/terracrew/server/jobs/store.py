@@ -23,7 +23,7 @@ ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id
     attempts.is_change_ended, attempts.has_result, attempts.has_unreadable_state, attempts.inputs_sha256"""
 PLAN: LiteralString = """plans.job_id, plans.attempt, plans.state_version, plans.inputs_sha256, plans.path, plans.sha256, plans.size,
     plans.made_at, plans.decide_by, plans.decision, plans.decided_by, plans.decided_at, plans.reason, plans.doubts,
-    plans.applied_by"""
+    plans.why, plans.applied_by"""
 
 
 def moment(tx: Tx) -> datetime:
@@ -194,8 +194,8 @@ async def has_waited(tx: Tx, job_id: str) -> bool:
 async def save_plan(tx: Tx, plan: Plan) -> None:
     """Keep a new one, or what was decided about one that nobody has decided about, or that an attempt has begun with it."""
     touched = await tx.run(
-        """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by)
-        VALUES (:job_id, :attempt, :state_version, :inputs_sha256, :path, :sha256, :size, :made_at, :decide_by)
+        """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by, why)
+        VALUES (:job_id, :attempt, :state_version, :inputs_sha256, :path, :sha256, :size, :made_at, :decide_by, :why)
         ON CONFLICT (job_id, attempt) DO UPDATE SET decision = :decision, decided_by = :decided_by,
             decided_at = :decided_at, reason = :reason, doubts = :doubts, applied_by = :applied_by
         WHERE plans.applied_by IS NULL AND (plans.decision IS NULL OR plans.decision = :decision)""",

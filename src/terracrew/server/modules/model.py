@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.spec import Source
-from terracrew.server.groups.model import Description, Interrupted
+from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent
 
 Engine = Literal["tofu", "terraform", "pulumi"]
 Backend = Literal["terracrew", "own"]
@@ -37,6 +37,10 @@ class Module(msgspec.Struct, frozen=True):
     """How long a plan waits for that."""
     interrupted: Interrupted | None = None
     """What follows a change that was cut short; none means as its group says."""
+    max_destroy: MaxDestroy | None = None
+    """How many resources an APPLY may destroy (or replace) without an approval; none means as its group says."""
+    max_destroy_percent: MaxDestroyPercent | None = None
+    """The same, as a share of the resources that exist."""
     inputs: dict[str, Any] | UnsetType = UNSET
     """Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is stored."""
     environment: dict[str, str] | UnsetType = UNSET
@@ -62,6 +66,10 @@ class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a plan waits for that; then its job is declined."""
     interrupted: Interrupted | None = None
     """After a change that was cut short: `ask` a person before anything is changed again, or `retry`. None: as its group says."""
+    max_destroy: MaxDestroy | None = None
+    """How many resources an APPLY may destroy (or replace) without an approval. None: as its group says."""
+    max_destroy_percent: MaxDestroyPercent | None = None
+    """The same, as a share of the resources that exist."""
 
 
 class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +90,8 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs_approval: bool | UnsetType = UNSET
     approval_seconds: ApprovalSeconds | UnsetType = UNSET
     interrupted: Interrupted | UnsetType | None = UNSET
+    max_destroy: MaxDestroy | UnsetType | None = UNSET
+    max_destroy_percent: MaxDestroyPercent | UnsetType | None = UNSET
 
 
 class Archive(msgspec.Struct, frozen=True):

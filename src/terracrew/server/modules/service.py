@@ -100,7 +100,8 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
         state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
-        approval_seconds=new.approval_seconds, interrupted=new.interrupted,
+        approval_seconds=new.approval_seconds, interrupted=new.interrupted, max_destroy=new.max_destroy,
+        max_destroy_percent=new.max_destroy_percent,
     )  # fmt: skip
     _check_pin(module)
     await store.insert(tx, module)

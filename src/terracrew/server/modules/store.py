@@ -12,14 +12,14 @@ async def insert(tx: Tx, module: Module) -> None:
     await tx.run(
         """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source,
                                 backend, oidc_audiences, runner_id, runner_instance_name, needs_approval,
-                                approval_seconds, interrupted, created_at)
+                                approval_seconds, interrupted, max_destroy, max_destroy_percent, created_at)
            VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source,
                    :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
-                   :approval_seconds, :interrupted, :created_at)""",
+                   :approval_seconds, :interrupted, :max_destroy, :max_destroy_percent, :created_at)""",
         **to_params(
             module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source",
             "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval",
-            "approval_seconds", "interrupted", "created_at",
+            "approval_seconds", "interrupted", "max_destroy", "max_destroy_percent", "created_at",
         ),
     )  # fmt: skip
 
@@ -30,11 +30,13 @@ async def update(tx: Tx, module: Module) -> None:
         """UPDATE modules SET description = :description, engine = :engine, source = :source,
                   backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
                   runner_instance_name = :runner_instance_name, needs_approval = :needs_approval,
-                  approval_seconds = :approval_seconds, interrupted = :interrupted
+                  approval_seconds = :approval_seconds, interrupted = :interrupted,
+                  max_destroy = :max_destroy, max_destroy_percent = :max_destroy_percent
            WHERE id = :id""",
         **to_params(
             module, "id", "description", "engine", "source", "backend", "oidc_audiences",
             "runner_id", "runner_instance_name", "needs_approval", "approval_seconds", "interrupted",
+            "max_destroy", "max_destroy_percent",
         ),
     )  # fmt: skip
 

@@ -11,11 +11,13 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs import decide
+from terracrew.server.jobs.destruction import DestroyLimits
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import Kept
 
+NO_LIMITS = DestroyLimits()
 MAX_UNREADABLE = 32
 """How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
 
@@ -35,7 +37,9 @@ async def hold(tx: Tx, module_id: str) -> None:
     await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
 
 
-async def standing(tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = ()) -> decide.Module:
+async def standing(
+    tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
+) -> decide.Module:
     """What `begin` asks about a module."""
     row = await tx.one(
         """SELECT state_version, EXISTS (
@@ -44,7 +48,7 @@ async def standing(tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = ()) 
         module_id=module_id,
     )
     assert row is not None
-    return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts))
+    return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts), limits)
 
 
 async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> bool:

@@ -11,7 +11,7 @@ from litestar import Response
 from litestar.response import Redirect
 from markupsafe import Markup, escape
 
-from terracrew import __version__
+from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.identity.middleware import Authentication
 from terracrew.server.request import Call
@@ -111,6 +111,7 @@ _FILTERS: dict[str, Any] = {
     "sentence": words.sentence,
     "type_word": words.job_type,
     "job_word": words.job_word,
+    "change_words": plan_words.change,
     "engine": words.engine,
     "ended": words.ended,
     "span": _span,

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from terracrew import plan_words
+from terracrew.protocol.events import ResourceChange
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
 from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Known, Lock, Outcome, Reason
@@ -149,6 +151,38 @@ class JobPage(msgspec.Struct, frozen=True):
     doubts: list[Known]
     """Attempts that were given up, and are not known to be gone, because of which the module is in doubt."""
     quarantine: list[QuarantineRow]
+    approval_refusal: str | None = None
+    """Why the reader may not approve, although their role would let them."""
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        return {} if self.view.plan is None else msgspec.structs.asdict(self.view.plan)
+
+    @property
+    def approve_word(self) -> str:
+        """What the button that approves says."""
+        return plan_words.approve(self.plan, self.view.type)
+
+    @property
+    def is_destructive(self) -> bool:
+        return plan_words.is_destructive(self.plan, self.view.type)
+
+    @property
+    def destroy_count(self) -> int:
+        """How many resources the plan destroys, replacements among them."""
+        return 0 if self.view.plan is None else self.view.plan.destroy + self.view.plan.replace
+
+    @property
+    def destroyed(self) -> list[ResourceChange]:
+        """What the plan destroys, replacements first."""
+        return [each for each in self.changes if each.action in ("replace", "delete")]
+
+    @property
+    def changes(self) -> list[ResourceChange]:
+        """The plan in the order in which it is read."""
+        rank = {action: at for at, action in enumerate(plan_words.ORDER)}
+        found = [] if self.view.plan is None else self.view.plan.resources
+        return sorted(found, key=lambda each: rank[each.action])
 
     @property
     def step(self) -> Step | None:

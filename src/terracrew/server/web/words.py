@@ -28,7 +28,7 @@ _JOBS = {
     JobStatus.QUEUED: Badge("idle", "clock", "Waiting"),
     JobStatus.CLAIMED: Badge("busy", "arc", "Starting"),
     JobStatus.PROCESSING: Badge("busy", "arc", "Running"),
-    JobStatus.AWAITING_APPROVAL: Badge("warn", "clock", "Approve?"),
+    JobStatus.AWAITING_APPROVAL: Badge("warn", "clock", "Awaiting approval"),
     JobStatus.SUCCEEDED: Badge("ok", "tick", "Succeeded"),
     JobStatus.FAILED: Badge("bad", "cross", "Failed"),
     JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
@@ -45,7 +45,7 @@ STEPS = {
 }  # fmt: skip
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 _ENDED = {
-    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "made way for a person",
+    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "paused for approval",
     "handed_back": "handed back by its runner", "lost": "runner lost", "gone": "its process was gone",
 }  # fmt: skip
 _MENDS = {
@@ -108,8 +108,10 @@ def sentence(text: str) -> str:
 
 
 def duration(seconds: float, *, exact: bool = False) -> str:
-    """`0.4 s` (exact only), `42 s`, `1 m 08 s`, `5 h 41 m`, `3 d 4 h`; static/times.js says the same."""
+    """`<0.1 s` and `0.4 s` (exact only), `42 s`, `1 m 08 s`, `5 h 41 m`, `3 d 4 h`; static/times.js says the same."""
     seconds = max(0.0, seconds)
+    if exact and seconds < 0.05:
+        return "<0.1 s"
     if exact and seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = int(seconds)

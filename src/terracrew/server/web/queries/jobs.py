@@ -13,9 +13,10 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import known, lists, reads, reasons, service
+from terracrew.server.jobs import approver_rules, known, lists, reads, reasons, service
 from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
 from terracrew.server.jobs.reasons import Watch
+from terracrew.server.modules import policy
 from terracrew.server.web.queries import states
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
@@ -75,6 +76,9 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     view = await service.view(tx, job, watch)
     place = authorize.module(job.organization_id, view.module_path)
     row = await tx.one("SELECT " + _NAMES + " FROM jobs WHERE jobs.id = :id", id=job.id)
+    may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
+    is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
+    refusal = approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)) if is_asked else None
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
         view=msgspec.structs.replace(view, steps=await _steps(tx, view)),
@@ -83,7 +87,8 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         outputs=await _outputs(tx, who, place, job, keys),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
-        may_approve=await _may(tx, who, Verb.JOB_APPROVE, place),
+        may_approve=may_approve,
+        approval_refusal=refusal,
         shown=attempt if attempt in {each.number for each in view.attempts} else job.attempt,  # pyright: ignore[reportArgumentType]
         lost=await known.known(tx, job.id, job.attempt) if is_lost else None,
         doubts=view.doubts,

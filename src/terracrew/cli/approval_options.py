@@ -1,0 +1,52 @@
+"""Options of groups and modules that say when a plan needs an approval, and who may give it."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+INHERIT = "inherit"
+_KEY = "terracrew.approval_options"
+
+
+class _CountOrInherit(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
+    name = "N|inherit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == INHERIT or isinstance(value, int):
+            return value
+        if not str(value).isdigit():
+            self.fail(f"{value!r} is neither a number nor `{INHERIT}`", param, ctx)
+        return int(value)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value is not None:
+        sent = {INHERIT: None, "yes": True, "no": False}.get(value, value)
+        ctx.meta.setdefault(_KEY, {})[param.name] = sent
+
+
+def _option(name: str, kind: _CountOrInherit | click.Choice[str], text: str) -> Callable[[F], F]:
+    return click.option(name, type=kind, expose_value=False, callback=_keep, help=text)
+
+
+def destroy_limits(command: F) -> F:
+    """How much an apply may destroy unasked."""
+    count, percent = "--max-destroy", "--max-destroy-percent"
+    command = _option(percent, _CountOrInherit(), "The same, in percent of the resources that exist.")(command)
+    return _option(count, _CountOrInherit(), "An apply that destroys more resources than this needs an approval.")(
+        command
+    )
+
+
+def approvers(command: F) -> F:
+    """Who may approve."""
+    choice = click.Choice(["yes", "no", INHERIT])
+    command = _option("--service-account-approval", choice, "Whether service accounts may approve plans.")(command)
+    return _option("--self-approval", choice, "Whether whoever queued a job may approve its plan.")(command)
+
+
+def given() -> dict[str, Any]:
+    """What was given of them, as fields of the request."""
+    return click.get_current_context().meta.get(_KEY, {})

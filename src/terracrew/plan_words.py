@@ -1,0 +1,74 @@
+"""How a plan is put into words: the same counts and the same verb on every page and terminal.
+
+Counts are the engine's: it counts a replacement as one to add and one to destroy. `PlanSummary` counts it once, as a replacement.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+ORDER = ("replace", "delete", "forget", "update", "move", "import", "create", "read")
+"""The actions of a plan in the order in which they are read: what can hurt comes first."""
+
+
+def counts(plan: Mapping[str, Any]) -> str:
+    """The engine's own sentence about a plan; empty where there is none."""
+    if not plan:
+        return ""
+    replaced: int = plan.get("replace") or 0
+    words = [f"{plan['imports']} to import"] if plan.get("imports") else []
+    words += [
+        f"{plan['add'] + replaced} to add",
+        f"{plan['change']} to change",
+        f"{plan['destroy'] + replaced} to destroy",
+    ]
+    words += [f"{plan['forgets']} to forget"] if plan.get("forgets") else []
+    return ", ".join(words)
+
+
+def approve(plan: Mapping[str, Any], job_type: str) -> str:
+    """What approving a plan does, as a verb: a plan that destroys something says how much."""
+    destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
+    if destroyed:
+        return f"Approve and destroy {destroyed:,}"
+    return "Approve and destroy" if job_type == "DESTROY" else "Approve and apply"
+
+
+def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:
+    return job_type == "DESTROY" or bool(plan.get("destroy") or plan.get("replace"))
+
+
+def in_order(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The resources of a plan: replaced, destroyed, updated, created."""
+    rank = {action: at for at, action in enumerate(ORDER)}
+    return sorted(resources, key=lambda each: rank.get(each["action"], len(ORDER)))
+
+
+_REASONS = {
+    "tainted": "replaced because an earlier change of it failed",
+    "requested": "replaced because that was requested",
+    "replace triggered by": "replaced because something in its replace_triggered_by changes",
+    "cannot update": "replaced because an attribute cannot change in place",
+    "delete because no resource config": "destroyed because it is no longer in the configuration",
+    "delete because no module": "destroyed because its module is no longer in the configuration",
+    "delete because wrong repetition": "destroyed because count or for_each was added or removed",
+    "delete because count index": "destroyed because its index is beyond count",
+    "delete because each key": "destroyed because its key is no longer in for_each",
+    "delete because no move target": "destroyed because the resource that it was moved to does not exist",
+    "read because config unknown": "read during the apply because its configuration is not known yet",
+    "read because dependency pending": "read during the apply because something that it depends on changes",
+    "read because check nested": "read during the apply because it is part of a check",
+}
+_ACTIONS = {
+    "create": "created", "update": "updated in place", "delete": "destroyed", "replace": "destroyed and created again",
+    "read": "read during the apply", "import": "imported", "move": "moved", "forget": "no longer managed, not destroyed",
+}  # fmt: skip
+
+
+def reason(code: str) -> str:
+    """Why an engine plans a change, as a part of a sentence; a code that is not known stays as it is."""
+    return _REASONS.get(code.replace("_", " "), code.replace("_", " "))
+
+
+def change(action: str, detail: str) -> str:
+    """What happens to a resource, and why where that is known."""
+    return reason(detail) if detail else _ACTIONS.get(action, action)

@@ -1,0 +1,20 @@
+"""Who may approve the plan of a job, beside the role that they need: a pure function."""
+
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs.model import Job
+from terracrew.server.modules.policy import Policy
+
+
+def refusal(job: Job, who: Principal, policy: Policy) -> str | None:
+    """Why this person or service account may not approve the job's plan; None if they may."""
+    if who.kind == "service_account" and not policy.service_account_approval:
+        return (
+            "service accounts do not approve plans here: a person has to, or the group allows it with "
+            "`service_account_approval`"
+        )
+    if who.id == job.created_by and not policy.self_approval:
+        return (
+            f"you queued job {job.number}, and the group does not let people approve their own jobs: "
+            "another approver has to look at this plan"
+        )
+    return None

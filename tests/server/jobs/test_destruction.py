@@ -1,0 +1,154 @@
+"""An APPLY that destroys too much waits for a person, and who may be that person."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from terracrew.errors import Forbidden
+from terracrew.protocol.events import PlanSummary
+from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.registry import Registry
+from terracrew.server.identity.model import Principal
+from terracrew.server.jobs import approvals, approver_rules, decide, reasons
+from terracrew.server.jobs.destruction import DestroyLimits, reason_to_ask, removes_everything
+from terracrew.server.jobs.ingest import ingest
+from terracrew.server.modules.policy import Policy
+from tests.server.jobs.test_approvals import Waiting, waiting
+from tests.server.jobs.test_ingest import RUNNING, delivery, fact
+from tests.server.jobs.world import KEYS, World, begin
+
+pytestmark = pytest.mark.feature("J8")
+NO_LIMITS = DestroyLimits()
+
+
+@pytest.mark.parametrize(
+    ("plan", "limits", "words"),
+    [
+        (PlanSummary(destroy=2, existing=2), NO_LIMITS, "destroys all 2 resources that exist"),
+        (PlanSummary(destroy=1, existing=1), NO_LIMITS, "destroys the only resource that exists"),
+        (PlanSummary(add=5, destroy=2, existing=2), NO_LIMITS, "destroys all 2"),
+        (PlanSummary(destroy=2, forgets=1, existing=3), NO_LIMITS, "destroys all 2"),
+        (PlanSummary(destroy=2, existing=3, unchanged=1), NO_LIMITS, None),
+        (PlanSummary(replace=3, existing=3), NO_LIMITS, None),
+        (PlanSummary(add=3, existing=0), NO_LIMITS, None),
+        (PlanSummary(destroy=2), NO_LIMITS, "destroys all 2"),
+        (PlanSummary(destroy=2, unchanged=4), NO_LIMITS, None),
+        (
+            PlanSummary(destroy=2, replace=1, existing=9),
+            DestroyLimits(2),
+            "destroys 3 of 9 resources; more than 2 need",
+        ),
+        (PlanSummary(destroy=2, existing=9), DestroyLimits(2), None),
+        (PlanSummary(destroy=1, existing=9), DestroyLimits(0), "destroys 1 of 9 resources; more than 0 need"),
+        (PlanSummary(destroy=3, existing=10), DestroyLimits(None, 25), "more than 25 % of them need"),
+        (PlanSummary(destroy=2, existing=10), DestroyLimits(9, 25), None),
+    ],
+)
+def test_a_plan_that_destroys_too_much_says_so_in_words(
+    plan: PlanSummary, limits: DestroyLimits, words: str | None
+) -> None:
+    found = reason_to_ask(plan, limits)
+    assert (found is None) == (words is None)
+    assert (words or "") in (found or "")
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 9))
+def test_what_removes_everything_is_never_let_through_by_a_limit(
+    destroy: int, replace: int, change: int, unchanged: int, limit: int
+) -> None:
+    existing = destroy + replace + change + unchanged
+    plan = PlanSummary(destroy=destroy, replace=replace, change=change, unchanged=unchanged, existing=existing)
+    assert removes_everything(plan) == (destroy > 0 and existing == destroy)
+    if removes_everything(plan):
+        assert reason_to_ask(plan, DestroyLimits(limit, 100)) is not None
+
+
+async def planned(
+    database: Database, plan: PlanSummary, changes: Sequence[str] = (), kind: str = "APPLY"
+) -> tuple[World, AttemptRef, Begun | BeginRefused]:
+    """A job whose executor has this plan and asks whether it may begin."""
+    world = await World.make(database)
+    module, runner = await world.module("net/vpc", await world.group("net")), await world.runner()
+    for change in changes:
+        await database.write(lambda tx, change=change: tx.run(change))  # pyright: ignore[reportArgumentType]
+    job = await world.job(module, kind=kind)
+    await runner.has(job, 1)
+    ref = AttemptRef(job, 1)
+    await ingest(database, KEYS)(delivery(ref, 1, RUNNING, fact(plan)))
+    return world, ref, await begin(database, ref, 0)
+
+
+async def test_an_apply_that_removes_everything_waits_with_the_reason_in_words(database: Database) -> None:
+    """A folder with only a readme replaced the module's source: the next apply said "2 destroyed" and ended with 0."""
+    world, ref, answer = await planned(database, PlanSummary(destroy=2, existing=2))
+    assert isinstance(answer, BeginRefused)
+    assert (answer.code, answer.message) == ("approval", "the plan destroys all 2 resources that exist")
+    await ingest(database, KEYS)(delivery(ref, 3, waiting(why=answer.message)))
+    job = await world.load(ref.job_id)
+    assert job.status == "AWAITING_APPROVAL"
+    reason = await database.read(lambda tx: reasons.why(tx, job, reasons.Watch(Registry(), decide.APPLY_LEASE)))
+    assert reason is not None
+    assert "the plan destroys all 2 resources that exist" in reason.text
+    admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
+    assert (await approvals.approve(database, Registry(), admin, ref.job_id, 1)).status == "QUEUED"
+
+
+async def test_a_destroy_job_and_a_partial_apply_go_on_unasked(database: Database) -> None:
+    _, _, answer = await planned(database, PlanSummary(destroy=2, existing=2), kind="DESTROY")
+    assert answer == Begun(0)
+    _, _, answer = await planned(database, PlanSummary(destroy=2, existing=3))
+    assert answer == Begun(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_asked"),
+    [
+        (["UPDATE groups SET max_destroy = 1 WHERE path = ''"], True),
+        (
+            [
+                "UPDATE groups SET max_destroy = 1 WHERE path = ''",
+                "UPDATE groups SET max_destroy = 5 WHERE path = 'net'",
+            ],
+            False,
+        ),
+        (["UPDATE groups SET max_destroy = 5 WHERE path = 'net'", "UPDATE modules SET max_destroy = 1"], True),
+        (["UPDATE groups SET max_destroy_percent = 10 WHERE path = 'net'"], True),
+        (["UPDATE groups SET max_destroy_percent = 20 WHERE path = 'net'"], False),
+    ],
+)
+async def test_the_nearest_group_or_the_module_sets_how_much_may_be_destroyed_unasked(
+    database: Database, changes: list[str], is_asked: bool
+) -> None:
+    _, _, answer = await planned(database, PlanSummary(destroy=2, existing=10), changes)
+    assert isinstance(answer, BeginRefused) == is_asked
+
+
+@pytest.mark.feature("X3")
+async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Database) -> None:
+    job = await Waiting.make(database)
+    await database.write(lambda tx: tx.run("UPDATE jobs SET created_by = 'usr_1' WHERE id = :id", id=job.id))
+    await database.write(lambda tx: tx.run("UPDATE groups SET self_approval = false WHERE path = ''"))
+    with pytest.raises(Forbidden, match="does not let people approve their own jobs"):
+        await job.approve()
+    assert (await job.job()).status == "AWAITING_APPROVAL"
+    other = Principal("user", "usr_2", "otto", job.world.organization, is_system_admin=True)
+    assert (await approvals.approve(database, Registry(), other, job.id, 1)).status == "QUEUED"
+
+
+@pytest.mark.feature("X3")
+async def test_service_accounts_approve_only_where_the_group_allows_it(database: Database) -> None:
+    """A service account could approve any plan, also that of a job which it had queued itself."""
+    job = await Waiting.make(database)
+    robot = Principal("service_account", "sva_1", "ci", job.world.organization, is_system_admin=True)
+    with pytest.raises(Forbidden, match="service accounts do not approve plans here"):
+        await approvals.approve(database, Registry(), robot, job.id, 1)
+    await database.write(lambda tx: tx.run("UPDATE groups SET service_account_approval = true WHERE path = ''"))
+    assert (await approvals.approve(database, Registry(), robot, job.id, 1)).status == "QUEUED"
+
+
+async def test_by_default_people_may_approve_their_own_jobs(database: Database) -> None:
+    job = await Waiting.make(database)
+    assert approver_rules.refusal(await job.job(), job.admin, Policy()) is None
