@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
+_SET_DUMPABLE = 4
 _SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 
@@ -27,6 +28,15 @@ class Stat(NamedTuple):
 class Process(NamedTuple):
     pid: int
     stat: Stat
+
+
+def forbid_inspection() -> None:
+    """Keep other processes of this user from attaching to this one and from reading its memory, environment and open files.
+
+    It holds for forked children, and until another program is executed. The kernel writes no core dump either. What the
+    world may read in /proc (`stat`, `cgroup`, `children`) stays readable.
+    """
+    _libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def become_subreaper() -> None:

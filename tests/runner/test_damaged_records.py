@@ -56,6 +56,18 @@ async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(bench
     assert (await peer.hear(Gone)).is_delivered
 
 
+async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_holds(bench: Bench) -> None:
+    """Nobody can ask in which directory an executor works, since it cannot be inspected by other processes of its user."""
+    runner = await bench.start()
+    actor = await bench.grant(await bench.hub.peer())
+    await runner.kill()
+    (bench.attempts / "job_1.1" / "pid").write_bytes(b"")
+    found = processes.holder_of(bench.attempts / "job_1.1" / attempts.LOCK)
+    assert found is not None
+    assert (found.pid, found.is_guess) == (actor.facts["pid"], False)
+    await actor.tell("finish")
+
+
 async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_signal(tmp_path: Path) -> None:
     """An operator's shell in the directory of an attempt with a damaged record was killed when the job was canceled."""
     shell = await asyncio.create_subprocess_exec("sleep", "600", cwd=tmp_path, start_new_session=True)

@@ -6,6 +6,7 @@ import signal
 import sys
 
 from terracrew import logging as diagnostics
+from terracrew import procfs
 from terracrew.errors import TerracrewError
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
@@ -23,6 +24,7 @@ async def _run(config: RunnerConfig) -> None:
 
 
 def main() -> int:
+    procfs.forbid_inspection()
     config = handover.accept(int(sys.argv[1]))
     diagnostics.configure(config.log_level)
     try:

@@ -1,5 +1,6 @@
 """Which process runs an attempt: identified by id and start time, since ids are reused, and how its others are found."""
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -76,6 +77,22 @@ def session_of(record: ProcessRecord) -> Iterator[Process]:
         found = stat(int(name))
         if found is not None and found.session == record.pid and found.is_alive:
             yield Process(int(name), found)
+
+
+def holder_of(lock: Path) -> ProcessRecord | None:
+    """The process that holds this file locked (`flock`), as everybody can see it."""
+    try:
+        found = lock.stat()
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    for line in lines:
+        fields = line.split()  # 1: FLOCK  ADVISORY  WRITE 708 08:01:2621442 0 EOF
+        if len(fields) == 8 and fields[1] == "FLOCK" and fields[5] == wanted:
+            with contextlib.suppress(ProcessLookupError):
+                return of(int(fields[4]))
+    return None
 
 
 def found_in(directories: Sequence[Path]) -> ProcessRecord | None:

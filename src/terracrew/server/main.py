@@ -11,7 +11,7 @@ import click
 import msgspec
 import structlog
 
-from terracrew import durable
+from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app, builtin, serve
 from terracrew.server.context import Server
@@ -37,6 +37,7 @@ log = structlog.get_logger("terracrew.server")
 
 def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
     """Serve until a signal says stop; what runs on executors goes on."""
+    procfs.forbid_inspection()
     configure_log()
     serve.run(_run(settings, with_builtin_runner))
 

@@ -89,6 +89,9 @@ class Local:
             for pid in cgroups.processes(path):
                 with contextlib.suppress(ProcessLookupError):
                     return processes.of(pid, cgroup=path)
+        # Nobody may ask in which directory an executor works, but everybody sees which process holds its lock.
+        if holder := processes.holder_of(directory / attempts.LOCK):
+            return holder
         return processes.found_in([directory.resolve(), (directory / "workspace").resolve()])
 
     def _cgroup(self, name: str) -> str:

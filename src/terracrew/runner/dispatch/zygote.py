@@ -216,6 +216,7 @@ def main() -> None:
     parser.add_argument("--engine-path", action="append", default=[], help="where engines are looked for before PATH")
     parser.add_argument("--socket", type=int, required=True, help="descriptor of the socket to the runner")
     arguments = parser.parse_args()
+    procfs.forbid_inspection()  # and with it, every executor that is forked from here
     name, _, function = arguments.entry.partition(":")
     module = importlib.import_module(name)
     entry: Entry = getattr(module, function)
