@@ -1,7 +1,7 @@
 """Cursor pagination: a page ends with the id of its last item, so what is inserted meanwhile moves nothing."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Generic, Protocol, TypeVar
 
 import msgspec
@@ -46,17 +46,3 @@ def page(found: Sequence[Item], limit: int) -> Page[Item]:
     items = list(found[:limit])
     cursor = urlsafe_b64encode(items[-1].id.encode()).decode().rstrip("=") if len(found) > limit else None
     return Page(items, cursor)
-
-
-async def gather(
-    fetch: Callable[[str, int], Awaitable[list[Item]]], keep: Callable[[Item], bool], cursor: str | None, limit: int
-) -> Page[Item]:
-    """Fill a page from a query whose rows do not all belong on it; `fetch` takes the id to go on after and how many."""
-    after, kept = start(cursor), list[Item]()
-    while len(kept) <= limit:
-        rows = await fetch(after, limit + 1)
-        kept += [row for row in rows if keep(row)]
-        if len(rows) <= limit:
-            break
-        after = rows[-1].id
-    return page(kept, limit)

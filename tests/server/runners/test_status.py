@@ -42,10 +42,11 @@ async def connect(world: World, runner_id: str, name: str, **changes: Any) -> st
         values: dict[str, Any] = {"heard": tx.now, "version": "0.1.0", "is_connected": True, "is_draining": False}
         await tx.run(
             """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, engines, is_connected,
-                                      is_draining, connected_at, heard_at)
+                                      is_draining, connected_at, disconnected_at, heard_at)
                VALUES (:id, :runner_id, :name, 'x', 1, :version, 4, '{"tofu": "1.12.6"}', :is_connected, :is_draining,
-                       :now, :heard)""",
-            id=made, runner_id=runner_id, name=name, now=tx.now, **(values | changes),
+                       :now, :disconnected_at, :heard)""",
+            id=made, runner_id=runner_id, name=name, now=tx.now,
+            disconnected_at=None if changes.get("is_connected", True) else tx.now, **(values | changes),
         )  # fmt: skip
 
     await world.server.db.write(work)
@@ -146,3 +147,27 @@ async def test_neither_force_removes_the_only_runner_that_a_module_may_use(world
     for force in (False, True):
         words = await world.admin.refused("DELETE", "/api/v1/runners/r", 409, params={"force": force})
         assert "is the only runner that m may use" in words
+
+
+@pytest.mark.feature("O2")
+async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_and_counts_the_connected_ones(
+    world: World,
+) -> None:
+    """A runner whose pods had left 20,000 instances behind was shown with all of them, in every list of runners."""
+    made = await world.admin.made("/api/v1/runners", {"name": "pods"})
+
+    async def work(tx: Tx) -> None:
+        for number in range(130):
+            await tx.run(
+                """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
+                       connected_at, disconnected_at, heard_at)
+                   VALUES (:id, :runner_id, :name, 'x', 1, '1', 2, :is_connected, :is_draining, :now, :gone, :now)""",
+                id=ids.new("ins"), runner_id=made["id"], name=f"pod-{number:03}", now=tx.now, is_connected=number < 105,
+                is_draining=number < 104, gone=None if number < 105 else tx.now - 1000 + number,
+            )  # fmt: skip
+
+    await world.server.db.write(work)
+    shown = (await world.admin.get("/api/v1/runners/pods")).json()
+    assert (shown["status"], shown["capacity"]) == ("ONLINE", 210)
+    gone = [each["name"] for each in shown["instances"] if not each["is_connected"]]
+    assert (len(shown["instances"]) - len(gone), gone) == (100, [f"pod-{number}" for number in range(120, 130)])

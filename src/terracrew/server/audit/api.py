@@ -15,7 +15,7 @@ async def listing(
 ) -> Page[Entry]:
     """All of the organization, or those of one `target` (an id)."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.listing(tx, who, target, after, limit))
+    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
 
 
 router = Router(path="/api/v1", route_handlers=[listing], tags=["audit"])

@@ -15,7 +15,7 @@ async def listing(
 ) -> Page[Group]:
     """Those directly in `parent` (empty: the organization), or all of them."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.listing(tx, who, parent, after, limit))
+    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, parent, after, limit))
 
 
 @post("/groups", summary="Create a group")

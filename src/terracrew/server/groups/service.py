@@ -13,7 +13,7 @@ from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organiza
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.paging import Page, gather
+from terracrew.server.paging import Page, page, start
 from terracrew.server.runners import assignments
 
 _APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval")
@@ -124,10 +124,7 @@ async def listing(tx: Tx, who: Principal, parent: str | None, after: str | None,
         group = await on_the_way(tx, who, parent, seen)
         organization_id, parent_id = group.organization_id, group.id
 
-    async def fetch(after: str, count: int) -> list[Group]:
-        return await store.within(tx, organization_id, parent_id, after, count)
-
-    return await gather(fetch, lambda group: _is_seen(seen, group), after, limit)
+    return page(await store.within(tx, seen, organization_id, parent_id, start(after), limit + 1), limit)
 
 
 async def on_the_way(tx: Tx, who: Principal, reference: str, seen: authorize.Visible) -> Group:

@@ -1,10 +1,14 @@
 """The rows of organizations and groups."""
 
+from typing import LiteralString
+
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.model import Group, Interrupted, Organization
+from terracrew.server.identity import visibility
+from terracrew.server.identity.authorize import Visible
 
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
@@ -74,18 +78,34 @@ async def hold(tx: Tx, id: str) -> None:  # noqa: A002
     await tx.one("SELECT id FROM groups WHERE id = :id FOR UPDATE", id=id)
 
 
-async def within(tx: Tx, organization_id: str, parent: str | None, after: str, limit: int) -> list[Group]:
-    """Those directly in a group, or every one below the root if no group is named, by id."""
-    return rows_to(
-        Group,
-        await tx.all(
-            """SELECT groups.* FROM groups
-               WHERE organization_id = :organization_id AND id > :after AND path <> ''
-                 AND (CAST(:parent AS text) IS NULL OR parent_id = CAST(:parent AS text))
-               ORDER BY id LIMIT :limit""",
-            organization_id=organization_id, parent=parent, after=after, limit=limit,
-        ),
-    )  # fmt: skip
+_PAGE: LiteralString = " AND groups.path <> '' AND groups.id > :after ORDER BY groups.id LIMIT :limit"
+_OF_ORGANIZATION: LiteralString = "SELECT groups.* FROM groups WHERE organization_id = :organization_id" + _PAGE
+_IN_GROUP: LiteralString = "SELECT groups.* FROM groups WHERE parent_id = :parent" + _PAGE
+_OF_READER: LiteralString = (
+    visibility.WAY_GROUPS
+    + """ SELECT groups.* FROM (SELECT id FROM seen_groups UNION SELECT id FROM way_groups) AS known
+    JOIN groups ON groups.id = known.id
+    WHERE (CAST(:parent AS text) IS NULL OR groups.parent_id = CAST(:parent AS text))"""
+    + _PAGE
+)
+
+
+async def within(
+    tx: Tx, seen: Visible, organization_id: str, parent: str | None, after: str, limit: int
+) -> list[Group]:
+    """Those directly in a group, or every one below the root if no group is named, by id.
+
+    Of them, those that the reader may see and those on the way to what the reader may see.
+    """
+    if seen.is_nothing:
+        return []
+    if not seen.is_everything(organization_id):
+        rows = await tx.all(_OF_READER, parent=parent, after=after, limit=limit, **visibility.params(seen))
+    elif parent is None:
+        rows = await tx.all(_OF_ORGANIZATION, organization_id=organization_id, after=after, limit=limit)
+    else:
+        rows = await tx.all(_IN_GROUP, parent=parent, after=after, limit=limit)
+    return rows_to(Group, rows)
 
 
 async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002

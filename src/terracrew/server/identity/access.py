@@ -7,7 +7,7 @@ from terracrew.server.groups import path as paths
 from terracrew.server.identity import access_store, authorize, credentials, store
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.model import ClientSecret, Principal, Role, RoleBinding, ServiceAccount
-from terracrew.server.paging import Page, gather, page, start
+from terracrew.server.paging import Page, page, start
 
 MOST_SECRETS = 10
 
@@ -136,13 +136,7 @@ async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[R
     organization_id = who.organization_id or ""
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
 
-    async def fetch(after: str, count: int) -> list[RoleBinding]:
-        return await access_store.roles(tx, organization_id, after, count)
-
-    def is_seen(binding: RoleBinding) -> bool:
-        return seen.covers(_place(binding.organization_id, binding.path, binding.place_kind))
-
-    return await gather(fetch, is_seen, after, limit)
+    return page(await access_store.roles(tx, seen, organization_id, start(after), limit + 1), limit)
 
 
 def _place(organization_id: str, path: str, kind: str) -> Place:

@@ -1,9 +1,13 @@
 """The rows of service accounts, their secrets, roles, and what an attempt's credentials lead to."""
 
+from typing import LiteralString
+
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.identity import visibility
+from terracrew.server.identity.authorize import Visible
 from terracrew.server.identity.model import AttemptRef, ClientSecret, RoleBinding, ServiceAccount
 
 # Service accounts
@@ -184,7 +188,23 @@ def no_role(binding_id: str) -> NotFound:
     return NotFound(f"there is no role binding {binding_id}")
 
 
-async def roles(tx: Tx, organization_id: str, after: str, limit: int) -> list[RoleBinding]:
+_ROLES_OF_READER: LiteralString = (
+    visibility.SEEN_MODULES
+    + """ SELECT role_bindings.* FROM role_bindings
+    WHERE organization_id = :organization_id AND role_bindings.id > :after
+        AND (group_id IN (SELECT id FROM seen_groups) OR module_id IN (SELECT id FROM seen_modules))
+    ORDER BY role_bindings.id LIMIT :limit"""
+)
+
+
+async def roles(tx: Tx, seen: Visible, organization_id: str, after: str, limit: int) -> list[RoleBinding]:
+    """Those at the places that the reader may see."""
+    if seen.is_nothing:
+        return []
+    if not seen.is_everything(organization_id):
+        given = visibility.params(seen)
+        rows = await tx.all(_ROLES_OF_READER, organization_id=organization_id, after=after, limit=limit, **given)
+        return rows_to(RoleBinding, rows)
     rows = await tx.all(
         "SELECT * FROM role_bindings WHERE organization_id = :organization_id AND id > :after ORDER BY id LIMIT :limit",
         organization_id=organization_id, after=after, limit=limit,

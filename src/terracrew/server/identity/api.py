@@ -118,7 +118,7 @@ async def my_link(request: Call) -> Link:
 async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
     """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.tokens(tx, who, after, limit))
+    return await request.server.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
 
 
 @post("/tokens", summary="Create an API token")
@@ -139,7 +139,7 @@ async def revoke_token(request: Call, token_id: FromPath[str]) -> None:
 async def list_users(request: Call, after: After = None, limit: Limit = 50) -> Page[User]:
     """List the users of your organization."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.users(tx, who, after, limit))
+    return await request.server.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
 
 
 @post("/users", summary="Create a user")
@@ -162,7 +162,7 @@ async def list_accounts(
 ) -> Page[ServiceAccount]:
     """Those of a group and below it."""
     who = request.user
-    return await request.server.db.read(lambda tx: access.accounts(tx, who, group, after, limit))
+    return await request.server.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
 
 
 @post("/service-accounts", summary="Create a service account")
@@ -208,7 +208,7 @@ async def revoke_secret(request: Call, account_id: FromPath[str], secret_id: Fro
 async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
     """List who has which role at which group or module."""
     who = request.user
-    return await request.server.db.read(lambda tx: access.roles(tx, who, after, limit))
+    return await request.server.db.read_in_background(lambda tx: access.roles(tx, who, after, limit))
 
 
 @post("/roles", summary="Give a role at a place of the tree")

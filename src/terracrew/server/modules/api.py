@@ -22,7 +22,9 @@ async def listing(
 ) -> Page[Module]:
     """Those of a group, with `recursive=true` of all below it too, or of the whole organization."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.listing(tx, who, group, recursive, after, limit))
+    return await request.server.db.read_in_background(
+        lambda tx: service.listing(tx, who, group, recursive, after, limit)
+    )
 
 
 @post("/modules", summary="Create a module")
@@ -42,7 +44,7 @@ async def show(request: Call, module: FromPath[str]) -> ModuleView:
             tx, hidden_values.shown(found, await contents.load(tx, request.server.keys, found.id))
         )
 
-    return await request.server.db.read(read)
+    return await request.server.db.read_in_background(read)
 
 
 @patch("/modules/{module:str}", summary="Change a module")

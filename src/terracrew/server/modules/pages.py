@@ -27,8 +27,8 @@ class RunForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(request: Call, q: FromQuery[str] = "") -> Response[Any]:
-    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, request.user, q))
+async def listing(request: Call, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
+    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, request.user, q, after))
     return await render.page(request, "modules/page.html", "modules/list.html", page=found)
 
 

@@ -19,10 +19,10 @@ from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
-from terracrew.server.modules import content, contents, hidden_values, removal, store
+from terracrew.server.modules import content, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
-from terracrew.server.paging import Page, gather
+from terracrew.server.paging import Page, page, start
 from terracrew.server.runners import assignments
 from terracrew.server.runners import service as runners
 
@@ -179,19 +179,11 @@ async def listing(
 ) -> Page[Module]:
     """Those that the reader may see: of a group, of all below it too, or of the whole organization."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    organization_id, group_id, below = who.organization_id or "", None, ""
+    within = reads.Within(who.organization_id or "")
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
-        organization_id = found.organization_id
-        if not recursive:
-            group_id = found.id
-        elif found.path:
-            below = f"{found.path}/"
-
-    async def fetch(after: str, count: int) -> list[Module]:
-        return await store.within(tx, organization_id, group_id, below, after, count)
-
-    return await gather(fetch, lambda module: seen.covers(place(module)), after, limit)
+        within = reads.Within(found.organization_id, found.id, found.path, recursive)
+    return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
 
 
 async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: Engine) -> Source:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from terracrew.server.db.mapping import row_to, rows_to, to_params
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.modules.model import Archive, Module
 from terracrew.server.modules.removal import DELETED_ORGANIZATION
 
@@ -69,18 +69,8 @@ async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
     return None if row is None else row_to(Module, row)
 
 
-async def within(
-    tx: Tx, organization_id: str, group_id: str | None, below: str, after: str, limit: int
-) -> list[Module]:
-    """Those directly in a group, or all whose path starts with `below` (empty, or with a slash at its end), by id."""
-    rows = await tx.all(
-        """SELECT * FROM modules
-           WHERE organization_id = :organization_id AND id > :after
-             AND (CAST(:group_id AS text) IS NULL OR group_id = CAST(:group_id AS text))
-             AND substr(path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
-           ORDER BY id LIMIT :limit""",
-        organization_id=organization_id, group_id=group_id, below=below, after=after, limit=limit,
-    )  # fmt: skip
+def modules(rows: Sequence[Row]) -> list[Module]:
+    """Whole rows as modules."""
     return rows_to(Module, rows)
 
 

@@ -37,7 +37,7 @@ async def listing(
 ) -> Page[RunnerView]:
     """Those of a group and of all below it, or of the whole organization with the shared ones."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.listing(tx, who, group, status, after, limit))
+    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, group, status, after, limit))
 
 
 @post("/runners", summary="Create a runner")
@@ -62,7 +62,7 @@ async def register(request: Call, data: JSONBody[Registration]) -> Registered:
 async def show(request: Call, runner: FromPath[str]) -> RunnerView:
     """Show a runner by its path or id, with the instances that are connected as it."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(runner)))
+    return await request.server.db.read_in_background(lambda tx: service.show(tx, who, tree_path(runner)))
 
 
 @patch("/runners/{runner:str}", summary="Change a runner")

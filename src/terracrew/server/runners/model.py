@@ -112,6 +112,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     """How many it can have now: for each connected instance its capacity, and at most `max_jobs`."""
     instances: list[Instance]
+    """Those that are connected and the last ones that were; of a large fleet, a part of them."""
 
     @property
     def lacks_isolation(self) -> bool:
@@ -204,7 +205,10 @@ def instance_status(instance: Instance) -> RunnerStatus:
 
 
 def status(is_draining: bool, instances: Sequence[RunnerStatus]) -> RunnerStatus:
-    """A runner is what its best instance is; one that was told to drain drains for as long as it is there."""
+    """A runner is what its best instance is; one that was told to drain drains for as long as it is there.
+
+    `reads.STATUS` says the same in SQL.
+    """
     if RunnerStatus.ONLINE in instances:
         return RunnerStatus.DRAINING if is_draining else RunnerStatus.ONLINE
     return RunnerStatus.DRAINING if RunnerStatus.DRAINING in instances else RunnerStatus.OFFLINE

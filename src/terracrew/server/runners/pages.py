@@ -8,9 +8,6 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import reasons
 from terracrew.server.request import Call
 from terracrew.server.runners import service
@@ -57,7 +54,7 @@ async def listing(
         return (
             await rows.listing(tx, who, status, q, page),
             await job_rows.active(tx, who, watch),
-            await _groups(tx, who),
+            await rows.groups(tx, who),
         )
 
     found, jobs, groups = await request.server.db.read_in_background(read)
@@ -68,7 +65,7 @@ async def listing(
 
 @get("/add")
 async def add_page(request: Call) -> Response[Any]:
-    groups = await request.server.db.read(lambda tx: _groups(tx, request.user))
+    groups = await request.server.db.read_in_background(lambda tx: rows.groups(tx, request.user))
     return await render.page(request, "runners/add.html", groups=groups, made=None, wrong="")
 
 
@@ -81,7 +78,7 @@ async def add(request: Call) -> Response[Any]:
         made = await _register(request, form)
     except (Invalid, Conflict) as error:
         wrong = error.message
-    groups = await request.server.db.read(lambda tx: _groups(tx, request.user))
+    groups = await request.server.db.read_in_background(lambda tx: rows.groups(tx, request.user))
     fragment = "runners/registered.html" if made else "runners/register.html"
     return await render.page(
         request, "runners/add.html", fragment, groups=groups, made=made, wrong=wrong, name=form.name, group=form.group
@@ -156,16 +153,6 @@ def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
 async def _register(request: Call, form: RegisterForm) -> Registered:
     new, url = Registration(form.name.strip(), form.group), request.server.settings.url
     return await request.server.db.write(lambda tx: service.register(tx, request.user, new, url))
-
-
-async def _groups(tx: Tx, who: Principal) -> list[str]:
-    """The groups in which the reader may make a runner."""
-    allowed = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
-    found = await tx.all(
-        "SELECT path FROM groups WHERE organization_id = :id ORDER BY path LIMIT 1000", id=who.organization_id
-    )
-    paths: list[str] = [row["path"] for row in found]
-    return [path for path in paths if allowed.covers(authorize.group(who.organization_id or "", path))]
 
 
 pages = Router(

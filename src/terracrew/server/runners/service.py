@@ -17,8 +17,8 @@ from terracrew.server.identity import authorize, credentials
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.credentials import Secret
 from terracrew.server.identity.model import SYSTEM, Principal
-from terracrew.server.paging import Page, gather
-from terracrew.server.runners import assignments, configuration, store, views
+from terracrew.server.paging import Page, page, start
+from terracrew.server.runners import assignments, configuration, reads, store, views
 from terracrew.server.runners.model import (
     NewRunner,
     Registered,
@@ -46,8 +46,7 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> Runner:
     unseen = NotFound(f"there is no runner `{reference}` here, or you may not see it")
     if runner is None:
         raise unseen
-    # Shared runners serve everybody, so everybody in some organization may see them.
-    if not (runner.is_shared and verb is Verb.RUNNER_READ and who.kind in ("user", "service_account")):
+    if not (runner.is_shared and verb is Verb.RUNNER_READ and is_shared_seen(who)):
         await authorize.require(tx, who, verb, place(runner), unseen)
     return runner
 
@@ -61,23 +60,17 @@ async def listing(
 ) -> Page[RunnerView]:
     """Those of a group and of all below it, or of the whole organization with the shared ones."""
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
-    organization_id, below = who.organization_id or "", None
+    within = reads.Within(who.organization_id or "", is_shared=is_shared_seen(who))
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
-        organization_id, below = found.organization_id, f"{found.path}/" if found.path else ""
-    is_person = who.kind in ("user", "service_account")
+        within = reads.Within(found.organization_id, found.id, found.path)
+    ids_ = await reads.page(tx, seen, within, status and status.value, start(after), limit + 1)
+    return page(await views.views(tx, await store.get_many(tx, ids_)), limit)
 
-    async def fetch(after: str, count: int) -> list[RunnerView]:
-        return await views.views(tx, await store.within(tx, organization_id, below, after, count))
 
-    def keep(runner: RunnerView) -> bool:
-        if status is not None and runner.status is not status:
-            return False
-        if runner.organization_id is None:
-            return is_person
-        return seen.covers(authorize.group(runner.organization_id, runner.group or ""))
-
-    return await gather(fetch, keep, after, limit)
+def is_shared_seen(who: Principal) -> bool:
+    """Shared runners serve everybody, so every person and every service account may see them."""
+    return who.kind in ("user", "service_account")
 
 
 async def create(tx: Tx, who: Principal, new: NewRunner) -> Runner:

@@ -1,5 +1,7 @@
 """The rows of runners."""
 
+from collections.abc import Sequence
+
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners.model import Runner
@@ -90,17 +92,13 @@ async def pinned_modules(tx: Tx, id: str) -> list[str]:  # noqa: A002
     return [row["path"] for row in rows]
 
 
-async def within(tx: Tx, organization_id: str, below: str | None, after: str, limit: int) -> list[Runner]:
-    """An organization's runners and the shared ones, or only those whose path starts with `below`; by id."""
-    rows = await tx.all(
-        """SELECT * FROM runners
-           WHERE id > :after
-             AND (organization_id = :organization_id OR (organization_id IS NULL AND CAST(:below AS text) IS NULL))
-             AND (CAST(:below AS text) IS NULL OR substr(path, 1, length(CAST(:below AS text))) = CAST(:below AS text))
-           ORDER BY id LIMIT :limit""",
-        organization_id=organization_id, below=below, after=after, limit=limit,
-    )  # fmt: skip
-    return rows_to(Runner, rows)
+async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
+    """In the order of the ids."""
+    rows = await tx.each(
+        "SELECT runners.* FROM batch JOIN runners ON runners.id = batch.id", {"id": "text"}, [(each,) for each in ids]
+    )
+    found = {row["id"]: row for row in rows}
+    return rows_to(Runner, [found[each] for each in ids if each in found])
 
 
 async def service_account(tx: Tx, id: str, organization_id: str) -> str | None:  # noqa: A002

@@ -84,7 +84,7 @@ async def versions(request: Call, module: FromPath[str], after: After = None, li
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
         return await store.versions(tx, found.id, start(after), limit + 1)
 
-    return page(await request.server.db.read(read), limit)
+    return page(await request.server.db.read_in_background(read), limit)
 
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")

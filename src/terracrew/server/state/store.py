@@ -9,6 +9,8 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import State
 
+NEWEST_ID = "sta_zzzz"
+"""Sorts after the id of every state."""
 COLUMNS: LiteralString = (
     "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version, problem"
 )
@@ -43,9 +45,9 @@ async def resources(tx: Tx, state_id: str) -> int | None:
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
     """All that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
     rows = await tx.all(
-        "SELECT " + COLUMNS + """ FROM states WHERE module_id = :module_id AND (:before = '' OR id < :before)
+        "SELECT " + COLUMNS + """ FROM states WHERE module_id = :module_id AND id < :before
         ORDER BY id DESC LIMIT :count""",
-        module_id=module_id, before=before, count=count,
+        module_id=module_id, before=before or NEWEST_ID, count=count,
     )  # fmt: skip
     return rows_to(State, rows)
 

@@ -33,7 +33,7 @@ async def page(request: Call, template: str, fragment: str = "", **context: Any)
     shared: dict[str, Any] = {
         "user": request.user,
         "csrf": csrf(request),
-        "nav": await request.server.db.read(lambda tx: nav.counts(tx, request.user)),
+        "nav": await request.server.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
         "is_fragment": name == fragment,
         "live": "/api/v1/events",
     }
@@ -106,8 +106,14 @@ def _left(until: datetime | None, now: datetime) -> Markup | str:
     return "" if until is None else _time("left", until, words.duration((until - now).total_seconds()))
 
 
+def _bounded(count: int) -> str:
+    """A count of something that is not counted to its end."""
+    return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
+
+
 _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
+    "bounded": _bounded,
     "sentence": words.sentence,
     "type_word": words.job_type,
     "job_word": words.job_word,

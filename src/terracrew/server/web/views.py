@@ -17,7 +17,7 @@ from terracrew.server.web.words import Badge
 
 
 class Nav(msgspec.Struct, frozen=True):
-    """The counts beside the main menu."""
+    """The counts beside the main menu, of what the reader may see. Beyond a bound nothing is counted."""
 
     organization: str = ""
     to_approve: int = 0
@@ -249,3 +249,8 @@ class ModulesPage(msgspec.Struct, frozen=True):
     groups: list[tuple[str, list[ModuleRow]]]
     search: str
     count: int
+    """How many match; beyond a bound they are not counted."""
+    after: str = ""
+    """The path behind which this page begins."""
+    next: str = ""
+    """The path behind which the next page begins."""

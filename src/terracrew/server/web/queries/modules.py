@@ -1,22 +1,43 @@
 """Modules by their groups, each with its newest job; and one with everything that stands in its way."""
 
 from itertools import groupby
+from typing import LiteralString
 
 import msgspec
 
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
+from terracrew.server.db.seam import Param, Tx
+from terracrew.server.identity import authorize, visibility
+from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import known, service
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import service as modules
+from terracrew.server.search import patterns
 from terracrew.server.web.queries import jobs, states
 from terracrew.server.web.views import ModulePage, ModuleRow, ModulesPage
 
 RECENT = 20
-_ROWS = """
+PAGE = 100
+MAX_COUNTED = 999
+"""Modules beyond that are not counted."""
+_SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
+    AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
+    AND (CAST(:word_2 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_2 AS text) ESCAPE '\\')
+    AND (CAST(:word_3 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_3 AS text) ESCAPE '\\')
+    AND (CAST(:word_4 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_4 AS text) ESCAPE '\\')"""
+_OF_ORGANIZATION: LiteralString = (
+    "SELECT modules.id FROM groups JOIN modules ON modules.group_id = groups.id"
+    " WHERE groups.organization_id = :organization_id AND " + _SEARCHED
+)
+_OF_READER: LiteralString = (
+    visibility.SEEN_MODULES
+    + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
+    JOIN groups ON groups.id = modules.group_id WHERE """
+    + _SEARCHED
+)
+_ORDERED: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
+_ROWS: LiteralString = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
@@ -29,23 +50,38 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
     coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
     (SELECT min(name) FROM steps
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
-FROM modules JOIN groups ON groups.id = modules.group_id
-LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)
-WHERE modules.organization_id = :organization_id ORDER BY groups.path, modules.name"""
+FROM batch JOIN modules ON modules.id = batch.id JOIN groups ON groups.id = modules.group_id
+LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)"""
 
 
-async def listing(tx: Tx, who: Principal, search: str) -> ModulesPage:
+async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
+    """A page of the modules that match a search, by group and name; `after` is the path of the last module of the page before."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
-    words = search.lower().split()
-    rows: list[ModuleRow] = []
-    for found in await tx.all(_ROWS, organization_id=who.organization_id):
-        row = row_to(ModuleRow, found)
-        place = authorize.module(row.organization_id, row.path)
-        if seen.covers(place) and all(word in f"{row.path} {row.description}".lower() for word in words):
-            rows.append(msgspec.structs.replace(row, may_run=runnable.covers(place)))
-    groups = [(group, list(of)) for group, of in groupby(rows, key=lambda row: row.group)]
-    return ModulesPage(groups, search, len(rows))
+    found = await _ids(tx, who, seen, search, after, MAX_COUNTED + 1)
+    ids = found[: PAGE + 1]
+    rows = {
+        row["id"]: row_to(ModuleRow, row) for row in await tx.each(_ROWS, {"id": "text"}, [(each,) for each in ids])
+    }
+    shown = [
+        msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
+        for row in (rows[each] for each in ids[:PAGE] if each in rows)
+    ]
+    count = len(await _ids(tx, who, seen, search, "", MAX_COUNTED + 1) if after else found)
+    groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
+    return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE and shown else "")
+
+
+async def _ids(tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int) -> list[str]:
+    if seen.is_nothing:
+        return []
+    group_path, _, name = after.rpartition("/")
+    given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(search)}
+    if seen.is_everything(who.organization_id or ""):
+        rows = await tx.all(_OF_ORGANIZATION + _ORDERED, organization_id=who.organization_id, **given)
+    else:
+        rows = await tx.all(_OF_READER + _ORDERED, **given, **visibility.params(seen))
+    return [row["id"] for row in rows]
 
 
 async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:

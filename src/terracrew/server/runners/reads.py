@@ -1,0 +1,121 @@
+"""Which runners belong on a page, their status included, for whoever may see which of them.
+
+The status of a runner follows from its connected instances, and only those are read.
+"""
+
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.server.db.seam import Param, Tx
+from terracrew.server.identity import visibility
+from terracrew.server.identity.authorize import Visible
+
+STATUS: LiteralString = """CASE
+    WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)
+        THEN 'OFFLINE'
+    WHEN NOT runners.is_draining AND EXISTS (SELECT 1 FROM instances
+        WHERE instances.runner_id = runners.id AND instances.is_connected AND NOT instances.is_draining) THEN 'ONLINE'
+    ELSE 'DRAINING' END"""
+_MATCHES: LiteralString = (
+    "lower(runners.path || ' ' || runners.description || ' ' || coalesce(runners.region, '') || ' ' || runners.tags)"
+)
+_NAMED: LiteralString = """EXISTS (SELECT 1 FROM instances
+        WHERE instances.runner_id = runners.id AND instances.is_connected AND lower(instances.name) LIKE """
+
+
+def _word(parameter: LiteralString) -> LiteralString:
+    """Whether a word is in what describes a runner, or in the name of an instance that is connected."""
+    return (
+        "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
+        " OR " + _NAMED + parameter + " ESCAPE '\\'))"
+    )  # fmt: skip
+
+
+_SEARCHED: LiteralString = (
+    _word("CAST(:word_1 AS text)") + " AND " + _word("CAST(:word_2 AS text)")
+    + " AND " + _word("CAST(:word_3 AS text)") + " AND " + _word("CAST(:word_4 AS text)")
+)  # fmt: skip
+_BELOW: LiteralString = """WITH RECURSIVE places (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
+_SEEN: LiteralString = visibility.SEEN_GROUPS + ", places (id) AS (SELECT id FROM seen_groups)"
+_COLUMNS: LiteralString = (
+    "runners.id, runners.path, runners.description, runners.region, runners.tags, runners.is_draining"
+)
+_OF_ORGANIZATION: LiteralString = (
+    """WITH own AS (
+    SELECT """
+    + _COLUMNS
+    + """ FROM runners WHERE runners.organization_id = :organization_id
+    UNION ALL SELECT """
+    + _COLUMNS
+    + """ FROM runners WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean))"""
+)
+_OF_PLACES: LiteralString = (
+    """, own AS (
+    SELECT """
+    + _COLUMNS
+    + """ FROM places JOIN runners ON runners.group_id = places.id
+    WHERE substr(runners.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
+    UNION ALL SELECT """
+    + _COLUMNS
+    + """ FROM runners WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean))"""
+)
+_SOURCES: dict[str, LiteralString] = {
+    "organization": _OF_ORGANIZATION, "group": _BELOW + _OF_PLACES, "reader": _SEEN + _OF_PLACES,
+}  # fmt: skip
+_BY_ID: LiteralString = (
+    " SELECT runners.id FROM own AS runners WHERE runners.id > :after AND (CAST(:status AS text) IS NULL OR " + STATUS
+    + " = CAST(:status AS text)) ORDER BY runners.id LIMIT :count"
+)  # fmt: skip
+_BY_PATH: LiteralString = (
+    " SELECT runners.id FROM own AS runners WHERE (CAST(:status AS text) IS NULL OR " + STATUS + " = CAST(:status AS text)) AND "
+    + _SEARCHED + " ORDER BY runners.path, runners.id LIMIT :count OFFSET :skipped"
+)  # fmt: skip
+_COUNTS: LiteralString = (
+    ", found AS MATERIALIZED (SELECT " + STATUS + " AS status FROM own AS runners WHERE " + _SEARCHED + ")"
+    " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
+)  # fmt: skip
+"""Materialized, since SQLite would find out the status once for the group and once for the answer."""
+
+
+class Within(msgspec.Struct, frozen=True):
+    """The part of the tree that a list is about: an organization, or a group and what is below it."""
+
+    organization_id: str
+    group_id: str | None = None
+    group_path: str = ""
+    is_shared: bool = False
+    """Whether the runners that serve every organization belong to it."""
+
+
+async def page(tx: Tx, seen: Visible, within: Within, status: str | None, after: str, count: int) -> list[str]:
+    """The first `count` runners after that id."""
+    source, given = _source(seen, within)
+    rows = await tx.all(_SOURCES[source] + _BY_ID, status=status, after=after, count=count, **given)
+    return [row["id"] for row in rows]
+
+
+async def by_path(
+    tx: Tx, seen: Visible, within: Within, status: str | None, words: dict[str, Param], skipped: int, count: int
+) -> list[str]:
+    """The runners that match a search, in the order of their paths."""
+    source, given = _source(seen, within)
+    sql = _SOURCES[source] + _BY_PATH
+    return [row["id"] for row in await tx.all(sql, status=status, skipped=skipped, count=count, **words, **given)]
+
+
+async def counts(tx: Tx, seen: Visible, within: Within, words: dict[str, Param]) -> dict[str, int]:
+    """How many runners match a search, by their status."""
+    source, given = _source(seen, within)
+    return {row["status"]: row["runners"] for row in await tx.all(_SOURCES[source] + _COUNTS, **words, **given)}
+
+
+def _source(seen: Visible, within: Within) -> tuple[str, dict[str, Param]]:
+    given: dict[str, Param] = {"is_shared": within.is_shared}
+    if not seen.is_everything(within.organization_id):
+        below = f"{within.group_path}/" if within.group_path else ""
+        return "reader", {**given, "below": below, **visibility.params(seen)}
+    if within.group_id is None:
+        return "organization", {**given, "organization_id": within.organization_id}
+    return "group", {**given, "below": "", "group_id": within.group_id}
