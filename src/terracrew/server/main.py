@@ -81,6 +81,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "heartbeats": server.heartbeats.run,
         "messenger": Messenger(server).run,
         "presence": Presence(server).run,
+        "failures": server.identity.failures.run,
         "revocations": server.identity.tokens.forget_revoked,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,

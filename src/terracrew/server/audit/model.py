@@ -16,3 +16,7 @@ class Entry(msgspec.Struct, frozen=True):
     target_kind: str
     target_id: str
     details: dict[str, Any]
+    address: str | None = None
+    """Where it came from; None for what the server did by itself."""
+    credential_id: str | None = None
+    """The session, API token or secret that it was done with."""

@@ -48,7 +48,7 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
         who = change.who
         entry = Entry(
             ids.new("aud"), now, who.kind, who.id, who.name, change.action, change.target_kind, change.target_id,
-            msgspec.json.decode(text, type=dict[str, object]),
+            msgspec.json.decode(text, type=dict[str, object]), who.address, who.credential_id,
         )  # fmt: skip
         rows.append((change.organization_id or who.organization_id, entry))
     await store.insert(tx, rows)

@@ -12,6 +12,7 @@ NEWEST_ID = "aud_zzzz"
 _COLUMNS: Columns = {
     "organization_id": "text", "id": "text", "created_at": "double precision", "actor_kind": "text", "actor_id": "text",
     "actor_name": "text", "action": "text", "target_kind": "text", "target_id": "text", "details": "text",
+    "address": "text", "credential_id": "text",
 }  # fmt: skip
 
 
@@ -20,8 +21,8 @@ async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
     names = tuple(_COLUMNS)[1:]
     await tx.each(
         "INSERT INTO audit (organization_id, id, created_at, actor_kind, actor_id, actor_name, action, target_kind,"
-        " target_id, details) SELECT organization_id, id, created_at, actor_kind, actor_id, actor_name, action,"
-        " target_kind, target_id, details FROM batch",
+        " target_id, details, address, credential_id) SELECT organization_id, id, created_at, actor_kind, actor_id, actor_name, action,"
+        " target_kind, target_id, details, address, credential_id FROM batch",
         _COLUMNS,
         [(organization_id, *to_params(entry, *names).values()) for organization_id, entry in entries],
     )

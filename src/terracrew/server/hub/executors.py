@@ -61,6 +61,7 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     hello = messages.decode_from_executor(frame)
     assert isinstance(hello, messages.ExecutorHello)
     session = ExecutorSession(socket, await _admitted(server, principal, hello))
+    session.address = principal.address
     connection: _Connection | None = None
     # Before anything is read of it: what is decided from now on is told to it.
     server.registry.add_executor(session)
@@ -231,7 +232,8 @@ class _Connection:
                     )
         numbered = list(enumerate(records, first))
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
-        delivery = Delivery(self.session.ref.job_id, self.session.ref.attempt, first, records, received, chunk, outputs)
+        ref, address = self.session.ref, self.session.address
+        delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address)
         for _ in range(5):
             try:
                 return await self._server.ingest(delivery)

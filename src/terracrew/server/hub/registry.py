@@ -101,6 +101,7 @@ class ExecutorSession:
     def __init__(self, socket: HubSocket, ref: AttemptRef) -> None:
         self.socket = socket
         self.ref = ref
+        self.address: str | None = None
         self.runner_id = ""
         """Known when it is welcome."""
         self.cadence = LogCadence()

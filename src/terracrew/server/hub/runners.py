@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 
 from terracrew import ids
@@ -13,7 +14,7 @@ from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import heartbeats, places, strangers
+from terracrew.server.hub import heartbeats, places, strangers, takeovers
 from terracrew.server.hub.registry import RunnerSession
 from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity.bearer import principal_from_bearer
@@ -95,7 +96,11 @@ async def _place(
     async def work(tx: Tx) -> tuple[places.Record, places.Place | list[strangers.Question]]:
         record = await places.record(tx, principal, hello.runner_id)
         gap_ended_at = tx.now - server.registry.watched_for if server.registry.watched_for < SILENCE_SECONDS else 0.0
-        return record, await places.take(tx, server.id, record, hello, asked, gap_ended_at)
+        seats = await takeovers.seats(tx, record, hello)
+        place = await places.take(tx, server.id, record, hello, asked, gap_ended_at)
+        if isinstance(place, places.Place):
+            await takeovers.record(tx, principal, record, hello, seats, place)
+        return record, place
 
     while True:
         record, place = await server.db.write(work)
@@ -187,7 +192,7 @@ async def _renew(server: "Server", session: RunnerSession, message: messages.Ren
     renewed = await principal_from_bearer(server.identity, message.token)
     if (renewed.kind, renewed.id) != (session.principal.kind, session.principal.id):
         raise Unauthenticated("a connection is renewed by the credential that opened it")
-    session.principal = renewed
+    session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
 
 
 async def _claim(server: "Server", session: RunnerSession, message: messages.Claim) -> None:

@@ -133,6 +133,17 @@ async def runner_with_worker_token(tx: Tx, runner_id: str) -> Row | None:
     )
 
 
+async def client(tx: Tx, client_id: str) -> tuple[str, str | None]:
+    """Return the kind and the organization of a service account or runner; an empty kind if there is none."""
+    if client_id.isprintable() and client_id.startswith("sac_"):
+        row = await tx.one("SELECT organization_id FROM service_accounts WHERE id = :id", id=client_id)
+        return ("service_account", row["organization_id"]) if row else ("", None)
+    if client_id.isprintable() and client_id.startswith("rnr_"):
+        row = await tx.one("SELECT organization_id FROM runners WHERE id = :id", id=client_id)
+        return ("runner", row["organization_id"]) if row else ("", None)
+    return "", None
+
+
 async def is_removed(tx: Tx, token_sha256: str) -> bool:
     """Whether this was the worker token of a runner that has been removed."""
     row = await tx.one("SELECT id FROM removed WHERE worker_token_sha256 = :sha256 LIMIT 1", sha256=token_sha256)

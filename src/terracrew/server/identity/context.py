@@ -5,6 +5,7 @@ from typing import Any
 
 from litestar.connection import ASGIConnection
 
+from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.limits import Limits
@@ -20,13 +21,16 @@ class Identity:
     tokens: AccessTokens
     limits: Limits
     keys: Keyring
+    failures: Failures
 
 
 async def open_identity(db: Database, keys: Keyring, url: str) -> Identity:
     """Load the signing keys (the first server makes them) and start with a clean slate of failures."""
-    signing, limits = SigningKeys(db, keys), Limits()
+    signing, limits, failures = SigningKeys(db, keys), Limits(), Failures(db)
     await signing.load()
-    return Identity(db, url.rstrip("/"), AccessTokens(db, signing, limits, url.rstrip("/")), limits, keys)
+    return Identity(
+        db, url.rstrip("/"), AccessTokens(db, signing, limits, failures, url.rstrip("/")), limits, keys, failures
+    )
 
 
 def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:

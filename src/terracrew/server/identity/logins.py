@@ -3,7 +3,7 @@
 import re
 import time
 
-from terracrew.errors import Forbidden, Unauthenticated, Unavailable
+from terracrew.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize, credentials, devices, limits, passwords, sessions, store
@@ -23,7 +23,11 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
     person has used before is counted by itself: nobody else can use its limit up.
     """
     name = name[:200].strip().lower()
-    attempt = identity.limits.attempt(*_limit_keys(identity, name, address, device))
+    try:
+        attempt = identity.limits.attempt(*_limit_keys(identity, name, address, device))
+    except RateLimited:
+        identity.failures.note_login(address, name, is_limited=True)
+        raise
     found = await identity.db.read(lambda tx: store.password_of(tx, name)) if NAME.match(name) else None
     try:
         is_right = await passwords.matches(password, found[1] if found else None)
@@ -31,6 +35,7 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
         attempt.refund()  # nothing was evaluated
         raise
     if not is_right:
+        identity.failures.note_login(address, name, found[0] if found else None)
         raise Unauthenticated(WRONG_LOGIN)
     attempt.refund()
 
@@ -38,7 +43,7 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
         user = await store.password_of(tx, name)
         if user is None or user != found:  # disabled, or another password, since
             raise Unauthenticated(WRONG_LOGIN)
-        return await start_session(tx, user[0], "password")
+        return await start_session(tx, user[0], "password", address)
 
     return await identity.db.write(work)
 
@@ -50,19 +55,20 @@ def _limit_keys(identity: Identity, name: str, address: str, device: str | None)
     return [limits.GUESSES.of(f"login:{network}:{name}"), limits.ADDRESS.of(f"login:{network}")]
 
 
-async def start_session(tx: Tx, user: User, by: str) -> Session:
-    session = await sessions.start(tx, user)
-    await audit.record(tx, sessions.person(user, session.id), "session.start", "session", session.id, {"by": by})
+async def start_session(tx: Tx, user: User, by: str, address: str) -> Session:
+    session = await sessions.start(tx, user, address)
+    who = sessions.person(user, session.id, address)
+    await audit.record(tx, who, "session.start", "session", session.id, {"by": by})
     return session
 
 
-async def logout(db: Database, session_token: str) -> None:
+async def logout(db: Database, session_token: str, address: str | None = None) -> None:
     """End this session; others of the same person go on."""
 
     async def work(tx: Tx) -> None:
         ended = await store.delete_session(tx, credentials.digest(session_token))
         if ended is not None:
-            who = sessions.person(await store.user(tx, ended["user_id"]), ended["id"])
+            who = sessions.person(await store.user(tx, ended["user_id"]), ended["id"], address)
             await audit.record(tx, who, "session.end", "session", ended["id"])
             tx.wake("access", who.id)
 

@@ -42,6 +42,8 @@ class AuthenticationMiddleware(ASGIMiddleware):
         user, auth = await authenticate(identity_of(request), request, is_public=is_public)
         if user is None and not is_public:
             raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
+        if user is not None:
+            user = msgspec.structs.replace(user, address=address_of(request))
         scope["user"], scope["auth"] = user, auth
         return await next_app(scope, receive, send)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system"]
+PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system", "anonymous"]
 
 
 class AttemptRef(msgspec.Struct, frozen=True):
@@ -33,6 +33,8 @@ class Principal(msgspec.Struct, frozen=True):
     """Which token, session or secret it came by; what is revoked is found by it."""
     expires_at: float | None = None
     """When its access token ends, by the servers' clock; a connection that was opened by it ends then, too."""
+    address: str | None = None
+    """Where the request or the connection came from; the audit keeps it. None for the server itself."""
 
 
 SYSTEM = Principal("system", "system", "Terracrew", None)

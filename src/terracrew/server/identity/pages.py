@@ -80,7 +80,7 @@ async def logout(request: Call) -> Response[Any]:
     secure = sessions.is_secure(request, request.server.identity.url)
     name = sessions.cookie_name(sessions.COOKIE, secure=secure)
     if token := request.cookies.get(name):
-        await logins.logout(request.server.db, token)
+        await logins.logout(request.server.db, token, address_of(request))
     answer = Redirect("/login", status_code=303)
     # A browser accepts the removal of a `__Host-` cookie only with the attributes that it was set with.
     answer.set_cookie(key=name, value="", path="/", max_age=0, secure=secure, httponly=True, samesite="lax")

@@ -72,6 +72,7 @@ async def link_owner(identity: Identity, token: str, address: str) -> User:
     sha256 = credentials.digest(token)
     user = await identity.db.read(lambda tx: store.link_owner(tx, sha256))
     if user is None:
+        identity.failures.note("link.fail", address)
         identity.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
         raise Unauthenticated(WRONG_LINK)
     return user
@@ -89,7 +90,7 @@ async def redeem_link(identity: Identity, token: str, address: str, password: st
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:
             await logins.store_password(tx, user, password_hash)
-        return await logins.start_session(tx, user, "link")
+        return await logins.start_session(tx, user, "link", address)
 
     return await identity.db.write(work)
 

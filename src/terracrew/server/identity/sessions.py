@@ -26,9 +26,9 @@ COARSE = 60.0
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-async def start(tx: Tx, user: User) -> Session:
+async def start(tx: Tx, user: User, address: str | None = None) -> Session:
     secret = credentials.new("tcd")
-    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + LIFETIME)
+    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + LIFETIME, address)
     return row_to(Session, {**row, "token": secret.text})
 
 
@@ -51,9 +51,15 @@ async def principal(db: Database, token: str) -> Principal | None:
     return who
 
 
-def person(user: User, credential_id: str | None) -> Principal:
+def person(user: User, credential_id: str | None, address: str | None = None) -> Principal:
     return Principal(
-        "user", user.id, user.name, user.organization_id, user.is_system_admin, credential_id=credential_id
+        "user",
+        user.id,
+        user.name,
+        user.organization_id,
+        user.is_system_admin,
+        credential_id=credential_id,
+        address=address,
     )
 
 

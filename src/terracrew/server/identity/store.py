@@ -101,12 +101,17 @@ async def take_link(tx: Tx, token_sha256: str) -> bool:
 # Sessions
 
 
-async def insert_session(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> Row:
+async def insert_session(tx: Tx, user_id: str, token_sha256: str, expires_at: float, address: str | None) -> Row:
     row = await tx.one(
-        "INSERT INTO sessions (id, user_id, token_sha256, created_at, seen_at, expires_at)"
-        " VALUES (:id, :user_id, :token_sha256, :now, :now, :expires_at) RETURNING *",
-        id=ids.new("ses"), user_id=user_id, token_sha256=token_sha256, now=tx.now, expires_at=expires_at,
-    )  # fmt: skip
+        "INSERT INTO sessions (id, user_id, token_sha256, created_at, seen_at, expires_at, address)"
+        " VALUES (:id, :user_id, :token_sha256, :now, :now, :expires_at, :address) RETURNING *",
+        id=ids.new("ses"),
+        user_id=user_id,
+        token_sha256=token_sha256,
+        now=tx.now,
+        expires_at=expires_at,
+        address=address,
+    )
     return row or {}
 
 

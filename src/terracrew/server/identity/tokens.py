@@ -11,7 +11,8 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
-from terracrew.errors import Removed, Unauthenticated
+from terracrew.errors import RateLimited, Removed, TerracrewError, Unauthenticated
+from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity import access_store, credentials, limits, store
 from terracrew.server.identity.limits import Limits
@@ -50,10 +51,10 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class AccessTokens:
-    def __init__(self, db: Database, signing: SigningKeys, failures: Limits, issuer: str) -> None:
+    def __init__(self, db: Database, signing: SigningKeys, counted: Limits, failures: Failures, issuer: str) -> None:
         self._db = db
         self.signing = signing
-        self._limits = failures
+        self._limits, self._failures = counted, failures
         self._issuer = issuer
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
@@ -66,11 +67,7 @@ class AccessTokens:
         if client is None:
             if await self._db.read(lambda tx: access_store.is_removed(tx, sha256)):
                 raise Removed("this runner has been removed. To use this machine again, register a runner")
-            network = limit_key(address)
-            self._limits.attempt(
-                limits.GUESSES.of(f"token:{network}:{client_id[:200]}"), limits.ADDRESS.of(f"token:{network}")
-            )
-            raise Unauthenticated(GENERIC)
+            raise await self._failed(client_id, address)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
         now = int(time.time())
@@ -79,6 +76,23 @@ class AccessTokens:
             "org": client.organization_id, "kind": client.kind, "sid": client.credential_id,
         }  # fmt: skip
         return AccessToken(await self.signing.sign(claims, KIND), LIFETIME)
+
+    async def _failed(self, client_id: str, address: str) -> TerracrewError:
+        """Count a failed exchange, and return what to say of it."""
+        network, client = limit_key(address), client_id.rpartition(":")[2]
+        kind, organization_id = await self._db.read(lambda tx: access_store.client(tx, client))
+        error: TerracrewError = Unauthenticated(GENERIC)
+        try:
+            self._limits.attempt(
+                limits.GUESSES.of(f"token:{network}:{client_id[:200]}"), limits.ADDRESS.of(f"token:{network}")
+            )
+        except RateLimited as limited:
+            error = limited
+        target = client if kind else ""
+        self._failures.note(
+            "token_exchange.fail", address, kind, target, organization_id, is_limited=isinstance(error, RateLimited)
+        )
+        return error
 
     async def principal(self, token: str) -> Principal:
         """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""

@@ -39,6 +39,8 @@ class Delivery(msgspec.Struct, frozen=True):
     chunk: chunks.Chunk | None
     outputs: dict[int, LargeOutputs] = {}
     """Outputs that came by HTTP, by the numbers of their events."""
+    address: str | None = None
+    """Where the executor is connected from."""
 
 
 Ingest = Callable[[Delivery], Awaitable[int]]
@@ -247,7 +249,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received, job, attempt in change.states:
-            if not await states.receive(tx, job, attempt, number, received):
+            if not await states.receive(tx, job, attempt, number, received, change.delivery.address):
                 await _note_unreadable(tx, change)
         if change.plan is not None:
             await store.save_plan(tx, change.plan)
@@ -282,7 +284,8 @@ async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
     if known is None:
         details = {"outcome": change.attempt.outcome, "runner": change.attempt.runner_id}
         organization_id = change.job.organization_id
-        await audit.record(tx, SYSTEM, action, "attempt", target, details, organization_id=organization_id)
+        by = msgspec.structs.replace(SYSTEM, address=change.delivery.address)
+        await audit.record(tx, by, action, "attempt", target, details, organization_id=organization_id)
 
 
 async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:

@@ -51,10 +51,12 @@ async def standing(
     return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts), limits)
 
 
-async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Received) -> bool:
+async def receive(
+    tx: Tx, job: Job, attempt: Attempt, event: int, received: Received, address: str | None = None
+) -> bool:
     """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it.
 
-    Return whether it is kept: of those that cannot be read, an attempt has only so many kept.
+    `address` is where it came from. Return whether it is kept: of those that cannot be read, an attempt has only so many kept.
     """
     if received.problem and await _unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
         return False
@@ -86,7 +88,8 @@ async def receive(tx: Tx, job: Job, attempt: Attempt, event: int, received: Rece
     )  # fmt: skip
     if is_adopted and not decide.is_current(job, attempt):
         details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
-        await audit.record(tx, SYSTEM, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
+        by = msgspec.structs.replace(SYSTEM, address=address)
+        await audit.record(tx, by, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
     tx.wake("states", job.module_id)
     tx.wake("jobs", job.id)
     return True

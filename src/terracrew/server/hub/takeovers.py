@@ -1,0 +1,59 @@
+"""Takeovers in the audit: a process takes the place of one that counts as connected, and where each of them came from."""
+
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.protocol.messages import RunnerHello
+from terracrew.server.audit import service as audit
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub.places import Place, Record
+from terracrew.server.identity import credentials
+from terracrew.server.identity.model import Principal
+
+MAX_SEATS = 20
+_OWN_NAME: LiteralString = (
+    "SELECT id, name, key_sha256, address, is_connected FROM instances WHERE runner_id = :id AND name = :name"
+)
+_OTHER_NAMES: LiteralString = """
+SELECT id, name, key_sha256, address, is_connected FROM instances
+WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :count"""
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """An instance as it was before a process took its place."""
+
+    id: str
+    name: str
+    key_sha256: str
+    address: str | None
+    is_connected: bool
+
+
+async def seats(tx: Tx, owner: Record, hello: RunnerHello) -> list[Seat]:
+    """Return the instances whose place this process may take. Their number does not depend on the size of the fleet."""
+    rows = await tx.all(_OWN_NAME, id=owner.id, name=hello.instance)
+    if not owner.allow_multiple_instances:
+        rows = [*rows, *await tx.all(_OTHER_NAMES, id=owner.id, name=hello.instance, count=MAX_SEATS)]
+    return rows_to(Seat, rows)
+
+
+async def record(tx: Tx, who: Principal, owner: Record, hello: RunnerHello, before: list[Seat], place: Place) -> None:
+    """Write down what the process has taken, and where its instance is now.
+
+    A process that comes back with its own key from its own address (after a lost connection, say) takes nothing from
+    anybody.
+    """
+    key = credentials.digest(hello.instance_key)
+    for seat in before:
+        is_same = seat.id == place.instance_id and seat.key_sha256 == key and seat.address in (None, who.address)
+        if seat.is_connected and not is_same:
+            details = {"runner": owner.path, "instance": hello.instance, "replaced": seat.name, "from": seat.address}
+            await audit.record(
+                tx, who, "runner.takeover", "runner", owner.id, details, organization_id=owner.organization_id
+            )
+    if not any(seat.id == place.instance_id and seat.address == who.address for seat in before):
+        await tx.run(
+            "UPDATE instances SET address = :address WHERE id = :id", address=who.address, id=place.instance_id
+        )
