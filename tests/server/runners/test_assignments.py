@@ -31,11 +31,11 @@ async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(world: Wo
 async def test_groups_and_modules_are_assigned_and_withdrawn(world: World) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
-    await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
+    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
     address = "/api/v1/runners/a%2Fr/assignments"
-    with world.server.db.listen("queue") as woken:
+    with world.server.db.listen("queue", "assignments") as woken:
         await world.admin.made(address, {"place": "a/b", "kind": "group"})
-        assert await woken.get(5) == {("queue", "")}
+        assert await woken.get(5) == {("assignments", made["id"])}
     await world.admin.made(address, {"place": "a/m", "kind": "module"})
     await world.admin.made(address, {"place": "a/m"})  # again, and without its kind: nothing changes
     assert await places(world, "a%2Fr") == {("group", "a/b"), ("module", "a/m")}

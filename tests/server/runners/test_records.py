@@ -133,10 +133,10 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(world: Wo
 async def test_a_runner_is_changed_disabled_enabled_and_drained(world: World) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     address = f"/api/v1/runners/{made['id']}"
-    with world.server.db.listen("runners", "queue") as woken:
+    with world.server.db.listen("runners", "assignments") as woken:
         changed = (await world.admin.patch(address, json={"is_disabled": True, "max_jobs": 2})).json()
         assert changed == {**made, "is_disabled": True, "max_jobs": 2}
-        assert await woken.get(5) >= {("runners", made["id"]), ("queue", "")}
+        assert await woken.get(5) >= {("runners", made["id"]), ("assignments", made["id"])}
     assert (await world.admin.patch(address, json={"is_disabled": False})).json()["is_disabled"] is False
     assert (await world.admin.post(f"{address}/drain", json={"on": True})).json()["is_draining"] is True
     assert (await world.admin.post(f"{address}/drain", json={"on": False})).json()["is_draining"] is False

@@ -2,8 +2,6 @@
 
 from typing import LiteralString, TypeAlias
 
-import msgspec
-
 from terracrew.server.db.seam import Tx
 
 Tiers: TypeAlias = tuple[tuple[str, ...], ...]
@@ -18,14 +16,6 @@ MAKER: LiteralString = """plans
 """The runner that made the plan which a job goes on with: no other may have it while that plan can be used there."""
 OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
 """Joins `MAKER` to the job."""
-
-
-class Route(msgspec.Struct, frozen=True, cache_hash=True):
-    """Jobs with equal routes wait in one line."""
-
-    tiers: Tiers
-    engine: str
-    instance_name: str | None
 
 
 async def tiers(tx: Tx, organization_id: str, module_id: str, module_path: str, runner_id: str | None) -> Tiers:

@@ -9,38 +9,21 @@ import random
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import LiteralString
+from itertools import chain, islice
 
-from terracrew import ids
 from terracrew.protocol import messages
-from terracrew.server.db.mapping import rows_to
-from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.registry import Registry, RunnerSession
-from terracrew.server.jobs import routes
+from terracrew.server.jobs import assignment_view, queue_reads
+from terracrew.server.jobs.assignment_view import AssignedRunners, AssignmentView, Route
 from terracrew.server.jobs.fair import FairQueue, Waiting
-from terracrew.server.jobs.routes import Route
 
 WIDEN_AFTER = 0.05
 """Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
 OFFER_EXPIRES = 2.0
 SWEEP_EVERY = 5.0
-# An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
-_QUEUED: LiteralString = f"""
-SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
-    modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
-    modules.runner_instance_name, made.instance_id AS made_by
-FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
-JOIN groups ON groups.id = modules.group_id
-LEFT JOIN ({routes.MAKER}) ON {routes.OF_JOB}
-WHERE jobs.status || '' = 'QUEUED'"""
-_QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
-PAGE_JOBS = 1_000
-MAX_JOBS_PER_READ = 100
-_ONLINE = """
-SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
-WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
-    AND NOT runners.is_disabled AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+MAX_JOBS_AT_ONCE = 200
+"""Jobs that are moved to another line before others on the event loop have a turn."""
 
 
 class Offer:
@@ -63,12 +46,11 @@ class Scheduler:
         self._busy: set[str] = set()
         """Modules with an active job, or with a state that a person has to decide about first."""
         self._lines: dict[Route, FairQueue] = {}
-        self._lines_of: dict[str, set[Route]] = defaultdict(set)
-        """The lines that a runner may be able to serve."""
-        self._above: dict[tuple[str, str], routes.Tiers] = {}
-        """By organization and group."""
-        self._routes: dict[str, dict[tuple[str | None, ...], Route]] = defaultdict(dict)
-        """By module, then by what a job of it wants."""
+        self._lines_at: dict[str, set[Route]] = defaultdict(set)
+        """The lines that the runners of a place may be able to serve."""
+        self._assigned = AssignmentView()
+        self._routes: dict[str, Route] = {}
+        """Of each job that waits."""
         self._offers: dict[str, Offer] = {}
         self._online_elsewhere: set[str] = set()
         """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
@@ -81,7 +63,7 @@ class Scheduler:
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self._db.listen("queue", "freed", "tree") as wakeups:
+        with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
             await self._reroute()  # also after the database was away: what was heard before may not have been acted on
             next_sweep = clock() + SWEEP_EVERY
             while True:
@@ -98,13 +80,15 @@ class Scheduler:
         changed = [key for topic, key in woken if topic == "tree" and key]
         if any(not key for _, key in woken):
             await self._reroute()
-        elif changed:
-            queued += self._changed(changed)
+        else:
+            queued += [job.id for key in changed for job in self._of_module.get(key, ())]
+            for runner_id in sorted(key for topic, key in woken if topic == "assignments"):
+                queued += await self._runner_changed(runner_id)
         for key in freed:
             self._free(*key.split(" "))
         # The state of a freed module may have moved, and then a plan binds its job to nobody any more.
-        heads = [self._head(key.split(" ")[1]) for key in freed]
-        await self._look_at(queued + [head.id for head in heads if head is not None and head.made_by])
+        heads = [head for key in freed if (head := self._head(key.split(" ")[1]))]
+        await self._look_at(queued + [head.id for head in heads if head.made_by])
         for key in freed:
             if session := self._registry.runners.get(key.split(" ")[2]):
                 self.serve(session)
@@ -113,105 +97,89 @@ class Scheduler:
         """Look at everything again; of the queue, read what is not known."""
 
         self._just_claimed = {}
-
-        async def read(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
-            active = await tx.all(
-                "SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')"
-            )
-            held: dict[str, set[str]] = defaultdict(set)
-            for row in active:
-                held[row["instance_id"]].add(row["id"])
-            waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
-            return {row["module_id"] for row in (*active, *waiting)}, held
-
-        self._busy, held = await self._db.read(read)
+        if not self._assigned.is_loaded:
+            await self._assigned.load(self._db)
+        self._busy, held = await self._db.read(queue_reads.busy)
         for session in self._registry.runners.values():
             session.held = held.get(session.instance_id, set())
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
             session.held.add(job_id)
-        online = await self._pages(_ONLINE)
+        online = await queue_reads.online(self._db)
         self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
         refused, self._refused = self._refused, set()
         known = {job.id: job.attempt for job in self._waiting.values()}
-        rows = await self._pages(_QUEUE)
+        rows = await queue_reads.queue(self._db)
         changed = known.items() ^ {row["id"]: row["attempt"] for row in rows}.items()
         # A kept plan binds its job to a runner until the state moves or the runner is disabled: neither changes the job.
         planned = {row["id"] for row in rows if row["plan_attempt"] is not None}
         to_read = {job_id for job_id, _ in changed} | planned | refused
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
-        for module_id in self._of_module.keys() - self._busy:
-            if head := self._head(module_id):
-                self._line_up(head)
+        await self._line_up_all([jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy])
 
     # ---- jobs
 
-    async def _pages(self, sql: LiteralString) -> list[Row]:
-        """Everything, page by page: a long queue or a large fleet holds nobody up."""
-        found: list[Row] = []
-        while True:
-            last = found[-1]["id"] if found else ""
-            page = await self._db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_JOBS))
-            found += page
-            if len(page) < PAGE_JOBS:
-                return found
-            await asyncio.sleep(0)
-
     async def _look_at(self, job_ids: Sequence[str]) -> None:
         """These have been queued, or taken, or are gone."""
-        for start in range(0, len(job_ids), MAX_JOBS_PER_READ):
-            few = job_ids[start : start + MAX_JOBS_PER_READ]
-            found = await self._db.read(lambda tx, few=few: _read_queued(tx, few))
+        for start in range(0, len(job_ids), queue_reads.MAX_JOBS_PER_READ):
+            few = job_ids[start : start + queue_reads.MAX_JOBS_PER_READ]
+            found = await self._db.read(lambda tx, few=few: queue_reads.queued(tx, few))
             for job_id in set(few) - {job.id for job in found}:
                 self._drop(job_id)
-            await self._admit(found)
+            self._admit(found)
             await asyncio.sleep(0)
 
-    async def _admit(self, queued: Iterable[Waiting]) -> None:
+    def _admit(self, queued: Iterable[Waiting]) -> None:
+        entered: set[Route] = set()
         for job in queued:
             known = self._waiting.get(job.id)
             if known == job:
                 continue
             self._drop(job.id)
             self._waiting[job.id] = job
+            self._routes[job.id] = self._assigned.route(job)
             insort(self._of_module[job.module_id], job, key=_turn)
-            routes_of_module = self._routes[job.module_id]
-            if _way(job) not in routes_of_module:
-                routes_of_module[_way(job)] = await self._find_route(job)
-            if job.module_id not in self._busy and self._head(job.module_id) is job:
-                self._line_up(job)
-
-    async def _find_route(self, job: Waiting) -> Route:
-        """What all modules of a group have is read once and kept once: there may be thousands of runners, and of modules."""
-        group = job.organization_id, job.group_path
-        if group not in self._above:
-            above = await self._db.read(lambda tx: routes.of_group(tx, *group))
-            self._above[group] = next((known for known in self._above.values() if known == above), above)
-        own = await self._db.read(lambda tx: routes.of_module(tx, job.module_id))
-        return Route(routes.joined(own, self._above[group], job.runner_id), job.engine, job.runner_instance_name)
-
-    def _route(self, job: Waiting) -> Route | None:
-        return self._routes.get(job.module_id, {}).get(_way(job))
+            if self._is_next(job):
+                entered |= self._enter_line(job)
+        for route in entered:
+            self._serve_line(route)
 
     def _head(self, module_id: str) -> Waiting | None:
         jobs = self._of_module.get(module_id)
         return jobs[0] if jobs else None
 
+    def _is_next(self, job: Waiting) -> bool:
+        """Whether it is the job that its module runs next, and may run now."""
+        return job.module_id not in self._busy and self._head(job.module_id) is job
+
     def _line_up(self, job: Waiting) -> None:
+        for route in self._enter_line(job):
+            self._serve_line(route)
+
+    async def _line_up_all(self, jobs: Sequence[Waiting]) -> None:
+        """Line up many: each line is served once, since that may mean to look through a whole fleet that is full."""
+        entered: set[Route] = set()
+        for count, job in enumerate(jobs, 1):
+            if self._waiting.get(job.id) is job and self._is_next(job):
+                entered |= self._enter_line(job)
+            if count % MAX_JOBS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for route in entered:
+            self._serve_line(route)
+
+    def _enter_line(self, job: Waiting) -> set[Route]:
+        """Put a job into its line, unless it is being offered. Returns the line that is to be served then."""
         if job.id in self._offers:
-            return
-        route = self._route(job)
-        if route is None:
-            return  # it is being found, and then the job is lined up
+            return set()
+        route = self._routes[job.id]
         line = self._lines.get(route)
         if line is None:
             line = self._lines[route] = FairQueue()
-            for tier in route.tiers:
-                for runner_id in tier:
-                    self._lines_of[runner_id].add(route)
+            for place in route.places:
+                self._lines_at[place].add(route)
         if job.id not in line:
             line.push(job)
-        self._serve_line(route)
+        return {route}
 
     def _drop(self, job_id: str) -> None:
         job = self._waiting.pop(job_id, None)
@@ -221,34 +189,59 @@ class Scheduler:
         del jobs[bisect_left(jobs, _turn(job), key=_turn)]
         if not jobs:
             del self._of_module[job.module_id]
-        if (route := self._route(job)) and (line := self._lines.get(route)):
+        if line := self._lines.get(self._routes.pop(job_id)):
             line.discard(job_id)
         freed = self._withdraw(job_id)
         if job.module_id not in self._busy and (head := self._head(job.module_id)):
             self._line_up(head)
         self._serve_free(freed)
 
-    def _changed(self, places: Iterable[str]) -> list[str]:
-        """Groups or modules were made, edited or deleted: the jobs to read again, which are those of these modules only.
+    async def _runner_changed(self, runner_id: str) -> list[str]:
+        """A runner, or its assignments, were made, changed or removed. Returns the jobs that have to be read again.
 
-        What an edit can change of a job's way is in the job's own row. A group with modules in it keeps its runners: those
-        are assigned by changes of runners, which wake everybody. One that was deleted may come back under its old path.
+        Only jobs under a place that had no runner, or has none any more, change their line. Of a job's row, a runner
+        decides only whether the plan that it made can be used.
         """
-        jobs: list[str] = []
-        for place_id in places:
-            if ids.is_id("grp", place_id):
-                self._above.clear()
-            elif place_id in self._of_module:
-                jobs += [job.id for job in self._of_module[place_id]]
-            else:
-                self._routes.pop(place_id, None)
-        return jobs
+
+        async def read(tx: Tx) -> tuple[frozenset[str], bool, list[str]]:
+            places = await assignment_view.places_in_database(tx, runner_id)
+            return places, await queue_reads.takes_jobs(tx, runner_id), await queue_reads.planned_by(tx, runner_id)
+
+        places, takes_jobs, planned = await self._db.read(read)
+        if not takes_jobs:
+            self._online_elsewhere.discard(runner_id)
+        elif not self._registry.of(runner_id):
+            self._online_elsewhere.add(runner_id)
+        before = self._assigned.places_of(runner_id)
+        offered = [self._offers.get(job_id) for each in self._registry.of(runner_id) for job_id in each.offered]
+        await self._move(self._assigned.assign(runner_id, places))
+        for offer in offered:
+            if offer is not None and self._offers.get(offer.job.id) is offer:
+                self._again(offer)
+        for route in {route for place in before | places for route in self._lines_at.get(place, ())}:
+            self._serve_line(route)
+        return planned
+
+    async def _move(self, turned: set[str]) -> None:
+        """These places have got their first runner, or lost their last one: move the jobs below them to other lines."""
+        moved: list[Waiting] = []
+        for count, job in enumerate(list(self._waiting.values()) if turned else (), 1):
+            if self._waiting.get(job.id) is job and assignment_view.is_covered(job, turned):
+                if line := self._lines.get(self._routes[job.id]):
+                    line.discard(job.id)
+                self._routes[job.id] = self._assigned.route(job)
+                self._withdraw(job.id)
+                moved.append(job)
+            if count % MAX_JOBS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await self._line_up_all(moved)
 
     async def _reroute(self) -> None:
-        """Runners or assignments have changed, or wake-ups were lost: read everything again and line everybody up anew."""
+        """Wake-ups were lost, or there were none yet: read everything again and line everybody up anew."""
+        await self._assigned.load(self._db)
         for job_id in list(self._offers):
             self._withdraw(job_id)
-        for known in (self._above, self._routes, self._waiting, self._of_module, self._lines, self._lines_of):
+        for known in (self._routes, self._waiting, self._of_module, self._lines, self._lines_at):
             known.clear()
         await self.sweep()
 
@@ -288,8 +281,10 @@ class Scheduler:
         """
         if session.takes_jobs and session.free <= 0:
             return
-        for route in list(self._lines_of.get(session.runner_id, ())):
-            self._serve_line(route)
+        for place in self._assigned.places_of(session.runner_id):
+            for route in list(self._lines_at.get(place, ())):
+                if route.runner_id in (None, session.runner_id):
+                    self._serve_line(route)
 
     def left(self, session: RunnerSession) -> None:
         """The instance is gone: what was offered to it is offered elsewhere.
@@ -322,9 +317,16 @@ class Scheduler:
             if self._waiting.get(job.id) is job and job.module_id not in self._busy:
                 self._offer(Offer(job, route))
 
-    def _best_tier(self, route: Route) -> tuple[str, ...]:
+    def _best_tier(self, route: Route) -> AssignedRunners | None:
         """A full tier waits; a tier without anyone who is online and takes jobs is passed over."""
-        return next((tier for tier in route.tiers if any(map(self._is_online, tier))), ())
+        return next((tier for tier in self._assigned.tiers(route) if self._has_online(tier)), None)
+
+    def _has_online(self, tier: AssignedRunners) -> bool:
+        """Whichever is smaller is looked through: the tier, or the runners that are connected anywhere."""
+        here, elsewhere = self._registry.of_runner, self._online_elsewhere
+        if len(here) + len(elsewhere) < len(tier.runners):
+            return any(runner in tier.known and self._is_online(runner) for runner in chain(here, elsewhere))
+        return any(map(self._is_online, tier.runners))
 
     def _is_online(self, runner_id: str) -> bool:
         here = self._registry.of_runner.get(runner_id, {}).values()
@@ -333,9 +335,13 @@ class Scheduler:
     def _candidates(self, route: Route) -> Iterator[RunnerSession]:
         """Instances of the best tier that could take the job now, beginning anywhere."""
         tier = self._best_tier(route)
-        start = random.randrange(len(tier)) if tier else 0  # noqa: S311 - spreads load, guards nothing
-        for index in range(len(tier)):
-            for session in self._registry.of_runner.get(tier[(start + index) % len(tier)], {}).values():
+        if tier is None:
+            return
+        here = self._registry.of_runner
+        runners = [each for each in here if each in tier.known] if len(here) < len(tier.runners) else tier.runners
+        start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
+        for index in range(len(runners)):
+            for session in here.get(runners[(start + index) % len(runners)], {}).values():
                 is_wanted = route.instance_name in (None, session.name)
                 if is_wanted and session.free > 0 and route.engine in session.engines:
                     yield session
@@ -388,12 +394,3 @@ class Scheduler:
 def _turn(job: Waiting) -> tuple[int, float, str]:
     """Of the jobs of a module, the least runs first."""
     return -job.priority, job.queued_at, job.id
-
-
-def _way(job: Waiting) -> tuple[str | None, ...]:
-    """Jobs of a module for which this is the same have the same route."""
-    return job.runner_id, job.engine, job.runner_instance_name
-
-
-async def _read_queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
-    return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))

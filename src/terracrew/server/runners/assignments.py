@@ -1,5 +1,7 @@
 """Which places of the tree may use a runner."""
 
+from typing import LiteralString
+
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
@@ -41,5 +43,7 @@ async def of(tx: Tx, runner_id: str) -> list[Assignment]:
 
 async def forget(tx: Tx, place_id: str) -> None:
     """Take every runner away from a place that is being deleted."""
-    if await tx.run("DELETE FROM assignments WHERE place_id = :place_id", place_id=place_id):
-        tx.wake("runners")
+    sql: LiteralString = "DELETE FROM assignments WHERE place_id = :place_id RETURNING runner_id"
+    for row in await tx.all(sql, place_id=place_id):
+        tx.wake("runners", row["runner_id"])
+        tx.wake("assignments", row["runner_id"])

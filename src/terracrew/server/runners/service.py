@@ -182,7 +182,7 @@ async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: o
     facts = {"path": runner.path, **details}
     await audit.record(tx, who, action, "runner", runner.id, facts, organization_id=runner.organization_id)
     tx.wake("runners", runner.id)
-    tx.wake("queue")
+    tx.wake("assignments", runner.id)
 
 
 async def _group(tx: Tx, who: Principal, reference: str) -> Group:
