@@ -5,7 +5,6 @@ import msgspec
 from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, Granted
-from terracrew.server.jobs.claims import state_context
 from terracrew.server.jobs.model import Attempt
 from terracrew.server.state import content
 from terracrew.server.state import service as states
@@ -150,15 +149,17 @@ class Crew:
         self.named: dict[tuple[str, int], set[AttemptRef]] = {}
         """Which doubts the approval of a plan has named."""
 
-    def seal(self, module_id: str, plain: bytes) -> bytes:
-        return KEYS.encrypt(plain, state_context(module_id))
+    def seal(self, module_id: str, name: str, plain: bytes) -> bytes:
+        return KEYS.encrypt(plain, content.contexts_of_object(module_id, name)[0])
 
     async def current_state(self, module_id: str) -> tuple[int, bytes | None]:
         """Version and content, as `GET …/state` answers."""
         kept = await patient(lambda: self.site.real.read(lambda tx: states.kept(tx, module_id)))
         if kept is None:
             return 0, None
-        return kept.state.version or 0, (await content.read(self.site.objects, KEYS, module_id, kept.sealed)).content
+        return kept.state.version or 0, (
+            await content.read(self.site.objects, KEYS, kept.contexts, kept.sealed)
+        ).content
 
     async def hang_up(self) -> None:
         for each in (*self.executors.values(), *self.hosts):

@@ -215,7 +215,7 @@ class Executor:
     async def upload(self) -> str:
         """What was too large for its event comes by HTTP; the server keeps it under its own key."""
         for name, plain in self.late.values():
-            await self.crew.site.objects.put(name, self.crew.seal(self.spec.module_id, plain))
+            await self.crew.site.objects.put(name, self.crew.seal(self.spec.module_id, name, plain))
         self.late.clear()
         return "uploaded"
 

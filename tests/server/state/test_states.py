@@ -6,6 +6,7 @@ import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import INLINE
+from tests.server.identity.earlier import sealed_by_an_earlier_version
 from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running, fact
 
 
@@ -55,6 +56,34 @@ async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(
     assert b"lineage" not in await crew.server.objects.get(rows[1]["object"])
     large = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert large.content == content(2, INLINE)
+
+
+@pytest.mark.feature("J15")
+@pytest.mark.parametrize("size", [0, INLINE])
+async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: Crew, size: int) -> None:
+    """Whoever could write to the database could put an old state of a module in the place of the current one."""
+    attempt = await applied(crew, content(1, size), content(2, size))
+    rows = await crew.server.db.read(lambda tx: tx.all("SELECT id, content, object FROM states ORDER BY version"))
+    if size:
+        old = await crew.server.objects.get(rows[0]["object"])
+        await crew.server.objects.put(rows[1]["object"], old)
+    else:
+        sql = "UPDATE states SET content = :content WHERE id = :id"
+        await crew.server.db.write(lambda tx: tx.run(sql, content=rows[0]["content"], id=rows[1]["id"]))
+    answer = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
+    assert answer.status_code == 500
+    assert b"lineage" not in answer.content
+
+
+@pytest.mark.feature("J15")
+async def test_a_state_of_an_earlier_version_is_still_read(crew: Crew) -> None:
+    attempt = await applied(crew, content(1))
+    module_id, keys = attempt.module_id, crew.server.keys
+    earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
+    sql = "UPDATE states SET content = :content WHERE module_id = :id"
+    await crew.server.db.write(lambda tx: tx.run(sql, content=earlier, id=module_id))
+    assert (await crew.app.admin.get(f"/api/v1/modules/{module_id}/state")).content == content(1)
+    assert (await crew.run(module_id, kind="APPLY")).ref.attempt == 1  # and is given to the next job
 
 
 async def test_versions_come_in_pages(crew: Crew) -> None:

@@ -13,7 +13,6 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.identity.keys import GROWTH_BYTES
 from terracrew.server.jobs.model import plain
 from terracrew.server.state import content
-from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import LargeOutputs, Received
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ async def large_outputs(
         raise ValueError("the outputs of this event are not stored")
     if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
         return LargeOutputs("", f"they have {size - GROWTH_BYTES:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
-    found = await content.read(server.objects, server.keys, module_id, Sealed(None, name))
+    found = await content.read_object(server.objects, server.keys, module_id, name)
     return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
 
 

@@ -91,7 +91,7 @@ async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]
     kept = await server.db.read(lambda tx: states.kept(tx, own.job.module_id))
     if kept is None:
         return Response(b"", status_code=204, headers={"X-State-Version": "0"})
-    plain = await content.read(server.objects, server.keys, own.job.module_id, kept.sealed)
+    plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Version": str(kept.state.version)}
     return Response(plain.content, media_type="application/octet-stream", headers=headers)
 
@@ -149,9 +149,10 @@ async def put_state(
     ):
         async for piece in received.pieces():
             body.write(piece)
+        context, _ = claims.state_contexts(own.job.module_id, job_id, attempt, number)
         try:
             sha256, is_raw = await asyncio.get_running_loop().run_in_executor(
-                _sealers, _reseal, body, sealed, key, own.ref, server.keys, claims.state_context(own.job.module_id)
+                _sealers, _reseal, body, sealed, key, own.ref, server.keys, context
             )
         except ValueError as error:
             raise Invalid(str(error)) from None

@@ -1,7 +1,11 @@
 """The master key: what is secret at rest is AES-GCM under it, and every ciphertext names the key that it needs.
 
 A ciphertext is the format's version, eight bytes that name the key, the nonce, and what AES-GCM made. Several keys may
-be given, one a line: the first encrypts, all decrypt, so a key can be replaced while old ciphertexts are still about.
+be given, one a line: the first encrypts, all decrypt, so a key can be replaced while old ciphertexts are still about
+(`terracrew server rekey` encrypts them anew).
+
+A ciphertext of format 2 is bound to its first nine bytes and to its context. One of format 1, which earlier versions made, is
+bound to its context alone, and where the context has become narrower since, to the earlier one.
 """
 
 import base64
@@ -19,8 +23,10 @@ from terracrew.errors import Invalid, TerracrewError
 from terracrew.server.db.seam import Database, Tx
 
 FILE_NAME = "master.key"
-_FORMAT = b"\x01"
+_EARLIER_FORMAT, _FORMAT = b"\x01", b"\x02"
 _ID_LENGTH, _NONCE_LENGTH, _TAG_LENGTH = 8, 12, 16
+HEAD_BYTES = len(_FORMAT) + _ID_LENGTH
+"""The beginning of a ciphertext, which tells its format and its key."""
 GROWTH_BYTES = len(_FORMAT) + _ID_LENGTH + _NONCE_LENGTH + _TAG_LENGTH
 """By how much a ciphertext is longer than what was encrypted."""
 _CHECK = "master_key_check"
@@ -38,21 +44,35 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring({', '.join(key.hex() for key in self._ciphers)})"
 
+    @property
+    def head(self) -> bytes:
+        """How every ciphertext begins that this keyring makes."""
+        return _FORMAT + self._primary
+
+    @property
+    def key_id(self) -> str:
+        """Names the key that encrypts."""
+        return self._primary.hex()
+
     def encrypt(self, plain: bytes, context: str) -> bytes:
         """Encrypt for one purpose and place: it decrypts only with the same context."""
         nonce = secrets.token_bytes(_NONCE_LENGTH)
-        sealed = self._ciphers[self._primary].encrypt(nonce, plain, context.encode())
-        return _FORMAT + self._primary + nonce + sealed
+        sealed = self._ciphers[self._primary].encrypt(nonce, plain, self.head + context.encode())
+        return self.head + nonce + sealed
 
-    def decrypt(self, sealed: bytes, context: str) -> bytes:
-        key, rest = sealed[1 : 1 + _ID_LENGTH], sealed[1 + _ID_LENGTH :]
-        if sealed[:1] != _FORMAT or len(rest) < _NONCE_LENGTH:
+    def decrypt(self, sealed: bytes, context: str, earlier_context: str | None = None) -> bytes:
+        """Decrypt what was encrypted for this context or, by an earlier version, for the earlier one."""
+        key, rest = sealed[1:HEAD_BYTES], sealed[HEAD_BYTES:]
+        bound_to = (earlier_context or context).encode()
+        if sealed[:1] == _FORMAT:
+            bound_to = sealed[:HEAD_BYTES] + context.encode()
+        if sealed[:1] not in (_FORMAT, _EARLIER_FORMAT) or len(rest) < _NONCE_LENGTH:
             raise TerracrewError(f"{context}: this is no ciphertext of ours")
         cipher = self._ciphers.get(key)
         if cipher is None:
             raise TerracrewError(f"{context} was encrypted under master key {key.hex()}, which was not given")
         try:
-            return cipher.decrypt(rest[:_NONCE_LENGTH], rest[_NONCE_LENGTH:], context.encode())
+            return cipher.decrypt(rest[:_NONCE_LENGTH], rest[_NONCE_LENGTH:], bound_to)
         except InvalidTag:
             raise TerracrewError(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
 
@@ -120,6 +140,11 @@ def _decoded(line: str) -> bytes:
 def _generate(file: Path) -> None:
     """The file appears with its content. If a power cut left it empty, nothing in the database could be decrypted again."""
     durable.publish(file, base64.b64encode(secrets.token_bytes(32)) + b"\n")
+
+
+def id_of(head: bytes) -> str:
+    """The name of the key in the beginning of a ciphertext."""
+    return head[1:HEAD_BYTES].hex()
 
 
 def _id_of(key: bytes) -> bytes:

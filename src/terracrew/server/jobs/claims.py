@@ -77,6 +77,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_de
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
     modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
+    states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
     made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
     plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
     plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
@@ -190,7 +191,8 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
     module = contents.opened(keys, row["module_id"], row["sealed"])
     content: bytes | None = row["content"]
     if content is not None:
-        content = keys.decrypt(bytes(content), state_context(row["module_id"]))
+        event = row["state_job_id"], row["state_attempt"], row["state_event"]
+        content = keys.decrypt(bytes(content), *state_contexts(row["module_id"], *event))
     spec = JobSpec(
         job_id=row["id"], attempt=row["attempt"], number=row["number"], type=JobType(row["type"]),
         organization_id=row["organization_id"], module_id=row["module_id"], module_path=row["module_path"],
@@ -231,5 +233,6 @@ def state_key_context(job_id: str, attempt: int) -> str:
     return f"attempt-state-key:{job_id}:{attempt}"
 
 
-def state_context(module_id: str) -> str:
-    return f"state:{module_id}"
+def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> tuple[str, str]:
+    """A state is bound to the one event that brought it, and with that to its version. Earlier, it was bound to its module only."""
+    return f"state:{module_id}:{job_id}:{attempt}:{event}", f"state:{module_id}"

@@ -17,7 +17,6 @@ from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.request import Call, tree_path
 from terracrew.server.state import content, quarantine, resources, store
-from terracrew.server.state.content import Sealed
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import Kept
@@ -126,7 +125,7 @@ async def outputs(
     if row["object"] is None:
         plain = server.keys.decrypt(row["content"], f"outputs:{row['job_id']}")
     else:
-        found = await content.read(server.objects, server.keys, row["module_id"], Sealed(None, row["object"]))
+        found = await content.read_object(server.objects, server.keys, row["module_id"], row["object"])
         plain = found.content
     return msgspec.structs.replace(told, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
 
@@ -159,7 +158,7 @@ async def _note_reading(tx: Tx, request: Call, kept: Kept) -> Kept:
 
 async def _answer(request: Call, kept: Kept) -> Response[bytes]:
     server, state = request.server, kept.state
-    plain = await content.read(server.objects, server.keys, state.module_id, kept.sealed)
+    plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
     media_type = "application/octet-stream" if state.problem else "application/json"
     return Response(plain.content, media_type=media_type, headers=headers)

@@ -2,14 +2,18 @@
 
 import asyncio
 import hashlib
-from typing import NamedTuple
+import re
+from typing import NamedTuple, TypeAlias
 
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs.claims import state_context
+from terracrew.server.jobs.claims import state_contexts
 from terracrew.server.objects import Objects
 from terracrew.server.state.model import INLINE
 
 _THREAD_ABOVE = 256 << 10
+_OBJECT = re.compile(r"states/(?P<job_id>\w+)/(?P<attempt>\d+)/(?P<event>\d+)_\w+\Z")
+Contexts: TypeAlias = tuple[str, str]
+"""What a content is bound to, and what it was bound to by an earlier version."""
 
 
 class Sealed(NamedTuple):
@@ -24,22 +28,34 @@ class Plain(NamedTuple):
     sha256: str
 
 
+def contexts_of_object(module_id: str, name: str) -> Contexts:
+    """The object of a state, or of large outputs, is named for the event that it came with."""
+    found = _OBJECT.match(name)
+    if found is None:
+        raise ValueError(f"{name!r} does not name the object of a state")
+    return state_contexts(module_id, found["job_id"], int(found["attempt"]), int(found["event"]))
+
+
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:
     """Encrypt it for its row or, if it is too large for that, into the object of this name."""
-    context = state_context(module_id)
+    context, _ = contexts_of_object(module_id, name)
     if len(plain) <= INLINE:
         return Sealed(keys.encrypt(plain, context), None)
     await objects.put(name, await asyncio.to_thread(keys.encrypt, plain, context))
     return Sealed(None, name)
 
 
-async def read(objects: Objects, keys: Keyring, module_id: str, sealed: Sealed) -> Plain:
+async def read(objects: Objects, keys: Keyring, contexts: Contexts, sealed: Sealed) -> Plain:
     content = await objects.get(sealed.object) if sealed.object is not None else sealed.content or b""
     if len(content) > _THREAD_ABOVE:
-        return await asyncio.to_thread(_open, keys, module_id, content)
-    return _open(keys, module_id, content)
+        return await asyncio.to_thread(_open, keys, contexts, content)
+    return _open(keys, contexts, content)
 
 
-def _open(keys: Keyring, module_id: str, content: bytes) -> Plain:
-    plain = keys.decrypt(content, state_context(module_id))
+async def read_object(objects: Objects, keys: Keyring, module_id: str, name: str) -> Plain:
+    return await read(objects, keys, contexts_of_object(module_id, name), Sealed(None, name))
+
+
+def _open(keys: Keyring, contexts: Contexts, content: bytes) -> Plain:
+    plain = keys.decrypt(content, *contexts)
     return Plain(plain, hashlib.sha256(plain).hexdigest())

@@ -60,7 +60,7 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
     version = kept.state.version or 0
     if kept.state.size > MAX_READ_BYTES:
         return Resources(version, counted)
-    plain = (await content.read(objects, keys, module_id, kept.sealed)).content
+    plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
     try:
         is_large = len(plain) > _THREAD_ABOVE_BYTES
         found = await asyncio.to_thread(addresses, plain) if is_large else addresses(plain)

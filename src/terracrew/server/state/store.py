@@ -6,7 +6,8 @@ import msgspec
 
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.state.content import Sealed
+from terracrew.server.jobs.claims import state_contexts
+from terracrew.server.state.content import Contexts, Sealed
 from terracrew.server.state.model import State
 
 NEWEST_ID = "sta_zzzz"
@@ -21,6 +22,11 @@ class Kept(msgspec.Struct, frozen=True):
 
     state: State
     sealed: Sealed
+
+    @property
+    def contexts(self) -> Contexts:
+        state = self.state
+        return state_contexts(state.module_id, state.job_id, state.attempt, state.event)
 
 
 async def get(tx: Tx, state_id: str) -> Kept | None:
