@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from terracrew.cli import local, show
+from terracrew.cli.target import Target, pass_target
 
 if TYPE_CHECKING:
     from terracrew.server.settings import ServerSettings
@@ -155,6 +156,31 @@ def admin_token(ctx: click.Context) -> None:
     from terracrew.server.maintenance import admin_token
 
     click.echo(admin_token(_settings(ctx.meta[_GIVEN])))
+
+
+@server.command("rekey")
+@click.option("--no-wait", is_flag=True, help="Start it, and do not wait for its end.")
+@click.option("--stop", is_flag=True, help="Stop it; what is done stays done.")
+@show.json_option
+@pass_target
+def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
+    """Encrypt everything in the database and the object store under the newest master key, while the server runs.
+
+    Before it, give the server both keys, the new one in the first line of its master key file, and restart it. After it, the old
+    key may be removed. Interrupting this command does not stop the work; call it again to watch it.
+    """
+    from terracrew.cli import rekeying
+
+    api = target.api()
+    if stop:
+        progress = api.delete("/rekey")
+    else:
+        progress = api.post("/rekey", {})
+        if not no_wait:
+            progress = rekeying.wait(api, show.note)
+    if as_json:
+        return show.as_json(progress)
+    return rekeying.tell(progress)
 
 
 def serve(given: dict[str, Any], *, with_builtin_runner: bool) -> None:

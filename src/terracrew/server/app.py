@@ -42,6 +42,7 @@ from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi import Document
 from terracrew.server.query_parameters import refuse_unknown
+from terracrew.server.rekey import api as rekey
 from terracrew.server.request import App, Call, refuse_oversized
 from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
@@ -69,6 +70,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     live.router,
     *identity.routers,
     *audit.routers,
+    rekey.router,
     transfer.router,
     *pages.routers,
 ]

@@ -25,6 +25,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.metrics.process import watch_loop_lag
+from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention.loop import Deletions
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
@@ -95,6 +96,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
             server.settings.late_delivery_days * 86400,
         ).run,
         "deletions": Deletions(server).run,
+        "rekey": Rekey(server).run,
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

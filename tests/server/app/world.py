@@ -83,7 +83,8 @@ class World:
 
 @asynccontextmanager
 async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[World]:
-    key = {} if database_url.startswith("sqlite") else {"master_key": KEY}
+    is_given = database_url.startswith("sqlite") or "master_key_file" in settings
+    key = {} if is_given else {"master_key": KEY}
     server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings))
     try:
         world = World(server, None)  # pyright: ignore[reportArgumentType]

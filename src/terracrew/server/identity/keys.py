@@ -29,7 +29,8 @@ HEAD_BYTES = len(_FORMAT) + _ID_LENGTH
 """The beginning of a ciphertext, which tells its format and its key."""
 GROWTH_BYTES = len(_FORMAT) + _ID_LENGTH + _NONCE_LENGTH + _TAG_LENGTH
 """By how much a ciphertext is longer than what was encrypted."""
-_CHECK = "master_key_check"
+CHECK = "master_key_check"
+"""The setting that tells a wrong key from the right one."""
 
 
 class Keyring:
@@ -95,11 +96,11 @@ async def open_keyring(
     async def check(tx: Tx) -> None:
         await tx.run(
             "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-            name=_CHECK, value=keyring.encrypt(b"terracrew", _CHECK),
+            name=CHECK, value=keyring.encrypt(b"terracrew", CHECK),
         )  # fmt: skip
         stored = await _check_value(tx)
         try:
-            keyring.decrypt(stored or b"", _CHECK)
+            keyring.decrypt(stored or b"", CHECK)
         except TerracrewError as error:
             raise Invalid(f"this is not the master key of this database: {error.message}") from None
 
@@ -113,7 +114,7 @@ def parse(text: str) -> list[bytes]:
 
 
 async def _check_value(tx: Tx) -> bytes | None:
-    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=_CHECK)
+    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=CHECK)
     return None if row is None else bytes(row["value"])
 
 

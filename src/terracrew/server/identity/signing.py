@@ -36,7 +36,7 @@ class SigningKeys:
             rows = await self._db.write(self._make)
         self._public = {row["id"]: ECKey.import_key(msgspec.json.decode(row["public_jwk"])) for row in rows}
         active = next(row for row in rows if row["is_active"])
-        private = self._keyring.decrypt(bytes(active["private_jwk"]), _context(active["id"]))
+        private = self._keyring.decrypt(bytes(active["private_jwk"]), context(active["id"]))
         self._active = active["id"], ECKey.import_key(msgspec.json.decode(private))
         self._loaded_at = time.monotonic()
 
@@ -88,7 +88,7 @@ class SigningKeys:
             "INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at)"
             " VALUES (:id, :public, :private, :yes, :now) ON CONFLICT (is_active) WHERE is_active DO NOTHING",
             id=new, public=msgspec.json.encode(key.as_dict(private=False)).decode(),
-            private=self._keyring.encrypt(private, _context(new)), yes=True, now=tx.now,
+            private=self._keyring.encrypt(private, context(new)), yes=True, now=tx.now,
         )  # fmt: skip
         return await _rows(tx)
 
@@ -100,5 +100,5 @@ async def _rows(tx: Tx) -> list[Row]:
     )
 
 
-def _context(key_id: str) -> str:
+def context(key_id: str) -> str:
     return f"signing-key:{key_id}"

@@ -17,6 +17,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.request import Call, tree_path
 from terracrew.server.state import content, quarantine, resources, store
+from terracrew.server.state import service as states
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import Kept
@@ -123,7 +124,7 @@ async def outputs(
     if row is None:
         return told
     if row["object"] is None:
-        plain = server.keys.decrypt(row["content"], f"outputs:{row['job_id']}")
+        plain = server.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
     else:
         found = await content.read_object(server.objects, server.keys, row["module_id"], row["object"])
         plain = found.content

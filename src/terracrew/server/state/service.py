@@ -129,9 +129,13 @@ async def _is_mutating(tx: Tx, module_id: str) -> bool:
     return row is not None
 
 
+def outputs_context(job_id: str) -> str:
+    return f"outputs:{job_id}"
+
+
 async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring, object_name: str | None = None) -> None:
     """Keep them as the job's: in the row or, where they came by HTTP, in the object that holds them."""
-    content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), f"outputs:{job.id}")
+    content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), outputs_context(job.id))
     await tx.run(
         """INSERT INTO outputs (job_id, module_id, sha256, content, object, created_at)
         VALUES (:job_id, :module_id, :sha256, :content, :object, :now)

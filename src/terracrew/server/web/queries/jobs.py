@@ -17,6 +17,7 @@ from terracrew.server.jobs import approver_rules, known, lists, reads, reasons, 
 from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import policy
+from terracrew.server.state.service import outputs_context
 from terracrew.server.web.queries import states
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
@@ -129,7 +130,7 @@ async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, key
         return None
     if row["object"] is not None:
         return [OutputRow("all outputs", "too large to be shown here: `terracrew module outputs` prints them")]
-    content = keys.decrypt(bytes(row["content"]), f"outputs:{job.id}")
+    content = keys.decrypt(bytes(row["content"]), outputs_context(job.id))
     found = msgspec.json.decode(content, type=dict[str, Output])
     return [OutputRow(name, None if each.is_sensitive else _text(each.value)) for name, each in sorted(found.items())]
 

@@ -1,0 +1,135 @@
+"""Everything that is encrypted under the master key. What is not listed here is lost when an old key is removed.
+
+`tests/server/rekey/test_inventory.py` compares it with the schema and with the sources, so that a new kind is not forgotten.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from terracrew.server.db.seam import Param, Row
+from terracrew.server.identity import keys as master_key
+from terracrew.server.identity import signing
+from terracrew.server.jobs import claims
+from terracrew.server.modules import contents
+from terracrew.server.state import content
+from terracrew.server.state import service as states
+
+Contexts = tuple[str, ...]
+"""The context that a ciphertext is bound to, and the earlier one where it has changed."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of ciphertexts. Its statements take the values of the key as parameters."""
+
+    name: str
+    column: str
+    """Table and column."""
+    first: Mapping[str, Param]
+    """The names of the key's columns, with values below all others."""
+    page: LiteralString
+    """The next rows after a key, each with its key and the beginning of its ciphertext as `head`."""
+    get: LiteralString
+    """The ciphertext of one row as `sealed`, with what its context is made of."""
+    replace: LiteralString
+    """Compare-and-set from `:old` to `:new`."""
+    contexts: Callable[[Row], Contexts]
+    batch_rows: int = 10
+    """Ciphertexts that one transaction replaces: on SQLite, everybody else waits for it."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of the object store in which every object is a ciphertext."""
+
+    name: str
+    folder: str
+    contexts: Callable[[str, str], Contexts]
+    """Takes the module's id, '' where the object does not belong to a job, and the object's name."""
+    job_of: Callable[[str], str]
+    """The job that an object belongs to; '' where it belongs to none."""
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(
+        "modules", "modules.sealed", {"id": ""},
+        """SELECT id, substr(sealed, 1, 9) AS head FROM modules
+        WHERE id > :id AND sealed IS NOT NULL ORDER BY id LIMIT :most""",
+        "SELECT id, sealed FROM modules WHERE id = :id",
+        "UPDATE modules SET sealed = :new WHERE id = :id AND sealed = :old",
+        lambda row: (contents.context(row["id"]),),
+    ),
+    Column(
+        "states", "states.content", {"id": ""},
+        """SELECT id, substr(content, 1, 9) AS head FROM states
+        WHERE id > :id AND content IS NOT NULL ORDER BY id LIMIT :most""",
+        "SELECT module_id, job_id, attempt, event, content AS sealed FROM states WHERE id = :id",
+        "UPDATE states SET content = :new WHERE id = :id AND content = :old",
+        lambda row: claims.state_contexts(row["module_id"], row["job_id"], row["attempt"], row["event"]),
+        batch_rows=1,  # up to a MiB each
+    ),
+    Column(
+        "outputs", "outputs.content", {"job_id": ""},
+        """SELECT job_id, substr(content, 1, 9) AS head FROM outputs
+        WHERE job_id > :job_id AND object IS NULL ORDER BY job_id LIMIT :most""",
+        "SELECT job_id, content AS sealed FROM outputs WHERE job_id = :job_id AND object IS NULL",
+        "UPDATE outputs SET content = :new WHERE job_id = :job_id AND content = :old",
+        lambda row: (states.outputs_context(row["job_id"]),),
+        batch_rows=1,  # up to a MiB each
+    ),
+    Column(
+        "keys of attempts", "attempts.state_key", {"job_id": "", "number": 0},
+        """SELECT job_id, number, substr(state_key, 1, 9) AS head FROM attempts
+        WHERE (job_id, number) > (:job_id, :number) ORDER BY job_id, number LIMIT :most""",
+        "SELECT job_id, number, state_key AS sealed FROM attempts WHERE job_id = :job_id AND number = :number",
+        "UPDATE attempts SET state_key = :new WHERE job_id = :job_id AND number = :number AND state_key = :old",
+        lambda row: (claims.state_key_context(row["job_id"], row["number"]),),
+    ),
+    Column(
+        "signing keys", "signing_keys.private_jwk", {"id": ""},
+        "SELECT id, substr(private_jwk, 1, 9) AS head FROM signing_keys WHERE id > :id ORDER BY id LIMIT :most",
+        "SELECT id, private_jwk AS sealed FROM signing_keys WHERE id = :id",
+        "UPDATE signing_keys SET private_jwk = :new WHERE id = :id AND private_jwk = :old",
+        lambda row: (signing.context(row["id"]),),
+    ),
+    Column(
+        "settings", "settings.value", {"name": ""},
+        """SELECT name, substr(value, 1, 9) AS head FROM settings
+        WHERE name > :name AND name IN ('built_in_token') ORDER BY name LIMIT :most""",
+        "SELECT name, value AS sealed FROM settings WHERE name = :name",
+        "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
+        lambda row: (row["name"],),
+    ),
+)  # fmt: skip
+
+FOLDERS: tuple[Folder, ...] = (
+    Folder("stored states and outputs", "states", content.contexts_of_object, lambda name: name.split("/")[1]),
+    Folder("parts of uploads", "parts", lambda _, name: (name,), lambda _: ""),
+)
+
+LAST = Column(
+    "check value", "settings.value", {"name": ""},
+    "SELECT name, substr(value, 1, 9) AS head FROM settings WHERE name > :name AND name = 'master_key_check' LIMIT :most",
+    "SELECT name, value AS sealed FROM settings WHERE name = :name",
+    "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
+    lambda _: (master_key.CHECK,),
+)  # fmt: skip
+"""Encrypted anew when nothing else is left: until then, a server with the new key alone refuses to start."""
+
+ENCRYPTED_SETTINGS = frozenset({"built_in_token", master_key.CHECK})
+NOT_ENCRYPTED: Mapping[str, str] = {
+    "log_chunks.data": "logs are masked, compressed, and not encrypted",
+    "log_objects.blocks": "an index of compressed blocks",
+}
+"""Binary columns without a ciphertext, and why."""
+OTHER_FOLDERS: Mapping[str, str] = {
+    "archives": "sources are not encrypted",
+    "plans": "encrypted under the key of their attempt, which is in attempts.state_key",
+    "logs": "logs are masked, compressed, and not encrypted",
+}
+"""Folders of the object store whose objects are not encrypted under the master key, and why."""
+
+
+def key_of(column: Column, row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in column.first}

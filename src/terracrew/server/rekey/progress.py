@@ -1,0 +1,72 @@
+"""How far the encryption under a new master key has come: one row, which all servers see."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+
+NAME = "rekey"
+"""Of the setting that holds it, and of the topic that wakes the loops."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    status: Literal["none", "running", "stopped", "incomplete", "finished"] = "none"
+    """`incomplete`: some ciphertexts could not be decrypted. `finished`: nothing needs an older key any more."""
+    key_id: str = ""
+    """Names the master key that everything is encrypted under."""
+    doing: str = ""
+    """What is being encrypted."""
+    done: int = 0
+    """How many of these were looked at."""
+    total: int = 0
+    encrypted: int = 0
+    """How many ciphertexts were encrypted anew, of all kinds."""
+    failed: int = 0
+    problem: str = ""
+    """Why the first of those that failed did."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+async def load(tx: Tx) -> Progress:
+    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=NAME)
+    return Progress() if row is None else msgspec.json.decode(bytes(row["value"]), type=Progress)
+
+
+async def save(tx: Tx, progress: Progress) -> None:
+    await tx.run(
+        """INSERT INTO settings (name, value) VALUES (:name, :value)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
+        name=NAME,
+        value=msgspec.json.encode(progress),
+    )
+
+
+async def start(tx: Tx, key_id: str) -> Progress:
+    """Ask for it. What runs already goes on."""
+    before = await load(tx)
+    if before.status == "running" and before.key_id == key_id:
+        progress = before
+    else:
+        progress = Progress("running", key_id, started_at=datetime.fromtimestamp(tx.now, UTC))
+        await save(tx, progress)
+    tx.wake(NAME)
+    return progress
+
+
+async def stop(tx: Tx) -> Progress:
+    before = await load(tx)
+    progress = msgspec.structs.replace(before, status="stopped") if before.status == "running" else before
+    await save(tx, progress)
+    return progress
+
+
+async def advance(tx: Tx, progress: Progress) -> bool:
+    """Store how far it has come; False if it has been stopped, or started anew under another key."""
+    before = await load(tx)
+    if before.status != "running" or before.key_id != progress.key_id:
+        return False
+    await save(tx, progress)
+    return True

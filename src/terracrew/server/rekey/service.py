@@ -1,0 +1,182 @@
+"""Encrypts everything anew under the newest master key, in small batches, while the server serves.
+
+It may be interrupted at any time: what has been done begins with the new key's name and is passed over. A write that comes
+between reading and replacing a ciphertext wins, since each is replaced by compare-and-set.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from terracrew.errors import NotFound, TerracrewError
+from terracrew.server.context import Server
+from terracrew.server.db import lease
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.keys import HEAD_BYTES
+from terracrew.server.rekey import progress as progresses
+from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
+from terracrew.server.rekey.progress import NAME, Progress
+
+PAGE_ROWS = 100
+PAUSE_SECONDS = 0.002
+"""Between two batches, so that others get their turn."""
+LOOK_SECONDS = 60.0
+LEASE_SECONDS = 60.0
+MAX_PASSES = 5
+"""Another server may still encrypt under an older key while this runs, so everything is looked at until nothing is left to do."""
+_HEADS_AT_ONCE = 8
+log = structlog.get_logger("terracrew.server")
+
+
+class _StoppedError(Exception):
+    """A person has stopped it, or another server goes on with it."""
+
+
+class Rekey:
+    """A loop on each server; the one that holds the lease does the work."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._db, self._keys = server, server.db, server.keys
+        self._progress = Progress()
+
+    async def run(self) -> None:
+        with self._db.listen(NAME) as wakeups:
+            while True:
+                await self.step()
+                await wakeups.get(LOOK_SECONDS)
+
+    async def step(self) -> Progress:
+        """Do what is asked for, to its end."""
+        self._progress = await self._db.read(progresses.load)
+        if self._progress.status != "running" or self._progress.key_id != self._keys.key_id:
+            return self._progress
+        if not await lease.acquire(self._db, NAME, self._server.id, LEASE_SECONDS):
+            return self._progress
+        try:
+            await self._encrypt_everything()
+        except _StoppedError:
+            log.info("the encryption under a new master key was stopped", encrypted=self._progress.encrypted)
+        finally:
+            await lease.release(self._db, NAME, self._server.id)
+        return await self._db.read(progresses.load)
+
+    async def _encrypt_everything(self) -> None:
+        self._note(encrypted=0, failed=0, problem="")
+        for _ in range(MAX_PASSES):
+            before = self._progress.encrypted
+            self._note(failed=0, problem="")
+            for column in COLUMNS:
+                await self._column(column)
+            for folder in FOLDERS:
+                await self._folder(folder)
+            if self._progress.encrypted == before:
+                break
+        else:
+            self._count(0, ["another server still encrypts under an older key: restart it with the newest key first"])
+        is_whole = not self._progress.failed
+        if is_whole:
+            await self._column(LAST)
+        now = datetime.now(UTC)
+        self._note(status="finished" if is_whole else "incomplete", doing="", done=0, total=0, finished_at=now)
+        await self._save()
+        log.info("encryption under a new master key", **msgspec.to_builtins(self._progress))
+
+    async def _column(self, column: Column) -> None:
+        self._note(doing=column.name, done=0, total=0)
+        after = dict(column.first)
+        while True:
+            await self._save()
+            page = await self._db.read_in_background(
+                lambda tx, after=after: tx.all(column.page, **after, most=PAGE_ROWS)
+            )
+            if not page:
+                return
+            stale = [key_of(column, row) for row in page if bytes(row["head"]) != self._keys.head]
+            for start in range(0, len(stale), column.batch_rows):
+                await self._replace(column, stale[start : start + column.batch_rows])
+                await asyncio.sleep(PAUSE_SECONDS)
+            after = key_of(column, page[-1])
+            self._note(done=self._progress.done + len(page))
+
+    async def _replace(self, column: Column, batch: Sequence[dict[str, Any]]) -> None:
+        async def work(tx: Tx) -> tuple[int, list[str]]:
+            count, problems = 0, list[str]()
+            for key in batch:
+                row = await tx.one(column.get, **key)
+                if row is None or row["sealed"] is None:
+                    continue  # it was removed meanwhile
+                old = bytes(row["sealed"])
+                try:
+                    new = self._encrypted_anew(old, column.contexts(row))
+                except TerracrewError as error:
+                    problems.append(error.message)
+                    continue
+                count += await tx.run(column.replace, **key, old=old, new=new)
+            return count, problems
+
+        self._count(*await self._db.write(work))
+
+    async def _folder(self, folder: Folder) -> None:
+        self._note(doing=folder.name, done=0, total=0)
+        async for page in self._server.objects.listing(folder.folder):
+            await self._save()
+            for start in range(0, len(page), _HEADS_AT_ONCE):
+                names = [each.name for each in page[start : start + _HEADS_AT_ONCE]]
+                heads = await asyncio.gather(*(self._head(name) for name in names))
+                for name, head in zip(names, heads, strict=True):
+                    if head is not None and head != self._keys.head:
+                        await self._replace_object(folder, name)
+            self._note(done=self._progress.done + len(page))
+
+    async def _head(self, name: str) -> bytes | None:
+        try:
+            return await self._server.objects.get_range(name, 0, HEAD_BYTES)
+        except NotFound:
+            return None
+
+    async def _replace_object(self, folder: Folder, name: str) -> None:
+        """The name of an object holds the hash of its content or the number of a part, so nothing else is ever stored there.
+
+        One that is removed at this very moment comes back without a row that needs it, and is swept like any other leftover.
+        """
+        job_id = folder.job_of(name)
+        row = await self._db.read(lambda tx: tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job_id))
+        if job_id and row is None:
+            return  # a leftover of a job that was deleted
+        try:
+            contexts = folder.contexts(row["module_id"] if row else "", name)
+            old = await self._server.objects.get(name)
+            new = await asyncio.to_thread(self._encrypted_anew, old, contexts)
+        except NotFound:
+            return
+        except (TerracrewError, ValueError) as error:
+            self._count(0, [f"{name}: {error}"])
+            return
+        await self._server.objects.put(name, new)
+        self._count(1, [])
+        await self._save()
+
+    def _encrypted_anew(self, old: bytes, contexts: Contexts) -> bytes:
+        return self._keys.encrypt(self._keys.decrypt(old, *contexts), contexts[0])
+
+    def _count(self, encrypted: int, problems: Sequence[str]) -> None:
+        before = self._progress
+        self._note(
+            encrypted=before.encrypted + encrypted,
+            failed=before.failed + len(problems),
+            problem=before.problem or (problems[0] if problems else ""),
+        )
+
+    def _note(self, **changes: Any) -> None:
+        self._progress = msgspec.structs.replace(self._progress, **changes)
+
+    async def _save(self) -> None:
+        """Show how far it has come, keep the lease, and find out whether to go on."""
+        progress = self._progress
+        is_wanted = await self._db.write(lambda tx: progresses.advance(tx, progress))
+        if not is_wanted or not await lease.acquire(self._db, NAME, self._server.id, LEASE_SECONDS):
+            raise _StoppedError

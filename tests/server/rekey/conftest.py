@@ -1,0 +1,5 @@
+"""A server with a crew."""
+
+from tests.server.app.fixtures import world
+
+__all__ = ["world"]

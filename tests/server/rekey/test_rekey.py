@@ -1,0 +1,175 @@
+"""Everything is encrypted under a new master key while the server serves, and the old key is not needed any more."""
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew.errors import Invalid
+from terracrew.protocol.events import Output, OutputsRead
+from terracrew.server.app import build, close
+from terracrew.server.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
+from terracrew.server.context import Server
+from terracrew.server.identity.keys import Keyring
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
+from terracrew.server.rekey import progress, service
+from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
+from terracrew.server.rekey.service import Rekey
+from terracrew.server.state.model import INLINE
+from tests.server.app.world import World, open_world
+from tests.server.identity.earlier import sealed_by_an_earlier_version
+from tests.server.logs.crew import DONE, Crew, fact
+from tests.server.state.test_states import content, written
+
+OLD, NEW = bytes(range(32)), bytes(range(32, 64))
+
+
+def text(*keys: bytes) -> str:
+    return "\n".join(base64.b64encode(key).decode() for key in keys)
+
+
+async def populate(world: World) -> str:
+    """One of everything that is encrypted; the module's id."""
+    crew = await Crew.make(world)
+    attempt = await written(crew, content(1), content(2, INLINE), content(3))
+    await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
+    await attempt.deliver(DONE)
+    keys, db, module_id = world.server.keys, world.server.db, attempt.module_id
+    await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
+    await db.write(lambda tx: built_in_record(tx, keys))
+    part = "parts/upl_1/0"
+    await world.server.objects.put(part, keys.encrypt(b"a part", part))
+    earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
+    sql = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
+    assert await db.write(lambda tx: tx.run(sql, new=earlier, id=module_id)) == 1
+    return module_id
+
+
+async def heads(server: Server) -> dict[str, set[bytes]]:
+    """The beginnings of all ciphertexts, by kind."""
+    found: dict[str, set[bytes]] = {}
+    for column in (*COLUMNS, LAST):
+        rows = await server.db.read(lambda tx, column=column: tx.all(column.page, **column.first, most=1000))
+        found[column.name] = {bytes(row["head"]) for row in rows}
+    for folder in FOLDERS:
+        names = [each.name async for page in server.objects.listing(folder.folder) for each in page]
+        found[folder.name] = {(await server.objects.get(name))[:9] for name in names}
+    return found
+
+
+async def rekeyed(server: Server) -> progress.Progress:
+    await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
+    return await Rekey(server).step()
+
+
+@pytest.mark.feature("X4")
+async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_url: str, tmp_path: Path) -> None:
+    """With the new key alone the server refused to start, since nothing was ever encrypted anew."""
+    key_file = tmp_path / "key"
+    key_file.write_text(text(OLD))
+    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+        module_id = await populate(world)
+        settings = world.server.settings
+        before = await heads(world.server)
+        assert all(before.values()), "something of every kind is stored"
+    key_file.write_text(text(NEW))
+    with pytest.raises(Invalid, match="not the master key of this database"):
+        await build(settings)
+    key_file.write_text(text(NEW, OLD))
+    server = await build(settings)
+    try:
+        found = await rekeyed(server)
+        assert (found.status, found.failed, found.problem) == ("finished", 0, "")
+        assert found.encrypted >= len(before) - 1
+        assert {head for each in (await heads(server)).values() for head in each} == {Keyring([NEW]).head}
+        again = await rekeyed(server)
+        assert (again.status, again.encrypted) == ("finished", 0), "there is nothing to do a second time"
+        await server.db.write(lambda tx: tx.run("DELETE FROM api_tokens"))
+    finally:
+        await close(server)
+    key_file.write_text(text(NEW))
+    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+        state = await world.admin.get(f"/api/v1/modules/{module_id}/state")
+        assert state.content == content(3)
+        listed = (await world.admin.get(f"/api/v1/modules/{module_id}/states")).json()["items"]
+        read = [(await world.admin.get(f"/api/v1/states/{each['id']}")).content for each in listed]
+        assert read == [content(3), content(2, INLINE), content(1)]
+        outputs = await world.admin.get(f"/api/v1/modules/{module_id}/outputs", params={"sensitive": True})
+        assert outputs.json()["outputs"]["a"]["value"] == "secret"
+        loaded = await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))
+        assert loaded == Content({"a": 1}, {"B": "c"})
+        assert world.server.keys.decrypt(await world.server.objects.get("parts/upl_1/0"), "parts/upl_1/0") == b"a part"
+
+
+async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await populate(world)
+    server = replace(world.server, keys=_with_new_key(world))
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "FOLDERS", (_Broken(),))
+        await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
+        with pytest.raises(OSError, match="the power is gone"):
+            await Rekey(server).step()
+    assert (await server.db.read(progress.load)).status == "running"
+    assert (await heads(server))["check value"] != {server.keys.head}
+    found = await Rekey(server).step()  # as the loop of a server that starts does
+    assert found.status == "finished"
+    assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
+
+
+async def test_a_write_between_reading_and_replacing_wins(world: World) -> None:
+    """Every kind is replaced by compare-and-set: what was read is not there any more, so nothing is replaced."""
+    await populate(world)
+    for column in (*COLUMNS, LAST):
+        [row, *_] = await world.server.db.read(lambda tx, c=column: tx.all(c.page, **c.first, most=1))
+        key = key_of(column, row)
+        change = {**key, "old": b"what was read before", "new": b"lost"}
+        assert await world.server.db.write(lambda tx, c=column, change=change: tx.run(c.replace, **change)) == 0
+        stored = await world.server.db.read(lambda tx, c=column, key=key: tx.one(c.get, **key))
+        assert stored is not None
+        assert bytes(stored["sealed"]) != b"lost"
+
+
+async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(world: World) -> None:
+    module_id = await populate(world)
+    foreign = Keyring([b"f" * 32]).encrypt(b"{}", contents.context(module_id))
+    sql = "UPDATE modules SET sealed = :new WHERE id = :id"
+    await world.server.db.write(lambda tx: tx.run(sql, new=foreign, id=module_id))
+    server = replace(world.server, keys=_with_new_key(world))
+    found = await rekeyed(server)
+    assert (found.status, found.failed) == ("incomplete", 1)
+    assert Keyring([b"f" * 32]).key_id in found.problem
+    assert (await heads(server))["check value"] != {server.keys.head}
+
+
+async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_rekey(world: World) -> None:
+    owner = await world.person("olga", "owner")
+    for method in ("GET", "POST", "DELETE"):
+        await owner.refused(method, "/api/v1/rekey", 403)
+        await world.stranger().refused(method, "/api/v1/rekey", 401)
+    assert (await world.admin.get("/api/v1/rekey")).json()["status"] == "none"
+    started = await world.admin.post("/api/v1/rekey")
+    assert (started.status_code, started.json()["status"]) == (202, "running")
+    assert (await world.admin.delete("/api/v1/rekey")).json()["status"] == "stopped"
+    assert (await Rekey(world.server).step()).status == "stopped"
+    actions = [each["action"] for each in (await world.admin.get("/api/v1/audit")).json()["items"]]
+    assert actions[:2] == ["server.stop_rekey", "server.rekey"]
+
+
+class _Broken:
+    name = "stored states"
+
+    @property
+    def folder(self) -> str:
+        raise OSError("the power is gone")
+
+
+def _with_new_key(world: World) -> Keyring:
+    """The keyring of the world, with a newer key before its own."""
+    keys: Any = Keyring([NEW])
+    keys._ciphers |= world.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]
+    return keys
