@@ -19,6 +19,7 @@ from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity import service as identity
 from terracrew.server.identity import store as people
+from terracrew.server.identity.rotation import Rotation
 from terracrew.server.identity.sessions import person
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
@@ -97,6 +98,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         ).run,
         "deletions": Deletions(server).run,
         "rekey": Rekey(server).run,
+        "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id).run,
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

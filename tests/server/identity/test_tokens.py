@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import ECKey
 
 from terracrew.errors import Unauthenticated
@@ -19,7 +19,8 @@ from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.limits import GUESSES
 from terracrew.server.identity.model import SYSTEM, Role
-from terracrew.server.identity.signing import GENERIC
+from terracrew.server.identity.rotation import ROTATION_SECONDS, Rotation
+from terracrew.server.identity.signing import GENERIC, PUBLISHED_SECONDS, STILL_VERIFIED, SigningKeys
 from terracrew.server.identity.tokens import LIFETIME
 from tests.server.identity.world import URL, World
 
@@ -251,16 +252,61 @@ async def test_a_secret_is_no_bearer_token(world: World) -> None:
             await principal_from_bearer(world.identity, token)
 
 
-async def test_servers_share_their_signing_keys_and_follow_a_rotation(world: World) -> None:
+async def test_a_new_signing_key_is_published_before_it_signs_and_the_old_one_verifies_on(world: World) -> None:
+    """A signing key was used for ever: nothing ever called for a new one."""
     another = await open_identity(world.db, world.container.keys, URL)
-    assert another.tokens.signing.jwks() == world.identity.tokens.signing.jwks()
+    signing, other = world.identity.tokens.signing, another.tokens.signing
+    rotation = Rotation(world.db, signing, "srv_1")
     account, _, secret = await world.account()
     before = await world.identity.tokens.exchange(f"default:{account}", secret, "")
-    await world.identity.tokens.signing.rotate()
+
+    async def kid(of: SigningKeys) -> str:
+        return str(jws.extract_compact((await of.sign({}, "test")).encode()).headers()["kid"])
+
+    async def pass_time(seconds: float) -> None:
+        sql = "UPDATE signing_keys SET created_at = created_at - :seconds, signs_from = signs_from - :seconds"
+        await world.db.write(lambda tx: tx.run(sql, seconds=seconds))
+
+    old = await kid(signing)
+    await rotation.step()
+    assert len(signing.jwks()["keys"]) == 1, "a new key is not due"
+    await pass_time(ROTATION_SECONDS)
+    await rotation.step()
+    assert len(signing.jwks()["keys"]) == 2
+    assert await kid(signing) == old, "every server must know the new key before it signs"
+    await Rotation(world.db, other, "srv_2").step()  # without the lease, it only reads the keys
+    await pass_time(PUBLISHED_SECONDS)
+    await rotation.step()
+    new = await kid(signing)
+    assert new != old
     after = await world.identity.tokens.exchange(f"default:{account}", secret, "")
     for token in (before, after):
         assert (await another.tokens.principal(token.access_token)).id == account
-    assert len(another.tokens.signing.jwks()["keys"]) == 2
+    sql = "UPDATE signing_keys SET retired_at = retired_at - :seconds WHERE retired_at IS NOT NULL"
+    await world.db.write(lambda tx: tx.run(sql, seconds=3 * STILL_VERIFIED))
+    await rotation.step()
+    await signing.load()
+    assert [key["kid"] for key in signing.jwks()["keys"]] == [new]
+    assert await world.db.read(lambda tx: tx.all("SELECT id FROM signing_keys")) == [{"id": new}]
+
+
+async def test_tokens_of_unknown_keys_do_not_make_the_server_read_its_keys_each_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signing, loads = world.identity.tokens.signing, list[int]()
+    load = signing.load
+
+    async def counted() -> None:
+        loads.append(1)
+        await load()
+
+    monkeypatch.setattr(signing, "load", counted)
+    key = ECKey.generate_key("P-256", private=True)
+    for number in range(20):
+        forged = jwt.encode({"alg": "ES256", "kid": f"key_{number}", "typ": "at+jwt"}, {}, key, ["ES256"])
+        with pytest.raises(Unauthenticated):
+            await signing.verify(forged, "at+jwt")
+    assert len(loads) <= 1
 
 
 async def test_the_public_keys_are_public_and_nothing_else_is(world: World) -> None:

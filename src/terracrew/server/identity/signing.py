@@ -17,6 +17,12 @@ ALGORITHM = "ES256"  # what every cloud's federation takes, too
 STILL_VERIFIED = 3600.0
 """How long a retired key verifies: longer than any token lives."""
 REFRESH = 300.0
+UNKNOWN_KEY_SECONDS = 5.0
+"""A token of an unknown key makes a server read its keys again, but not more often than this: anybody can make such tokens."""
+PUBLISHED_SECONDS = 86400.0
+"""How long a new key is public before it signs: every server has read it by then, and so have the clouds that trust it."""
+NEVER = 253_402_300_800.0
+"""The year 10,000: a key that does not sign yet has not been retired."""
 _LONGEST_TOKEN = 4096
 GENERIC = "this credential is not valid"
 
@@ -40,18 +46,16 @@ class SigningKeys:
         self._active = active["id"], ECKey.import_key(msgspec.json.decode(private))
         self._loaded_at = time.monotonic()
 
-    async def rotate(self) -> None:
-        """Sign with a new key from now on. Other servers see it when they meet a token of it, or within minutes."""
-
-        async def work(tx: Tx) -> list[Row]:
-            await tx.run(
-                "UPDATE signing_keys SET is_active = :no, retired_at = :now WHERE is_active = :yes",
-                no=False, yes=True, now=tx.now,
-            )  # fmt: skip
-            return await self._make(tx)
-
-        await self._db.write(work)
-        await self.load()
+    async def publish_next(self, tx: Tx) -> str:
+        """Make a key that every server verifies and shows at once, and that signs from tomorrow on; its id."""
+        new, public, private = self._generate()
+        await tx.run(
+            """INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at, retired_at, signs_from)
+            VALUES (:id, :public, :private, :no, :now, :never, :signs_from)""",
+            id=new, public=public, private=private, no=False, now=tx.now, never=NEVER,
+            signs_from=tx.now + PUBLISHED_SECONDS,
+        )  # fmt: skip
+        return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:
         """Make a token. Its `kind` is the `typ` header, so that a token made for one use is none for another."""
@@ -71,7 +75,7 @@ class SigningKeys:
             key_id = header.get("kid")
             if header.get("alg") != ALGORITHM or header.get("typ") != kind or not isinstance(key_id, str):
                 raise ValueError
-            if key_id not in self._public:
+            if key_id not in self._public and time.monotonic() - self._loaded_at > UNKNOWN_KEY_SECONDS:
                 await self.load()
             return jwt.decode(token, self._public[key_id], [ALGORITHM]).claims
         except (JoseError, ValueError, KeyError, TypeError):
@@ -81,16 +85,20 @@ class SigningKeys:
         return {"keys": [key.as_dict(private=False) for key in self._public.values()]}
 
     async def _make(self, tx: Tx) -> list[Row]:
-        new = ids.new("key")
-        key = ECKey.generate_key("P-256", {"kid": new, "use": "sig", "alg": ALGORITHM}, private=True)
-        private = msgspec.json.encode(key.as_dict(private=True))
+        new, public, private = self._generate()
         await tx.run(
             "INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at)"
             " VALUES (:id, :public, :private, :yes, :now) ON CONFLICT (is_active) WHERE is_active DO NOTHING",
-            id=new, public=msgspec.json.encode(key.as_dict(private=False)).decode(),
-            private=self._keyring.encrypt(private, context(new)), yes=True, now=tx.now,
+            id=new, public=public, private=private, yes=True, now=tx.now,
         )  # fmt: skip
         return await _rows(tx)
+
+    def _generate(self) -> tuple[str, str, bytes]:
+        """A new key: its id, its public part, and its private part as it is stored."""
+        new = ids.new("key")
+        key = ECKey.generate_key("P-256", {"kid": new, "use": "sig", "alg": ALGORITHM}, private=True)
+        private = self._keyring.encrypt(msgspec.json.encode(key.as_dict(private=True)), context(new))
+        return new, msgspec.json.encode(key.as_dict(private=False)).decode(), private
 
 
 async def _rows(tx: Tx) -> list[Row]:
