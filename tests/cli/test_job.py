@@ -46,9 +46,9 @@ def streaming(*pieces: bytes) -> Callable[[Asked], None]:
     return lambda asked: asked.stream(*pieces)
 
 
-def test_a_job_is_a_plan_unless_told_otherwise_and_its_id_is_printed(terracrew: Terracrew, site: Site) -> None:
+def test_a_job_is_a_plan_unless_told_otherwise_and_its_number_is_printed(terracrew: Terracrew, site: Site) -> None:
     site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
-    assert terracrew("job", "run", "a/m") == "job_1\n"
+    assert terracrew("job", "run", "a/m") == "7\n"
     assert site.asked[-1].json() == {"type": "PLAN"}
     terracrew("job", "run", "a/m", "--apply", "--priority", "5")
     assert site.asked[-1].json() == {"type": "APPLY", "priority": 5}
@@ -81,7 +81,12 @@ def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
     )
     assert terracrew("job", "run", "a/m", "--follow") == "first\n\nhalf a line\r\nünicode\n"
     assert terracrew.code == code
-    assert terracrew.err.splitlines() == ["job 7 PROCESSING", f"job 7 {status}: why"]
+    # It printed neither the address of the job's page nor what to type next.
+    first, *rest = terracrew.err.splitlines()
+    assert first == f"job 7: {site.url}/dashboard/jobs/7"
+    assert rest[:2] == ["job 7 PROCESSING", f"job 7 {status}: why"]
+    following = {"SUCCEEDED": ["next: terracrew module outputs a/m"], "FAILED": ["next: terracrew job show 7"]}
+    assert rest[2:] == following.get(status, [])
 
 
 @pytest.mark.feature("L4")
@@ -163,7 +168,7 @@ def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Te
     assert told[0] == "job 7 QUEUED: all of its runners are full, 3 jobs ahead of it"
     assert told[1].startswith("job 7 AWAITING_APPROVAL: its plan waits for a person (the time is up)")
     assert told[2] == "  terracrew job approve 7 --plan 2, or terracrew job decline 7 --reason …"
-    assert told[3:] == ["job 7 SUCCEEDED"]
+    assert told[3:] == ["job 7 SUCCEEDED", "next: terracrew module outputs a/m"]
 
 
 @pytest.mark.feature("S6")

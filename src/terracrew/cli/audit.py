@@ -1,6 +1,7 @@
 """`terracrew audit`: who changed what."""
 
 from itertools import islice
+from typing import Any
 
 import click
 
@@ -23,8 +24,11 @@ def list_entries(target: Target, thing: str | None, limit: int, as_json: bool) -
     items = list(islice(target.api().list("/audit", target=thing), limit))
     if as_json:
         return show.as_json(items)
-    rows = [
-        (show.age(i["created_at"]), i["actor_name"], i["action"], i["details"].get("path") or i["target_id"])
-        for i in items
-    ]
+    rows = [(show.age(i["created_at"]), i["actor_name"], i["action"], _what(i)) for i in items]
     return show.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty="nothing has been changed yet")
+
+
+def _what(entry: dict[str, Any]) -> str:
+    """The name of what was changed, where the entry has one."""
+    details: dict[str, Any] = entry["details"]
+    return str(details.get("path") or details.get("name") or details.get("module") or entry["target_id"])

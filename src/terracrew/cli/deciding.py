@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew import plan_words
-from terracrew.cli import follow, show
+from terracrew.cli import completing, follow, show
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Conflict
 
@@ -24,7 +24,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command("approve")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option(
     "--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other; else the one shown."
 )
@@ -55,7 +55,7 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
 
 
 @click.command("decline")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--reason", default="", help="Why; shown on the job.")
 @click.option("--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other.")
 @show.json_option
@@ -72,7 +72,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
 
 
 @click.command("replan")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--plan", type=click.IntRange(min=1), metavar="N", help="Instead of the plan of attempt N, and no other.")
 @show.json_option
 @pass_target
@@ -90,7 +90,7 @@ def replan(target: Target, job_id: str, plan: int | None, as_json: bool) -> None
 
 
 @click.command("gone")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="This attempt; else the current one.")
 @_yes
 @show.json_option

@@ -216,6 +216,18 @@ def why(job: dict[str, Any]) -> str:
     return plain(reason["text"]) + (f" ({', '.join(times)})" if times else "")
 
 
+def next_command(job: dict[str, Any]) -> str:
+    """What one usually types after a job that has ended in this way."""
+    module = job.get("module_path", "")
+    if job["status"] == "FAILED":
+        return f"terracrew job show {job['number']}"
+    if job["status"] != "SUCCEEDED" or not module:
+        return ""
+    if job["type"] == "PLAN":
+        return f"terracrew job run {module} {'--destroy' if job.get('is_destroy_plan') else '--apply'} --follow"
+    return f"terracrew module outputs {module}" if job["type"] == "APPLY" else ""
+
+
 def to_type(job: dict[str, Any]) -> str:
     """What a person may type so that it goes on."""
     reason: dict[str, Any] = job.get("reason") or {}

@@ -1,13 +1,17 @@
 """`terracrew job`: run jobs, follow their logs, decide about their plans, cancel them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import bulk_cancel, deciding, destroying, follow, look, show
+from terracrew.cli import bulk_cancel, completing, deciding, destroying, follow, look, show
 from terracrew.cli import source as sources
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
 
 STATUSES = ["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL", *follow.EXIT_CODES]
 _timeout = click.option(
@@ -31,7 +35,7 @@ for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.g
 
 
 @job.command("run")
-@click.argument("module")
+@click.argument("module", shell_complete=completing.modules)
 @click.option("--plan", "is_plan", is_flag=True, help="Only show what would change (the default).")
 @click.option("--apply", "is_apply", is_flag=True, help="Plan and apply.")
 @click.option(
@@ -96,15 +100,18 @@ def run(
         if as_json:
             show.as_json(made)
         else:
-            click.echo(made["id"])
-            show.note(f"job {made['number']} is {made['status']}; terracrew job logs -f {made['id']}")
+            click.echo(made["number"])
+            show.note(f"job {made['number']} is {made['status']}: {_page(api, made)}")
+            show.note(f"its log: terracrew job logs -f {made['number']}")
         return 0
+    if not as_json:
+        show.note(f"job {made['number']}: {_page(api, made)}")
     return _until_end(target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval)
 
 
 @job.command("list")
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only those.")
-@click.option("--module", metavar="PATH", help="Only those of this module.")
+@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="Only those of this module.")
 @click.option("--active", is_flag=True, help="Only those that have not ended.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many, newest first.")
 @show.json_option
@@ -123,17 +130,23 @@ def list_jobs(target: Target, status: str | None, module: str | None, active: bo
             i["module_path"],
             show.age(i["created_at"]),
             show.duration(i.get("started_at"), i.get("finished_at")),
-            i["id"],
             follow.why(i),
         )
         for i in items
     ]
-    columns = ("JOB", "TYPE", "STATUS", "MODULE", "AGE", "TOOK", "ID", "WHY")
-    return show.table(columns, rows, empty="no jobs: `terracrew job run MODULE`")
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "CREATED", "TOOK", "WHY")
+    empty = "no jobs: `terracrew job run MODULE`"
+    if not show.is_narrow():
+        return show.table(columns, rows, empty=empty)
+    show.table(columns[:-1], [row[:-1] for row in rows], empty=empty)
+    for number, *_, why in rows:
+        if why:
+            show.note(f"{number}: {why}")
+    return None
 
 
 @job.command("show")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @show.json_option
 @pass_target
 def show_job(target: Target, job_id: str, as_json: bool) -> None:
@@ -148,7 +161,7 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
 
 
 @job.command("logs")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on until the job ends; exit as it did.")
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt; else of the last one."
@@ -189,7 +202,7 @@ def logs(
 
 
 @job.command("wait")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @_stop
 @_timeout
 @show.json_option
@@ -200,9 +213,11 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 
 
 @job.command("cancel")
-@click.argument("job_id", metavar="[JOB]", required=False)
+@click.argument("job_id", metavar="[JOB]", required=False, shell_complete=completing.jobs)
 @click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
-@click.option("--module", metavar="PATH", help="With --all: only those of this module.")
+@click.option(
+    "--module", metavar="PATH", shell_complete=completing.modules, help="With --all: only those of this module."
+)
 @click.option("--group", metavar="PATH", help="With --all: only those of modules below this group.")
 @click.option(
     "--status", type=click.Choice(STATUSES[:4], case_sensitive=False), help="With --all: only those with this status."
@@ -243,7 +258,7 @@ def cancel(
 
 
 @job.command("rerun")
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--yes", is_flag=True, help="Of a DESTROY: do not ask. Required where there is no terminal.")
 @show.json_option
@@ -262,8 +277,13 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool
     if as_json:
         show.as_json(made)
     else:
-        click.echo(made["id"])
+        click.echo(made["number"])
     return 0
+
+
+def _page(api: "Api", job: dict[str, Any]) -> str:
+    """The address of the job in the dashboard."""
+    return f"{api.base_url}/dashboard/jobs/{job['number']}"
 
 
 def _until_end(
@@ -286,4 +306,7 @@ def _until_end(
     except KeyboardInterrupt:
         show.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
         raise
-    return follow.ended(found, as_json=as_json)
+    code = follow.ended(found, as_json=as_json)
+    if not as_json and (command := follow.next_command(found)):
+        show.note(f"next: {command}")
+    return code

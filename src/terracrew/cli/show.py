@@ -1,5 +1,6 @@
 """How results are shown: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
 
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ _COLOURS = {
 }  # fmt: skip
 
 
+WIDE_COLUMNS = 130
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -43,6 +45,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) 
     for row in cells:
         drawn.add_row(*[Text(cell, style=_COLOURS.get(cell, "")) for cell in row])
     Console(highlight=False).print(drawn)
+
+
+def is_narrow() -> bool:
+    """Whether standard output is a terminal on which a column of sentences would be a few words wide."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE_COLUMNS
 
 
 def facts(pairs: Iterable[tuple[str, Any]], *, err: bool = False) -> None:

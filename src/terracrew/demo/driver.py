@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from uuid import uuid4
 
 import click
@@ -45,8 +45,9 @@ def run(machine: Machine) -> bool:
         _ensure_module(api, sample)
     stages.done(", ".join(sample.path for sample in SAMPLES))
 
-    stages.begin("Jobs: what OpenTofu prints, as it prints it")
-    ended = _run_jobs(api)
+    stages.begin(f"Jobs: what OpenTofu prints goes to {machine.job_log}")
+    with machine.open_job_log() as file:
+        ended = _run_jobs(api, file)
     asking = sum(job["status"] == "AWAITING_APPROVAL" for _, job in ended)
     stages.done(f"{len(ended) - asking} jobs ended" + (f", {asking} waits for you" if asking else ""))
     return _summary(ended)
@@ -55,16 +56,16 @@ def run(machine: Machine) -> bool:
 def invite(machine: Machine) -> None:
     """Where to look, how to get in, and how it ends."""
     api = machine.api()
-    link = api.post("/me/link")["link"]
+    link = f"{api.post('/me/link')['link']}?enter=true&next=/dashboard/jobs"
     asking = next((job for sample in SAMPLES if sample.needs_approval and (job := _waiting(api, sample))), None)
     show.facts(
         [
-            ("dashboard", f"{machine.url}/dashboard/jobs"),
-            ("log in", f"{link}  (once)"),
+            ("dashboard", link),
+            ("", "this link logs you in once, without a password, on this machine only"),
             ("command line", f"{_program()} job list   (in another terminal)"),
-            ("to approve", asking and f"{machine.url}/dashboard/jobs/{asking['id']}"),
-            ("or", asking and f"{_program()} job approve {asking['number']}"),
-            ("the end", "Ctrl-C"),
+            ("to approve", asking and f"{_program()} job approve {asking['number']}"),
+            ("logs", f"{machine.job_log} (jobs), {machine.log} (server)"),
+            ("to end", "Ctrl-C"),
         ]
     )
 
@@ -95,11 +96,11 @@ def _ensure_module(api: Api, sample: Sample) -> None:
         api.post("/modules", {"path": sample.path, **settings})
 
 
-def _run_jobs(api: Api) -> list[tuple[Sample, dict[str, Any]]]:
-    """Run all samples at once. One thread a job reads; only this one writes to the terminal."""
+def _run_jobs(api: Api, file: TextIO) -> list[tuple[Sample, dict[str, Any]]]:
+    """Run all samples at once. One thread a job reads; only this one writes to the terminal and the file."""
     news: queue.Queue[_News] = queue.Queue()
     width = max(len(sample.path) for sample in SAMPLES)
-    lines = {sample.path: Lines(sample.path, width, position) for position, sample in enumerate(SAMPLES)}
+    lines = {sample.path: Lines(sample.path, width, file) for sample in SAMPLES}
     for sample in SAMPLES:
         threading.Thread(target=_run_job, args=(api, sample, news), name=sample.path, daemon=True).start()
     ended: list[tuple[Sample, dict[str, Any]]] = []
@@ -111,6 +112,7 @@ def _run_jobs(api: Api) -> list[tuple[Sample, dict[str, Any]]]:
                 raise what
             case job:
                 lines[sample.path].finish()
+                click.echo(f"      {sample.path.ljust(width)}  {job['status']}")
                 ended.append((sample, job))
     return ended
 
@@ -152,14 +154,13 @@ def _summary(ended: list[tuple[Sample, dict[str, Any]]]) -> bool:
         (
             sample.path,
             sample.description,
-            sample.expected,
             job["status"],
-            "✓ as it should" if job["status"] == sample.expected else f"✗ {job.get('message') or 'not as it should'}",
+            "✓" if job["status"] == sample.expected else f"✗ expected {sample.expected}: {job.get('message') or ''}",
             show.duration(job.get("started_at"), job.get("finished_at")),
         )
         for sample, job in sorted(ended, key=lambda one: order[one[0].path])
     ]
     click.echo()
-    show.table(("MODULE", "WHAT IT DOES", "EXPECTED", "ENDED", "", "TOOK"), rows, empty="")
+    show.table(("MODULE", "WHAT IT DOES", "ENDED", "", "TOOK"), rows, empty="")
     click.echo()
     return all(job["status"] == sample.expected for sample, job in ended)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 from terracrew.cli import local
 from terracrew.client.http import Api
@@ -34,6 +35,7 @@ class Machine:
             shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log = self.directory / "up.log"
+        self.job_log = self.directory / "jobs.log"
         self.url = f"http://{HOST}:{_free_port(port)}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -41,7 +43,7 @@ class Machine:
         """Start it and return when it is ready to serve."""
         command = [sys.executable, "-m", "terracrew.cli", "up", "--data-directory", str(self.directory)]
         # For its owner alone: a first start prints its login link there.
-        with open(self.log, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as log:
+        with open(self.log, "wb", opener=_private) as log:
             self._process = subprocess.Popen(
                 [*command, "--host", HOST, "--port", self.url.rpartition(":")[2]],
                 env=os.environ | {"TF_CLI_CONFIG_FILE": os.devnull},  # the samples need nothing of this machine's own
@@ -57,6 +59,10 @@ class Machine:
             if time.monotonic() > deadline:
                 raise Unavailable(f"the server was not ready within {_READY_WITHIN:g} s", hint=self._what_it_said())
             time.sleep(0.05)
+
+    def open_job_log(self) -> TextIO:
+        """The file for what the engines print, made anew; for its owner alone, like the server's own log."""
+        return open(self.job_log, "w", encoding="utf-8", opener=_private)
 
     def api(self) -> Api:
         return Api(self.url, (self.directory / local.TOKEN_FILE).read_text().strip())
@@ -80,6 +86,10 @@ class Machine:
     def _what_it_said(self) -> str:
         last = self.log.read_text(errors="replace").splitlines()[-15:]
         return "\n".join([f"{self.log} ends so (`terracrew demo --fresh` starts from nothing):", *last])
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _free_port(wanted: int | None) -> int:

@@ -27,9 +27,9 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 SAMPLES = (
-    Sample("platform/network", "network", "subnets, a route table and a gateway, in their order"),
-    Sample("platform/chatty", "chatty", "prints three thousand lines, for the live log"),
-    Sample("payments/broken", "broken", "breaks a rule on purpose, and its plan says so", "FAILED"),
-    Sample("payments/ledger", "ledger", "has an output that nobody is shown", inputs={"owner": "payments"}),
+    Sample("platform/network", "network", "subnets, routes and a gateway"),
+    Sample("platform/chatty", "chatty", "prints three thousand lines"),
+    Sample("payments/broken", "broken", "breaks a rule on purpose", "FAILED"),
+    Sample("payments/ledger", "ledger", "has an output that is secret", inputs={"owner": "payments"}),
     Sample("payments/gateway", "gateway", "waits until you approve its plan", "AWAITING_APPROVAL", needs_approval=True),
 )

@@ -1,12 +1,9 @@
-"""What the demo shows: its stages, the engines' own words beside the module they belong to, and the result."""
+"""What the demo shows: its stages on the screen, and what the engines print in a file, beside the module it belongs to."""
 
 import time
+from typing import TextIO
 
 import click
-
-_SHOWN = 90
-_LAST = 10
-_COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
 
 
 class Stages:
@@ -27,34 +24,20 @@ class Stages:
 
 
 class Lines:
-    """One job's log. Of a long one the beginning and the end are shown, and how much lies between."""
+    """One job's log in the file, each line behind the name of its module."""
 
-    def __init__(self, name: str, width: int, position: int) -> None:
-        self._prefix = click.style(name.ljust(width) + " │ ", fg=_COLOURS[position % len(_COLOURS)])
+    def __init__(self, name: str, width: int, file: TextIO) -> None:
+        self._prefix = name.ljust(width) + " │ "
+        self._file = file
         self._rest = ""
-        self._count = 0
-        self._held: list[str] = []
 
     def write(self, text: str) -> None:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._count += 1
-            if self._count <= _SHOWN:
-                self._show(line)
-            else:
-                self._held.append(line)
-        del self._held[:-_LAST]
+            # A line that sets a colour and does not end it must not colour its neighbours.
+            self._file.write(f"{self._prefix}{line}" + ("\x1b[0m" if "\x1b[" in line else "") + "\n")
+        self._file.flush()
 
     def finish(self) -> None:
         if self._rest:
             self.write("\n")
-        left_out = self._count - _SHOWN - len(self._held)
-        if left_out > 0:
-            self._show(click.style(f"… {left_out:,} lines more in its log", dim=True))
-        for line in self._held:
-            self._show(line)
-        self._held = []
-
-    def _show(self, line: str) -> None:
-        # A line that sets a colour and does not end it must not colour its neighbours.
-        click.echo(f"{self._prefix}{line}" + ("\x1b[0m" if "\x1b[" in line else ""))

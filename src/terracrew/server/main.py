@@ -2,18 +2,15 @@
 
 import asyncio
 import gc
-import logging
-import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import click
 import msgspec
-import structlog
 
 from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
-from terracrew.server import app, builtin, serve
+from terracrew.server import app, builtin, diagnostics, serve
 from terracrew.server.context import Server
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
@@ -34,31 +31,13 @@ from terracrew.server.uploads import service as uploads
 from terracrew.server.waiting import until_database_answers
 
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of the file
-log = structlog.get_logger("terracrew.server")
 
 
 def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
     """Serve until a signal says stop; what runs on executors goes on."""
     procfs.forbid_inspection()
-    configure_log()
+    diagnostics.configure()
     serve.run(_run(settings, with_builtin_runner))
-
-
-def configure_log() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
-    # Not the default, which prints every frame's variables: credentials are among them.
-    plain = structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(
-        processors=[*structlog.get_config()["processors"][:-1], plain],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-    )
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """That a stopping server ends what takes longer than its grace is no error of the application."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:

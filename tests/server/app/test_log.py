@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from terracrew.server.main import configure_log
+from terracrew.server import diagnostics
 
 
 @pytest.fixture
-def log() -> Iterator[structlog.BoundLogger]:
+def log(capsys: pytest.CaptureFixture[str]) -> Iterator[structlog.BoundLogger]:
+    del capsys  # it captures before the log is sent to standard output
     structlog.reset_defaults()
-    configure_log()
+    diagnostics.configure()
     yield structlog.get_logger("terracrew.server")
     structlog.reset_defaults()
 
@@ -42,3 +43,18 @@ def test_a_request_that_a_stop_ended_is_no_exception_in_the_application(
 ) -> None:
     logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=error)
     assert bool(caplog.records) is is_logged
+
+
+def test_everything_that_a_server_prints_has_one_form(
+    log: structlog.BoundLogger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One terminal showed two forms of log entries: those of the server, and those of its built-in runner."""
+    diagnostics.configure()
+    log.info("runner connected", runner="built-in", note="two words")
+    logging.getLogger("terracrew.runner").info("leaving; %d attempts go on", 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[2] for line in lines] == [
+        "INFO     terracrew.server: runner connected runner=built-in note='two words'",
+        "INFO     terracrew.runner: leaving; 2 attempts go on",
+    ]
+    assert all(line[10] == "T" and line[23] == "Z" for line in lines)

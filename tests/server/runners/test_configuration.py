@@ -41,7 +41,7 @@ async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: W
         ({"heartbeat_seconds": 0.5}, ">= 1.0"),
         ({"heartbeat_seconds": 31}, "<= 30.0"),
         ({"heartbeat_seconds": "5"}, "Expected `float | null`"),
-        ({"log_level": {"Default": "Loud"}}, "Invalid enum value 'Loud'"),
+        ({"log_level": {"Default": "Loud"}}, "'Loud' is not one of "),
         ({"log_level": {"a b": "Debug"}}, "matching regex"),
         ({"log_level": {f"c{n}": "Debug" for n in range(51)}}, "up to 50 categories"),
         ({"batch_size_limit": 0}, ">= 1"),

@@ -9,11 +9,13 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
+from terracrew.client.address import is_loopback as is_loopback_url
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.identity import devices, logins, passwords, service, sessions
 from terracrew.server.identity.context import address_of
 from terracrew.server.identity.model import Session
 from terracrew.server.request import Call
+from terracrew.server.settings import is_loopback
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
 
@@ -27,8 +29,11 @@ class LoginForm(msgspec.Struct, frozen=True):
 
 
 class PasswordForm(msgspec.Struct, frozen=True):
-    password: str
-    again: str
+    password: str = ""
+    again: str = ""
+    enter: bool = False
+    """Log in without setting a password, which is possible on the server's own machine only."""
+    next: str = ""
 
 
 @get("/login", public=True)
@@ -55,24 +60,33 @@ async def login(request: Call) -> Response[Any]:
 
 
 @get("/login/link/{token:str}", public=True)
-async def link_page(request: Call, token: FromPath[str]) -> Response[Any]:
-    """Looking at a link does not use it up."""
-    return await _link_answer(request, token)
+async def link_page(
+    request: Call,
+    token: FromPath[str],
+    enter: FromQuery[bool] = False,
+    next: FromQuery[str] = "",  # noqa: A002
+) -> Response[Any]:
+    """Looking at a link does not use it up. With `enter`, the page of a server on this machine logs in by itself."""
+    return await _link_answer(request, token, enter=enter and _is_local(request), to=next)
 
 
 @post("/login/link/{token:str}", public=True, status_code=303)
 async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PasswordForm)
-    if form.password != form.again:
+    if form.enter and not _is_local(request):
+        return await _link_answer(request, token, "without a password only the server's own machine is let in")
+    if not form.enter and form.password != form.again:
         return await _link_answer(request, token, "the two are not the same: type the password once more")
     try:
         user = await service.link_owner(request.server.identity, token, address_of(request))
-        session = await service.redeem_link(request.server.identity, token, address_of(request), form.password)
+        session = await service.redeem_link(
+            request.server.identity, token, address_of(request), None if form.enter else form.password
+        )
     except Invalid as error:
         return await _link_answer(request, token, error.message)
     except Unauthenticated as error:
         return _stale(error)
-    return _let_in(request, session, user.name, HOME)
+    return _let_in(request, session, user.name, _local(form.next))
 
 
 @post("/logout", status_code=303)
@@ -87,13 +101,22 @@ async def logout(request: Call) -> Response[Any]:
     return answer
 
 
-async def _link_answer(request: Call, token: str, wrong: str = "") -> Response[Any]:
+def _is_local(request: Call) -> bool:
+    """Whether both the server and the reader are on one machine, with no proxy between them."""
+    return is_loopback_url(request.server.settings.url) and is_loopback(address_of(request))
+
+
+async def _link_answer(
+    request: Call, token: str, wrong: str = "", *, enter: bool = False, to: str = ""
+) -> Response[Any]:
     try:
         user = await service.link_owner(request.server.identity, token, address_of(request))
     except Unauthenticated as error:
         return _stale(error)
     status = 400 if wrong else 200
-    return render.answer("identity/link.html", status, name=user.name, wrong=wrong, shortest=passwords.SHORTEST)
+    return render.answer(
+        "identity/link.html", status, name=user.name, wrong=wrong, shortest=passwords.SHORTEST, enter=enter, next=to
+    )
 
 
 def _stale(error: Unauthenticated) -> Response[Any]:

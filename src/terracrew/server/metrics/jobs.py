@@ -3,6 +3,7 @@
 Each server counts what it has committed itself, so the whole is the sum over all servers.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from terracrew.server.metrics.instruments import Counter, Histogram
 if TYPE_CHECKING:  # they count by means of this module
     from terracrew.server.jobs.model import Attempt, Job
 
+_log = logging.getLogger("terracrew.jobs")
 _WAIT_BOUNDS_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 _DURATION_BOUNDS_SECONDS = (0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 
@@ -71,10 +73,17 @@ def job_moved(before: "Job", after: "Job") -> None:
     if after.is_terminal and not before.is_terminal:
         labels = (after.type.value, after.status.value)
         ended.add(1, *labels)
+        _tell_end(after)
         if after.started_at is not None and after.finished_at is not None:
             duration.observe((after.finished_at - after.started_at).total_seconds(), *labels)
     elif before.is_active and after.status == "QUEUED":
         requeued.add()
+
+
+def _tell_end(job: "Job") -> None:
+    """One line for each job, for a person who reads what the server prints."""
+    took = (job.finished_at - job.started_at).total_seconds() if job.started_at and job.finished_at else None
+    _log.info("job %d: %s %s%s", job.number, job.type, job.status, "" if took is None else f" after {took:.1f} s")
 
 
 def attempt_moved(before: "Attempt", after: "Attempt") -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Redirect
@@ -41,6 +42,15 @@ def from_http(request: Call, error: HTTPException) -> Response[Any]:
     return render.answer("error.html", error.status_code, title=title, detail=error.detail)
 
 
+def from_surprise(request: Call, error: Exception) -> Response[Any]:
+    """What nobody expected: the log has it, and the reader gets a number to quote."""
+    answer = problem.from_surprise(request, error)
+    if render.is_fragment(request):
+        return answer
+    detail = msgspec.json.decode(answer.content)["detail"]
+    return render.answer("error.html", answer.status_code or 500, title="Something went wrong", detail=detail)
+
+
 def from_unrouted(request: Call, error: HTTPException) -> Response[Any]:
     """An address or a method that no handler has: a page for somebody with a browser, a problem for a program."""
     is_page = request.scope["path"].startswith(("/dashboard", "/login"))
@@ -76,4 +86,8 @@ def _asked_for(request: Call) -> str:
     return local if local.startswith("/dashboard/") else ""
 
 
-HANDLERS: dict[int | type[Exception], Any] = {TerracrewError: from_error, HTTPException: from_http}
+HANDLERS: dict[int | type[Exception], Any] = {
+    TerracrewError: from_error,
+    HTTPException: from_http,
+    Exception: from_surprise,
+}
