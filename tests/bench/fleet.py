@@ -22,7 +22,7 @@ from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
 from tests.bench.crew import Access
-from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket, allow_connections
+from tests.bench.wire import BINARY, TEXT, HttpClient, HttpError, WebSocket, allow_connections
 
 _AT_ONCE = 32
 _OPEN_SECONDS, _HELLO_SECONDS, _RENEW_AFTER = 10.0, 15.0, 0.7
@@ -118,6 +118,9 @@ class Client:
                 if not isinstance(error, Unreachable):
                     self.fleet.refused.append(f"{error.code}: {error.message}")
                 await asyncio.sleep(self._delays.next(error))
+            except Exception as error:  # nobody awaits this task: what is wrong is told in the report
+                self.fleet.refused.append(repr(error))
+                raise
 
     async def _connected(self, token: str, hello: msgspec.Struct) -> "tuple[bytes, asyncio.Future[None]]":
         """The answer to the hello, and what is done when the connection is lost."""
@@ -218,6 +221,10 @@ class Runner(Client):
                     client.close()
         except (OSError, TimeoutError) as error:
             raise Unreachable(f"{type(error).__name__}: {error}") from error
+        except HttpError as error:  # a real runner comes again after a 503, and so does this one
+            if error.status != 503:
+                raise
+            raise Unreachable(str(error)) from error
         # The first time, at any time: a fleet that has been there for long renews all the time, not all at once.
         share = random.random() if not self._token else 1.0
         self._token, self.renew_at = (

@@ -22,6 +22,14 @@ def allow_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class HttpError(RuntimeError):
+    """An answer that is not a success."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class HttpClient(asyncio.Protocol):
     """One connection that is kept alive: a request at a time, whole answers."""
 
@@ -47,7 +55,7 @@ class HttpClient(asyncio.Protocol):
         self._transport.write(head.encode() + body)
         status, content = await self._answer
         if status >= 300:
-            raise RuntimeError(f"{method} {path}: {status} {content[:300]!r}")
+            raise HttpError(f"{method} {path}: {status} {content[:300]!r}", status)
         return json.loads(content) if content else None
 
     def data_received(self, data: bytes) -> None:

@@ -25,6 +25,8 @@ def test_a_server_whose_database_is_away_is_asked_again_soon_and_one_that_says_h
     backoff = Backoff(1.0, 60.0)
     for _ in range(10):
         assert backoff.next(Unavailable("the database is away")) <= PROMPT
+    busy = Unavailable("too many clients", retry_after=8.0)
+    assert max(backoff.next(busy) for _ in range(200)) > PROMPT, "a busy server says how long to stay away"
     assert backoff.next(RateLimited("too many failures", retry_after=30.0)) >= 30
     backoff.reset()
     assert backoff.next() <= 1.0

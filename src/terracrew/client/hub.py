@@ -32,8 +32,8 @@ class Backoff:
     def next(self, why: Exception | None = None) -> float:
         """How long to wait, after this error: a server that is there and says how long is taken at its word."""
         limit, self._next = self._next, min(self._next * 2, self._longest)
-        if isinstance(why, Unavailable):  # only its database is away; it keeps who comes for as long as makes sense
-            limit = min(limit, PROMPT)
+        if isinstance(why, Unavailable):  # only its database is away, or it is busy and says how long to stay away
+            limit = min(limit, max(PROMPT, float(why.details.get("retry_after", 0))))
         least = float(why.details.get("retry_after", 0)) if isinstance(why, RateLimited) else 0.0
         return least + random.uniform(0, limit)  # noqa: S311  (spreads load, guards nothing)
 

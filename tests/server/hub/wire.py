@@ -96,6 +96,10 @@ class Hub:
     async def token(self) -> str:
         return (await self.server.identity.tokens.exchange(self.runner_id, self._secret, "127.0.0.1")).access_token
 
+    @property
+    def secret(self) -> str:
+        return self._secret
+
     def share_credentials(self, other: "Hub") -> None:
         """Those of the server that came last are the valid ones of the shared runner."""
         other._secret = self._secret

@@ -18,6 +18,7 @@ from terracrew.server.identity import access_store, credentials, limits, store
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.model import Principal
 from terracrew.server.identity.signing import GENERIC, SigningKeys
+from terracrew.server.identity.turns import Turns
 from terracrew.server.transport.addresses import limit_key
 
 LIFETIME = 900
@@ -56,12 +57,16 @@ class AccessTokens:
         self.signing = signing
         self._limits, self._failures = counted, failures
         self._issuer = issuer
+        self.turns = Turns()
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
 
     async def exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
         """Trade a secret for a token. Whoever knows the secret gets through, however often others failed."""
+        async with self.turns.taken():
+            return await self._exchange(client_id, client_secret, address)
 
+    async def _exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
         sha256 = credentials.digest(client_secret)
         client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
         if client is None:

@@ -1,0 +1,39 @@
+"""Turns for token exchanges: a few at a time, and nobody waits longer than clients are patient.
+
+After an outage a whole fleet asks for tokens at once. Without a bound, whoever is far behind gives up and asks again, while
+the server still works for the request that nobody waits for any more: on a slow machine that queue never gets shorter.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from terracrew.errors import Unavailable
+
+EXCHANGES_AT_ONCE = 32
+MAX_WAIT_SECONDS = 5.0
+"""A third of a runner's patience with one request: whoever is let in still has time for the exchange itself."""
+RETRY_AFTER_SECONDS = 4.0
+
+
+class Turns:
+    def __init__(self, at_once: int = EXCHANGES_AT_ONCE, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
+        self._turns = asyncio.Semaphore(at_once)
+        self.max_wait_seconds = max_wait_seconds
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncGenerator[None]:
+        """Wait for a turn and keep it. Whoever does not get one in time is told to come again, each at another time."""
+        try:
+            async with asyncio.timeout(self.max_wait_seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            later = random.uniform(0.5, 1.5) * RETRY_AFTER_SECONDS  # noqa: S311 - spreads load, guards nothing
+            raise Unavailable(
+                "too many clients ask for a token at this moment; try again in a few seconds", retry_after=later
+            ) from None
+        try:
+            yield
+        finally:
+            self._turns.release()
