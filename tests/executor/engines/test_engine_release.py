@@ -1,5 +1,6 @@
 """A release is used only when it is what was published, whole and sound."""
 
+import hashlib
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler
@@ -50,6 +51,28 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_installed(site: ReleaseSite)
     with pytest.raises(Invalid, match="is not what was published"):
         install.install("tofu", VERSION, report=lambda _: None)
     assert discovery.find("tofu") is None
+
+
+def test_an_operators_pin_is_what_counts_whatever_the_site_publishes(
+    site: ReleaseSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum came from where the archive came from: whoever could change one could change both."""
+    genuine, changed = zipped({"tofu": program()}), zipped({"tofu": program(extra="# changed")})
+    monkeypatch.setenv("TERRACREW_TOFU_SHA256", hashlib.sha256(genuine).hexdigest())
+    site.publish(changed)
+    with pytest.raises(Invalid, match="is not what was published"):
+        install.install("tofu", VERSION, report=lambda _: None)
+    assert discovery.find("tofu") is None
+    site.publish(genuine, digest="ab" * 32)
+    assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
+    assert SUMS not in site.asked
+
+
+def test_an_archive_without_a_pin_is_told(site: ReleaseSite) -> None:
+    site.publish(zipped({"tofu": program()}))
+    reports: list[Progress] = []
+    install.install("tofu", VERSION, report=reports.append)
+    assert any(one.stage == "note" and "TERRACREW_TOFU_SHA256" in one.text for one in reports)
 
 
 def test_a_download_that_breaks_off_is_no_release(site: ReleaseSite, tmp_path: Path) -> None:
@@ -146,4 +169,4 @@ def test_many_installers_at_once_download_once(site: ReleaseSite) -> None:
     assert len(found) == 4
     assert len({one.path for one in found}) == 1
     assert site.asked.count(ARCHIVE) == 1
-    assert sorted(map(sorted, stages)) == [["download", "ready"], *[["ready", "wait"]] * 3]
+    assert sorted(map(sorted, stages)) == [["download", "note", "ready"], *[["ready", "wait"]] * 3]

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.errors import EngineMissing
-from terracrew.executor.engines import program, specs, toolchain
+from terracrew.errors import EngineMissing, Invalid
+from terracrew.executor.engines import pins, program, specs, toolchain
 from terracrew.executor.engines.progress import Progress, Report
 from terracrew.executor.engines.toolchain import Go
 
 
 class _Module(msgspec.Struct, rename="pascal"):
     dir: str = ""
+    sum: str = ""
     error: str = ""
 
 
@@ -46,6 +47,11 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
     module = msgspec.json.decode(answer or b"{}", type=_Module)
     if not module.dir:
         raise EngineMissing(f"{wanted} cannot be had: {module.error}")
+    pinned = pins.GO_MODULES.get(wanted)
+    if pinned and module.sum != pinned:
+        raise Invalid(
+            f"the source of {wanted} is not what it was: its hash is {module.sum or 'unknown'}, not {pinned}. Nothing was built"
+        )
     source = workplace / f"{one.binary}.source"
     shutil.copytree(module.dir, source, copy_function=shutil.copyfile)
     for path in (source, *source.rglob("*")):

