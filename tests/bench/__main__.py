@@ -16,6 +16,7 @@ from tests.bench import (
     failover,
     idle,
     jobs,
+    lists,
     log_latency,
     log_rate,
     memory,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "failover": failover.run,
     "silent": silent.run,
     "db_outage": db_outage.run,
+    "lists": lists.run,
     "demo": demo.run,
 }
 FILE = Path("build/bench.json")

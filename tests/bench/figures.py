@@ -40,6 +40,10 @@ GOALS: dict[str, Goal] = {
     "idle_cpu_percent.postgres": _at_most(10),
     "kb_per_runner.sqlite": _at_most(30),
     "kb_per_runner.postgres": _at_most(30),
+    "loop_block_ms.sqlite": _at_most(20),
+    "loop_block_ms.postgres": _at_most(20),
+    "dispatch_ms.sqlite.lists.p99": _at_most(20),
+    "dispatch_ms.postgres.lists.p99": _at_most(20),
     "db_outage_s": _at_most(5),
     "db_outage_s.failed": _at_most(0),
     "db_outage_s.lost_lines": _at_most(0),
@@ -54,6 +58,8 @@ def goals(found: dict[str, float]) -> dict[str, Goal]:
             made[f"jobs_per_s.{kind}"] = _at_least(5 * found["jobs_per_s.procrastinate"])
     if "log_lines_per_s" in found:
         made["log_lines_per_s.rtt50"] = _at_least(found["log_lines_per_s"] / 2)
+    made |= {name: _at_most(50) for name in found if name.startswith("list_ms.") and name.endswith(".p99")}
+    made |= {name: _at_most(100) for name in found if name.startswith("page_ms.") and name.endswith(".p99")}
     for kind in ("sqlite", "postgres"):
         for share in ("p50", "p99"):
             if few := found.get(f"dispatch_ms.{kind}.queued10.{share}"):

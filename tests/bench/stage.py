@@ -140,7 +140,7 @@ async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str,
         _, token = await service.create_token(db, person(admin, None), "bench", None)
         organization = admin.organization_id
         assert organization is not None
-        members = await db.write(lambda tx: _insert_runners(tx, organization, runners))
+        members = await db.write(lambda tx: insert_runners(tx, organization, runners))
         paths = await db.write(lambda tx: _insert_modules(tx, organization, modules))
         await db.write(lambda tx: _insert_queue(tx, organization, queued))
     finally:
@@ -148,7 +148,7 @@ async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str,
     return token.text, members, paths
 
 
-async def _insert_runners(tx: Tx, organization_id: str, count: int) -> list[Access]:
+async def insert_runners(tx: Tx, organization_id: str, count: int) -> list[Access]:
     """Each with a worker token, assigned to the whole organization."""
     root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
     assert root is not None

@@ -50,13 +50,20 @@ class HttpClient(asyncio.Protocol):
 
     async def call(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> Any:
         """The answer's JSON; anything but a success is an error."""
-        self._answer = asyncio.get_running_loop().create_future()
-        head = f"{method} {path}{self._head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._transport.write(head.encode() + body)
-        status, content = await self._answer
+        status, content = await self._send(method, path, body, kind)
         if status >= 300:
             raise HttpError(f"{method} {path}: {status} {content[:300]!r}", status)
         return json.loads(content) if content else None
+
+    async def fetch(self, path: str) -> tuple[int, bytes]:
+        """The status and the body of whatever is the answer."""
+        return await self._send("GET", path, b"", "application/json")
+
+    async def _send(self, method: str, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
+        self._answer = asyncio.get_running_loop().create_future()
+        head = f"{method} {path}{self._head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._transport.write(head.encode() + body)
+        return await self._answer
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -65,7 +65,7 @@ async def listing(
         found = await groups.on_the_way(tx, who, group, seen)
         within = reads.Within(found.organization_id, found.id, found.path)
     ids_ = await reads.page(tx, seen, within, status and status.value, start(after), limit + 1)
-    return page(await views.views(tx, await store.get_many(tx, ids_)), limit)
+    return page(await views.views_of(tx, ids_), limit)
 
 
 def is_shared_seen(who: Principal) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.runners import reads
+from terracrew.server.runners import reads, store
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView, instance_status
 
 MAX_CONNECTED = 100
@@ -55,6 +55,11 @@ async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:
         instances.setdefault(instance.runner_id, []).append(instance)
     facts = {row["id"]: row for row in await tx.each(_FACTS, {"id": "text"}, keys)}
     return [_view(runner, instances.get(runner.id, []), facts[runner.id]) for runner in runners]
+
+
+async def views_of(tx: Tx, runner_ids: Sequence[str]) -> list[RunnerView]:
+    """In the order of the ids."""
+    return await views(tx, await store.get_many(tx, runner_ids))
 
 
 async def view(tx: Tx, runner: Runner) -> RunnerView:

@@ -4,7 +4,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize, visibility
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.runners import reads, service, store, views
+from terracrew.server.runners import reads, service, views
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.search import patterns
 from terracrew.server.web.views import RunnerRow, RunnersPage
@@ -23,7 +23,7 @@ async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: s
     page = min(max(1, page), pages)
     ids = await reads.by_path(tx, seen, within, status and status.value, words, (page - 1) * PAGE, PAGE)
     changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
-    shown = await views.views(tx, await store.get_many(tx, ids))
+    shown = await views.views_of(tx, ids)
     rows = [RunnerRow(each, changeable.covers(_place(each))) for each in shown]
     return RunnersPage(rows, counts, status, search, page, pages)
 

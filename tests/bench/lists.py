@@ -1,0 +1,199 @@
+"""`list_ms`, `page_ms`, `loop_block_ms`: lists and pages of a large organization, for an administrator and for a user who may see
+one small group, while jobs are dispatched.
+
+The user who may see one group is refused the audit log, which is for owners of the organization: that figure is of the refusal.
+"""
+
+import asyncio
+import contextlib
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+import psycopg
+
+from terracrew.server.db import open_database
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import service
+from terracrew.server.identity import store as people
+from terracrew.server.identity.sessions import person
+from tests.bench import large
+from tests.bench.crew import Access
+from tests.bench.figures import median, percentile
+from tests.bench.load import Task
+from tests.bench.stage import Env, insert_runners, put_load
+from tests.bench.wire import HttpClient
+from tests.e2e.system import running
+
+SAMPLES = 100
+DISPATCHED, CREW = 300, 20
+PAUSE_SECONDS = (0.01, 0.03)
+PROBE_SECONDS = 0.005
+HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_ROWS = 500
+
+
+class Site(msgspec.Struct, frozen=True):
+    tokens: dict[str, str]
+    members: list[Access]
+    places: dict[str, dict[str, str]]
+    """For each reader, a module (`module`, `path`) and a job (`job`) of what it may see."""
+    modules: list[str]
+
+
+def run(env: Env) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kind in ("sqlite", "postgres"):
+        found |= _of_database(env, kind)
+    return found
+
+
+def _of_database(env: Env, kind: str) -> dict[str, float]:
+    with env.database(kind) as url, running(env.folder(kind), url) as system:
+        system.data.mkdir()
+        address = url or str(system.data / "terracrew.db")
+        began = time.perf_counter()
+        site = asyncio.run(_fill(address))
+        env.say(f"{kind}: filled in {time.perf_counter() - began:.0f} s")
+        (system.data / "admin.token").write_text(site.tokens["admin"])
+        system.start_server(runner=False)
+        with _heartbeats(address):
+            seconds, dispatched = asyncio.run(_measure(system.url, site))
+    found: dict[str, float] = {}
+    for name, values in seconds.items():
+        milliseconds = [1000 * value for value in values]
+        if name == "loop_block":
+            found[f"loop_block_ms.{kind}"] = max(milliseconds)
+            continue
+        figure, _, rest = name.partition(".")
+        found[f"{figure}.{kind}.{rest}.p50"] = median(milliseconds)
+        found[f"{figure}.{kind}.{rest}.p99"] = percentile(milliseconds, 0.99)
+    found[f"dispatch_ms.{kind}.lists.p50"] = 1000 * median(dispatched)
+    found[f"dispatch_ms.{kind}.lists.p99"] = 1000 * percentile(dispatched, 0.99)
+    return found
+
+
+async def _fill(url: str) -> Site:
+    db = await open_database(url)
+    try:
+        await service.first_start(db)
+        admin = await db.read(lambda tx: people.user(tx, service.ADMINISTRATOR))
+        organization_id = admin.organization_id
+        assert organization_id is not None
+        reader = await db.write(lambda tx: people.insert_user(tx, organization_id, "reader", is_system_admin=False))
+        tokens: dict[str, str] = {}
+        for name, user in (("admin", admin), ("reader", reader)):
+            _, secret = await service.create_token(db, person(user, None), "bench", None)
+            tokens[name] = secret.text
+        await large.fill(db, organization_id, reader.id)
+        members = await db.write(lambda tx: insert_runners(tx, organization_id, CREW))
+        return await db.read(lambda tx: _site(tx, tokens, members))
+    finally:
+        await db.close()
+
+
+async def _site(tx: Tx, tokens: dict[str, str], members: list[Access]) -> Site:
+    places: dict[str, dict[str, str]] = {}
+    for name, group in (("admin", "team-1/project-40"), ("reader", large.SMALL_GROUP)):
+        row = await tx.one(
+            """SELECT modules.id AS module, modules.path, (SELECT max(id) FROM jobs WHERE module_id = modules.id) AS job
+            FROM modules JOIN groups ON groups.id = modules.group_id WHERE groups.path = :path ORDER BY modules.id LIMIT 1""",
+            path=group,
+        )
+        assert row is not None
+        places[name] = dict(row)
+    rows = await tx.all("SELECT path FROM modules WHERE engine = 'tofu' ORDER BY id LIMIT 100")
+    return Site(tokens, members, places, [row["path"] for row in rows])
+
+
+@contextlib.contextmanager
+def _heartbeats(url: str) -> Generator[None]:
+    """The connected instances of another server: it hears them, a few hundred at a time."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        with _writer(url) as write:
+            while not stop.is_set():
+                for first in range(1, large.RUNNERS + 1, HEARTBEAT_ROWS):
+                    write(time.time(), f"ins_{first:032}", f"ins_{first + HEARTBEAT_ROWS - 1:032}")
+                stop.wait(HEARTBEAT_SECONDS)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _writer(url: str) -> Generator[Callable[[float, str, str], object]]:
+    if url.startswith("postgres"):
+        with psycopg.connect(url, autocommit=True) as postgres:
+            update = "UPDATE instances SET heard_at = %s, is_connected = true WHERE id BETWEEN %s AND %s"
+            yield lambda now, first, last: postgres.execute(update, (now, first, last))
+        return
+    with contextlib.closing(sqlite3.connect(Path(url), isolation_level=None, timeout=5)) as lite:
+        update = "UPDATE instances SET heard_at = ?, is_connected = true WHERE id BETWEEN ? AND ?"
+        yield lambda now, first, last: lite.execute(update, (now, first, last))
+
+
+async def _measure(url: str, site: Site) -> tuple[dict[str, list[float]], list[float]]:
+    seconds: dict[str, list[float]] = {}
+    load = Task("dispatch", url, site.tokens["admin"], site.members, site.modules, DISPATCHED, capacity=100)
+    done = asyncio.Event()
+    probe = asyncio.create_task(_probe(url, done, seconds))
+    dispatching = asyncio.create_task(asyncio.to_thread(put_load, load))
+    await asyncio.gather(*(_read(url, site, who, seconds) for who in site.tokens))
+    figures = await dispatching
+    done.set()
+    await probe
+    return seconds, figures.seconds
+
+
+async def _read(url: str, site: Site, who: str, seconds: dict[str, list[float]]) -> None:
+    """One request at a time, with small pauses, each of them as often as the others and in any order."""
+    client = await HttpClient.open(url, site.tokens[who])
+    place = site.places[who]
+    wanted = {
+        f"list_ms.{who}.jobs": "/api/v1/jobs",
+        f"list_ms.{who}.modules": "/api/v1/modules",
+        f"list_ms.{who}.runners": "/api/v1/runners",
+        f"list_ms.{who}.states": f"/api/v1/modules/{quote(place['path'], safe='')}/states",
+        f"list_ms.{who}.audit": "/api/v1/audit",
+        f"page_ms.{who}.runners": "/dashboard/runners",
+        f"page_ms.{who}.jobs": "/dashboard/jobs",
+        f"page_ms.{who}.modules": "/dashboard/modules",
+        f"page_ms.{who}.job": f"/dashboard/jobs/{place['job']}",
+        f"page_ms.{who}.module": f"/dashboard/modules/{place['module']}",
+        f"page_ms.{who}.add_runner": "/dashboard/runners/add",
+    }
+    order = [name for name in wanted for _ in range(SAMPLES)]
+    random.Random(1).shuffle(order)
+    for name in [*wanted, *order]:  # the first of each is to warm up
+        await asyncio.sleep(random.uniform(*PAUSE_SECONDS))
+        began = time.perf_counter()
+        status, _ = await client.fetch(wanted[name])
+        took = time.perf_counter() - began
+        if status != 200 and not (status == 403 and name == "list_ms.reader.audit"):
+            raise RuntimeError(f"{wanted[name]} was answered with {status}")
+        seconds.setdefault(name, []).append(took)
+    for name in wanted:
+        del seconds[name][0]
+
+
+async def _probe(url: str, done: asyncio.Event, seconds: dict[str, list[float]]) -> None:
+    """How long the event loop takes to answer what needs nothing else."""
+    client = await HttpClient.open(url, "")
+    found = seconds.setdefault("loop_block", [])
+    while not done.is_set():
+        began = time.perf_counter()
+        await client.fetch("/healthz")
+        found.append(time.perf_counter() - began)
+        await asyncio.sleep(PROBE_SECONDS)
