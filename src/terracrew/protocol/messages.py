@@ -50,7 +50,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     runner_id: str
     instance: str
     instance_key: str
-    """A secret of this instance's working directory: with it a returning process takes its old place at once."""
+    """A secret of this instance's working directory: with it a returning process takes its old place, once nothing answers
+    there any more."""
     version: str
     oldest_protocol: int
     newest_protocol: int
@@ -60,6 +61,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     is_draining: bool = False
     is_disk_full: bool = False
     isolation: Isolation = ""
+    resume: str = ""
+    """From the last welcome that this process was given: with it and the key, it takes its old place at once."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
@@ -118,6 +121,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     is_draining: bool = False
     log_level: dict[str, str] = {}
     """As in `configure`."""
+    resume: str = ""
+    """A secret for the next hello of this process, which keeps it in memory alone."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):

@@ -64,6 +64,7 @@ class Connection:
         self._heart: Heart | None = None
         self._levels: dict[str, str] = {}
         self._was_welcome = False
+        self._resume = ""
         self._is_drained = False
         self._disk = Disk(config.working_directory)
         reports.send = self._send
@@ -125,6 +126,7 @@ class Connection:
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,
             isolation=isolation.in_force(self._config.isolation),
+            resume=self._resume,
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -147,7 +149,7 @@ class Connection:
         log.info("connected to %s as instance %s", self._config.server_url, self._config.instance)
         for ref in welcome.unknown:
             log.warning("attempt %d of %s is no longer this runner's; it delivers and ends", ref.attempt, ref.job_id)
-        self._was_welcome = True
+        self._was_welcome, self._resume = True, welcome.resume
         self._delays.reset()
         self._delays_when_rejected.reset()
         queue = self._queue = asyncio.Queue()

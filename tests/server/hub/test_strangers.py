@@ -61,13 +61,57 @@ async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
         await stranger.granted(await hub.job())
 
 
-@pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}])
-async def test_who_has_the_key_of_the_place_is_not_asked_to_wait(
-    hub: Hub, hello: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wait(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(strangers, "PATIENCE", 600.0)
+    async with hub.connected(await hub.token()) as first, hub.connected(await hub.token()) as again:
+        welcome = await come(hub, first, {})
+        assert (await come(hub, again, {"resume": welcome["resume"]}))["type"] == "welcome"
+
+
+@pytest.mark.usefixtures("messenger")
+@pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}, {"resume": "f" * 64}])
+async def test_the_key_of_a_working_directory_does_not_displace_a_connection_that_answers(
+    hub: Hub, hello: dict[str, Any]
+) -> None:
+    """A client with the key and the token of a runner took the place of the living one in 2 ms, and its jobs."""
+    async with hub.runner() as first, hub.connected(await hub.token()) as thief:
+        before = hub.session()
+        async with first.living():
+            refused = await come(hub, thief, hello)
+        assert (refused["type"], refused["code"], refused["is_final"]) == ("refused", "unavailable", False), refused
+        assert "answers; come again when it has ended" in refused["message"]
+        assert hub.session() is before
+        await first.granted(await hub.job())
+    noted = "SELECT count(*) FROM audit WHERE action = 'runner.takeover_refused' AND target_id = :id"
+    assert await hub.crew.app.scalar(noted, id=hub.runner_id) == 1
+
+
+@pytest.mark.usefixtures("messenger")
+@pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}])
+async def test_a_restarted_process_gets_the_place_of_its_predecessor_that_does_not_answer(
+    hub: Hub, hello: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash of the machine the server still has the old connection, and hears nothing on it."""
+    monkeypatch.setattr(strangers, "PATIENCE", 0.3)
     async with hub.runner(), hub.connected(await hub.token()) as again:
+        hub.server.registry.pause()  # also where the server itself has just been away
         assert (await come(hub, again, hello))["type"] == "welcome"
+
+
+@pytest.mark.usefixtures("messenger")
+async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predecessor(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection of a process that was killed is closed by the kernel, before or while the new one is at the door."""
+    monkeypatch.setattr(strangers, "PATIENCE", 600.0)
+    async with hub.runner() as first, hub.connected(await hub.token()) as again:
+        coming = asyncio.create_task(come(hub, again, {}))
+        await first.get("configure")
+        await first.connection.close()
+        async with asyncio.timeout(PATIENCE):
+            assert (await coming)["type"] == "welcome"
 
 
 @pytest.mark.usefixtures("messenger")

@@ -27,7 +27,10 @@ async def test_a_stranger_that_takes_a_place_is_written_down(hub: Hub, monkeypat
     assert entry["details"]["replaced"] == "one"
 
 
-async def test_who_has_the_key_and_comes_from_elsewhere_is_written_down_and_a_reconnection_is_not(hub: Hub) -> None:
+async def test_who_has_the_key_and_comes_from_elsewhere_is_written_down_and_a_reconnection_is_not(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strangers, "PATIENCE", 0.2)
     async with hub.runner(), hub.connected(await hub.token()) as again:
         assert (await again.ask(hub.hello()))["type"] == "welcome"
     assert await takeovers(hub) == []

@@ -1,6 +1,7 @@
 """The place of a runner's process: its record, the row of its instance with a new epoch for every connection, and its leaving."""
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, LiteralString
@@ -44,6 +45,8 @@ class Place(msgspec.Struct, frozen=True):
     epoch: int
     current: set[AttemptRef]
     """The attempts that it was granted and that have not ended."""
+    resume: str
+    """With this, the same process takes this place again at once."""
 
 
 _RECORD: LiteralString = """
@@ -74,25 +77,27 @@ async def take(
     tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHello,
     asked: Sequence[strangers.Question] | None = None, gap_ended_at: float = 0.0,
 ) -> Place | list[strangers.Question]:  # fmt: skip
-    """The instance's row, with a new epoch. Its key gives it its old place at once; for a stranger, others have to be asked."""
+    """The instance's row, with a new epoch; or those that have to be asked first."""
     if questions := await strangers.meet(tx, owner, hello, asked, gap_ended_at):
         return questions
-    key = credentials.digest(hello.instance_key)
+    key, resume = credentials.digest(hello.instance_key), secrets.token_hex(32)
     row = await tx.one(
         """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
-            is_draining, is_disk_full, isolation, connected_at, heard_at)
+            is_draining, is_disk_full, isolation, resume_sha256, connected_at, heard_at)
         VALUES (:id, :runner_id, :name, :key, 1, :server_id, :version, :capacity, :engines, true, :is_draining, :is_disk_full,
-            :isolation, :now, :now)
+            :isolation, :resume, :now, :now)
         ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
             server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
             engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining, is_disk_full = excluded.is_disk_full,
-            isolation = excluded.isolation, connected_at = excluded.connected_at, heard_at = excluded.heard_at,
-            disconnected_at = NULL, asked_at = NULL
-        WHERE NOT instances.is_connected OR instances.key_sha256 = excluded.key_sha256
+            isolation = excluded.isolation, resume_sha256 = excluded.resume_sha256,
+            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
+        WHERE NOT instances.is_connected
+            OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
         RETURNING id, epoch""",
         id=ids.new("ins"), runner_id=owner.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
         capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining,
-        is_disk_full=hello.is_disk_full, isolation=hello.isolation, now=tx.now,
+        is_disk_full=hello.is_disk_full, isolation=hello.isolation,
+        resume=credentials.digest(resume), resumed=strangers.resume_digest(hello), now=tx.now,
     )  # fmt: skip
     if row is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; come again")
@@ -102,7 +107,7 @@ async def take(
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}
     await heartbeats.named(tx, row["id"], hello.attempts[:MOST_NAMED])
     tx.wake("instances", f"{owner.id} {row['id']}")
-    return Place(row["id"], row["epoch"], current)
+    return Place(row["id"], row["epoch"], current, resume)
 
 
 async def leave(server: "Server", session: RunnerSession) -> None:

@@ -9,9 +9,10 @@ import msgspec
 import structlog
 
 from terracrew import ids
-from terracrew.errors import Invalid, TerracrewError, Unauthenticated
+from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.audit import service as audit
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import heartbeats, places, strangers, takeovers
@@ -40,9 +41,9 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
     protocol = version.greeted(frame, kind="runner")
     hello = _decoded(frame)
     assert isinstance(hello, messages.RunnerHello)
-    session, current = await _take_place(server, socket, principal, hello)
+    session, place = await _take_place(server, socket, principal, hello)
     try:
-        await _welcome(server, session, current, protocol)
+        await _welcome(server, session, place, protocol)
         while (frame := await socket.receive()) is not None:
             await _take(server, session, _decoded(frame))
     finally:
@@ -60,7 +61,7 @@ def _decoded(frame: str | bytes) -> messages.FromRunner:
 
 async def _take_place(
     server: "Server", socket: HubSocket, principal: Principal, hello: messages.RunnerHello
-) -> tuple[RunnerSession, set[AttemptRef]]:
+) -> tuple[RunnerSession, places.Place]:
     if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
         raise Invalid(
             "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 printable characters"
@@ -81,7 +82,7 @@ async def _take_place(
     session.is_closed = True
     server.registry.add(session)
     log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
-    return session, place.current
+    return session, place
 
 
 def _is_short(text: str) -> bool:
@@ -103,22 +104,38 @@ async def _place(
         return record, place
 
     while True:
-        record, place = await server.db.write(work)
+        try:
+            record, place = await server.db.write(work)
+        except (Conflict, Unavailable) as refusal:
+            if asked:
+                await _note_refused_takeover(server, principal, hello, refusal)
+            raise
         if isinstance(place, places.Place):
             return record, place
         asked = place
         await strangers.wait(server.db, asked)
 
 
-async def _welcome(server: "Server", session: RunnerSession, current: set[AttemptRef], protocol: int) -> None:
+async def _note_refused_takeover(
+    server: "Server", principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
+) -> None:
+    """Somebody with this runner's token wanted a place that is in use: a mistake of an operator, or a stolen token."""
+    log.warning("takeover refused", runner=hello.runner_id, instance=hello.instance, reason=refusal.message)
+    details = {"instance": hello.instance, "reason": refusal.message}
+    await server.db.write(
+        lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", hello.runner_id, details)
+    )
+
+
+async def _welcome(server: "Server", session: RunnerSession, place: places.Place, protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
             session.instance_id, session.epoch, protocol, session.configuration.heartbeat,
-            unknown=sorted(session.named - current), is_draining=session.is_drained,
-            log_level=session.configuration.levels,
+            unknown=sorted(session.named - place.current), is_draining=session.is_drained,
+            log_level=session.configuration.levels, resume=place.resume,
         )
     )  # fmt: skip
-    await _miss(server, current - session.named)
+    await _miss(server, place.current - session.named)
     await places.refresh(server, [session])
     if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
         raise Unauthenticated("the credential of this connection was revoked")

@@ -25,10 +25,11 @@ MAX_QUESTIONS = 10
 """How many connections a newcomer may ask. A runner that takes one process has more only if it took several until a moment ago."""
 _NAMESAKE: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
-WHERE runner_id = :id AND name = :name AND is_connected AND key_sha256 <> :key"""
+WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
 _OTHERS: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
-WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key) ORDER BY id LIMIT :count"""
+WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key AND resume_sha256 = :resume)
+ORDER BY id LIMIT :count"""
 _ASK: LiteralString = """
 UPDATE instances SET asked_at = coalesce(asked_at, :now) WHERE id = :id AND epoch = :epoch AND is_connected
 RETURNING asked_at"""
@@ -42,6 +43,10 @@ SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected 
 FROM batch JOIN instances ON instances.id = batch.id"""
 
 
+NOBODY = "-"
+"""Stands for the digest of a secret that was not given; no digest looks like it."""
+
+
 class Question(msgspec.Struct, frozen=True):
     """Asked of one connection. Answered when it is no longer in the row as it was put there."""
 
@@ -50,39 +55,45 @@ class Question(msgspec.Struct, frozen=True):
     asked_at: float
 
 
+def resume_digest(hello: RunnerHello) -> str:
+    return credentials.digest(hello.resume) if hello.resume else NOBODY
+
+
 async def meet(
     tx: Tx, owner: "Record", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
 ) -> list[Question]:
     """Make sure that the place is free. What is returned has to be asked first; the second time, `asked` is what was.
 
-    The key of a working directory is that of one process at a time: whoever has it is no stranger to what it left behind.
+    Only the process that had the last connection knows what its welcome said, and is let in at once. The key of a working
+    directory is on a disk: whoever has it is let in when the connection that has the place does not answer. A process that
+    has ended leaves a connection that the kernel closes, so its successor waits only after a crash of the whole machine.
     """
     key = credentials.digest(hello.instance_key)
     questions: list[Question] = []
-    for row in await _in_the_way(tx, owner, hello.instance, key):
+    for row in await _in_the_way(tx, owner, hello, key):
         question = await _ask(tx, row)
-        if row["key_sha256"] == key:
-            await _displace(tx, owner, row, question)
-        elif asked is None:
+        is_own = row["key_sha256"] == key
+        if asked is None:
             questions.append(question)
         elif question not in asked:
-            raise _refusal(owner, row)
-        elif row["connected_at"] < gap_ended_at:
+            raise _still_there(owner, row) if is_own else _refusal(owner, row)
+        elif row["connected_at"] < gap_ended_at and not is_own:
             raise Unavailable(f"{row['name']} of {owner.path} may be on its way back: this server was away; come again")
         else:
             await _displace(tx, owner, row, question)
     return questions
 
 
-async def _in_the_way(tx: Tx, owner: "Record", name: str, key: str) -> list[Row]:
+async def _in_the_way(tx: Tx, owner: "Record", hello: RunnerHello, key: str) -> list[Row]:
     """The connected instances that this one cannot be connected beside.
 
     Both statements cost the same however many instances the runner has and had: each process of a large fleet that
     reconnects runs one of them.
     """
+    name, resume = hello.instance, resume_digest(hello)
     if owner.allow_multiple_instances:
-        return await tx.all(_NAMESAKE, id=owner.id, name=name, key=key)
-    rows = await tx.all(_OTHERS, id=owner.id, name=name, key=key, count=MAX_QUESTIONS + 1)
+        return await tx.all(_NAMESAKE, id=owner.id, name=name, key=key, resume=resume)
+    rows = await tx.all(_OTHERS, id=owner.id, name=name, key=key, resume=resume, count=MAX_QUESTIONS + 1)
     if len(rows) > MAX_QUESTIONS:
         raise _refusal(owner, rows[0])
     return rows
@@ -98,6 +109,13 @@ async def _displace(tx: Tx, owner: "Record", row: Row, question: Question) -> No
     if not await tx.run(_DISPLACE, id=row["id"], epoch=row["epoch"], asked_at=question.asked_at, now=tx.now):
         raise _refusal(owner, row)
     tx.wake("instances", f"{owner.id} {row['id']}")
+
+
+def _still_there(owner: "Record", row: Row) -> Unavailable:
+    """Not final: what the old connection has just said may have been sent before its process ended."""
+    return Unavailable(
+        f"another connection of {row['name']} of {owner.path} has the same key and answers; come again when it has ended"
+    )
 
 
 def _refusal(owner: "Record", row: Row) -> Conflict:
