@@ -11,6 +11,7 @@ from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.engines import discovery
 from terracrew.executor.engines.engine import Place
 from terracrew.executor.engines.tofu import Tofu
+from terracrew.executor.plugins import Plugins
 from terracrew.protocol.spec import Step
 
 PLAN = (Step.INIT, Step.VALIDATE, Step.PLAN)
@@ -28,7 +29,9 @@ class Bare:
         found = discovery.require("tofu", [])
         files = EngineDirectory(self._place / "engine-files")
         files.make()
-        self._engine = Tofu(found, Place(self._workspace, files, folder / "cache"))
+        self._engine = Tofu(
+            found, Place(self._workspace, files, Plugins(files.produced / "plugins", folder / "cache", None))
+        )
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, None)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from terracrew.executor import landlock, workspace
+from terracrew.executor import landlock, plugins, workspace
 from terracrew.executor.engine_directory import EngineDirectory
 from terracrew.executor.engines import cache
 from terracrew.executor.landlock import EVERYTHING, READ, READ_AND_EXECUTE, Rule, Ruleset, Surroundings
@@ -46,6 +46,7 @@ VARIABLES_WITH_PATHS = (
     "AZURE_FEDERATED_TOKEN_FILE", "CLOUDSDK_CONFIG", "CURL_CA_BUNDLE", "DOCKER_CONFIG", "GIT_CONFIG_GLOBAL",
     "GIT_SSL_CAINFO", "GOOGLE_APPLICATION_CREDENTIALS", "KUBECONFIG", "KUBE_CONFIG_PATH", "KUBE_CONFIG_PATHS",
     "NODE_EXTRA_CA_CERTS", "OCI_CONFIG_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE", "TF_CLI_CONFIG_FILE",
+    "TF_PLUGIN_CACHE_DIR",
 )  # fmt: skip
 """Of the runner's own environment. A module's environment opens nothing."""
 _ENGINE_CONFIGURATIONS = (".tofurc", ".terraformrc", ".config/opentofu/tofurc")
@@ -78,13 +79,13 @@ class Isolation:
     def _rules(self, program: str) -> Iterator[Rule]:
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
-        plugins = os.path.join(start.cache_directory, "plugins")
+        shared = plugins.shared_by(start)
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
             yield Rule(str(path), EVERYTHING)
         for path in ("/proc", "/sys", self._files.provided):
             yield Rule(str(path), READ)
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
-        for path in (*programs, plugins, *settings.read_paths):
+        for path in (*programs, shared, *settings.read_paths):
             yield Rule(str(path), READ_AND_EXECUTE)
         private = [os.path.realpath(path) for path in settings.private_paths]
         private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]

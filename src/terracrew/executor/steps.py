@@ -6,7 +6,7 @@ from pathlib import Path
 
 from terracrew import configurations
 from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
-from terracrew.executor import environment, keep, leftover, problem, statebackend, workspace
+from terracrew.executor import environment, keep, leftover, plugins, problem, statebackend, workspace
 from terracrew.executor.begin import ApprovalNeeded, Leave, StateMoved
 from terracrew.executor.cloud import CloudTokens
 from terracrew.executor.control import Control
@@ -71,6 +71,7 @@ class Steps:
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._files, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._isolation = Isolation(start, self._files)
+        self._plugins = plugins.of_attempt(start, self._files)
         self._was_killed = False
         self._mutation = Mutation()
         self._oom_kills = OomKills()
@@ -154,7 +155,12 @@ class Steps:
                 await self._mutate(step, since)
             case Step.OUTPUT:
                 await self._read_outputs()
-            case Step.INIT | Step.VALIDATE:
+            case Step.INIT:
+                self._plugins.provide(self._folder)
+                await self._engine_run(step)
+                self._plugins.relink(self._folder)
+                self._plugins.record(self._folder, self._directory)
+            case Step.VALIDATE:
                 await self._engine_run(step)
         return 0
 
@@ -218,7 +224,7 @@ class Steps:
 
     def _use(self, folder: Path) -> None:
         self._folder = folder
-        self._engine = Tofu(self._found, Place(folder, self._files, Path(self._start.cache_directory)))
+        self._engine = Tofu(self._found, Place(folder, self._files, self._plugins))
         if leftover.remove(self._engine.leftover):
             self._recorder.say(
                 f"The source has a file {self._engine.leftover.name}, a state that some engine could not save; it is not used"

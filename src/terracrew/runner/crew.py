@@ -11,6 +11,7 @@ import msgspec
 
 from terracrew import delivered, durable
 from terracrew.client.hub import Backoff
+from terracrew.executor import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
 from terracrew.runner import attempts, processes
@@ -19,6 +20,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
 from terracrew.runner.engine_directories import EngineDirectories
 from terracrew.runner.instance import Instance
+from terracrew.runner.plugin_cache import PluginCache
 from terracrew.runner.processes import ProcessRecord
 from terracrew.runner.reports import Reports
 from terracrew.runner.scratch import Scratch
@@ -45,6 +47,8 @@ class Crew:
         self._scratch = Scratch(config.temp_directory, str(instance.attempts))
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
+        self._plugin_cache = PluginCache(instance.cache, environment, config.engine_paths)
+        self._filling = tasks.create_task(self._plugin_cache.run())
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -96,7 +100,7 @@ class Crew:
 
     def leave(self) -> None:
         """Stop watching; the executors go on, and the next runner process finds them."""
-        for task in (*self._lives.values(), *self._endings):
+        for task in (*self._lives.values(), *self._endings, self._filling):
             task.cancel()
 
     def _begin(self, ref: AttemptRef, granted: Granted | None) -> None:
@@ -197,6 +201,7 @@ class Crew:
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
+        self._plugin_cache.want(await asyncio.to_thread(plugins.recorded, directory))
         await asyncio.to_thread(self._workspaces.remove, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:

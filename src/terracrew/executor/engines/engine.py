@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from terracrew.executor.engine_directory import EngineDirectory
+from terracrew.executor.plugins import Plugins
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 
@@ -18,8 +19,7 @@ class Place(msgspec.Struct, frozen=True):
     """The folder with the module's root files, in the attempt's own copy of the source."""
     files: EngineDirectory
     """What the engine reads and writes beside the module's own files."""
-    cache: Path
-    """Shared with other attempts."""
+    plugins: Plugins
 
 
 class StateAccess(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import Conflict, EngineMissing, Invalid
-from terracrew.executor import hcl
+from terracrew.executor import hcl, plugins
 from terracrew.executor.engines import planned
 from terracrew.executor.engines.discovery import Found
 from terracrew.executor.engines.engine import Place, StateAccess
@@ -70,9 +70,8 @@ class Tofu:
         env = dict(base)
         env.pop("TF_DATA_DIR", None)  # two attempts would share it
         env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
-        plugins = self._place.cache / "plugins"
-        plugins.mkdir(parents=True, exist_ok=True)
-        env.setdefault("TF_PLUGIN_CACHE_DIR", str(plugins))
+        self._place.plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
+        env |= plugins.environment(self._place.plugins.private)
         self._choose_configuration(env)
         if access:
             # By environment only: as arguments they would be baked into the saved plan.
