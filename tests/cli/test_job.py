@@ -38,7 +38,9 @@ def event(name: str, data: Any, number: str = "") -> bytes:
 
 def log(attempt: int, number: int, text: str) -> bytes:
     return event(
-        "log", [{"n": number, "time": 0, "step": "plan", "stream": "stdout", "text": text}], f"{attempt}.{number}"
+        "log",
+        [{"n": number, "time": 0, "step": "plan", "stream": 1, "text": text, "attempt": attempt}],
+        f"{attempt}.{number}",
     )
 
 
@@ -97,7 +99,21 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: 
     )
     assert terracrew("job", "logs", "-f", "job_1") == "a\nb\nc\n"
     assert [asked.headers["Last-Event-ID"] for asked in site.asked[:3]] == [None, "1.2", "1.2"]
-    assert "attempt 2" in terracrew.err
+
+
+def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, site: Site) -> None:
+    site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
+    words = "Planned in 2.1 s · waited 19 min for approval · approved by admin\n"
+    between = {"n": 0, "time": 0, "step": "between", "stream": 2, "text": words, "attempt": 2}
+    site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
+        log(1, 1, "open line"),
+        event("log", [between], "2.0"),
+        log(2, 1, "applied\n"),
+        log(1, 2, "late\n"),
+        event("end", {}),
+    )
+    assert terracrew("job", "logs", "-f", "job_1") == f"open line\n── {words.strip()} ──\napplied\nlate\n"
+    assert "delivered late by attempt 1" in terracrew.err
 
 
 @pytest.mark.parametrize("options", [(), ("-f",)])

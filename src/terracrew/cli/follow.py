@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PATIENCE = 300.0
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
 WAITS_FOR_APPROVAL = 14
+NEWLINE = "\n"
 LOOK_EVERY = 2.0
 """Seconds at least between two looks at a job because of what happens to others."""
 _DECIDE = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
@@ -145,15 +146,21 @@ def follow(
 
     _outlast(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
-    told, last_attempt = News(), ""
+    told, attempt_shown, is_line_start = News(), 0, True
     for event in api.events(place):
         match event.name:
             case "log":
-                number = event.id.partition(".")[0]
-                if news and last_attempt and number != last_attempt:
-                    show.note(f"attempt {number}")
-                last_attempt = number
-                write("".join(each["text"] for each in msgspec.json.decode(event.data)))
+                for each in msgspec.json.decode(event.data):
+                    if each["step"] == "between":  # what happened between two attempts
+                        write(f"{'' if is_line_start else NEWLINE}── {each['text'].rstrip()} ──\n")
+                        is_line_start = True
+                        continue
+                    number = each.get("attempt") or 0
+                    if number < attempt_shown:
+                        show.note(f"delivered late by attempt {number}:")
+                    attempt_shown = max(attempt_shown, number)
+                    write(each["text"])
+                    is_line_start = each["text"].endswith("\n")
             case "job":
                 job = msgspec.json.decode(event.data)
                 if news:

@@ -164,7 +164,7 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
 @click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on until the job ends; exit as it did.")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt; else of the last one."
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt alone; else of the whole run."
 )
 @_stop
 @_timeout
@@ -181,7 +181,7 @@ def logs(
     color: bool | None,
     as_json: bool,
 ) -> int:
-    """Print the log of the job JOB. With --json: one event a line."""
+    """Print the log of the job JOB: of all its attempts, with what happened between them. With --json: one event a line."""
     from terracrew.client.http import segment
 
     api = target.api()

@@ -38,8 +38,16 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     )
     if steps := found.get("steps"):
         click.echo()
-        rows = [(s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at"))) for s in steps]
-        show.table(("STEP", "STATUS", "TOOK"), rows, empty="")
+        rows = [
+            (s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at")), s.get("attempt"))
+            for s in steps
+        ]
+        show.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
+    told: list[dict[str, Any]] = [each for each in found.get("run") or [] if each["text"]]
+    if told:
+        click.echo()
+        for each in told:
+            click.echo(f"{each['attempt']:>3}  {show.text(each['text'])}")
     if attempts := found.get("attempts"):
         click.echo()
         rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]

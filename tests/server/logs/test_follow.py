@@ -79,6 +79,9 @@ async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(crew: Crew,
                 assert texts(await viewer.rest()) == seen[taken - 1 :]
 
 
+BETWEEN = "Attempt 1 was lost"
+
+
 async def test_the_stream_goes_on_to_the_next_attempt(crew: Crew) -> None:
     attempt = await crew.run()
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"
@@ -93,13 +96,48 @@ async def test_the_stream_goes_on_to_the_next_attempt(crew: Crew) -> None:
             assert texts(await one.rest()) == ["first\n"]
             second = await crew.again(attempt.ref.job_id, 2)
             await second.deliver(log("second\n"), RUNNING)
-            assert (await viewer.next("log")).id == "2.1"
+            between = await viewer.next("log")
+            assert (between.id, "was lost" in between.data) == ("2.0,1.2", True)
+            assert (await viewer.next("log")).id == "2.1,1.2"
             await second.deliver(DONE)
             assert texts(await viewer.rest()) == []
         async with watching(url, crew.app.admin, path, "1.1") as viewer:
-            assert texts(await viewer.rest()) == ["first\n", "second\n"]
+            assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == [
+                "first\n",
+                BETWEEN,
+                "second\n",
+            ]
         async with watching(url, crew.app.admin, path) as viewer:
+            assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == [
+                "first\n",
+                BETWEEN,
+                "second\n",
+            ]
+        async with watching(url, crew.app.admin, path, "2.0,1.2") as viewer:
             assert texts(await viewer.rest()) == ["second\n"]
+        async with watching(url, crew.app.admin, f"{path}?attempt=2") as viewer:
+            assert texts(await viewer.rest()) == ["second\n"]
+
+
+async def test_lines_that_a_lost_attempt_delivers_late_reach_who_follows(crew: Crew) -> None:
+    """A viewer who had gone on to the next attempt never got what the lost one delivered afterwards."""
+    first = await crew.run()
+    path = f"/api/v1/jobs/{first.ref.job_id}/log/stream"
+    async with crew.listening() as url, watching(url, crew.app.admin, path) as viewer:
+        await first.deliver(RUNNING, log("first\n"))
+        assert (await viewer.next("log")).id == "1.2"
+        await first.lose()
+        assert (await viewer.next("log")).id == "2.0,1.2"
+        second = await crew.again(first.ref.job_id, 2)
+        await second.deliver(log("second\n"), RUNNING)
+        assert (await viewer.next("log")).id == "2.1,1.2"
+        await first.deliver(log("late\n"))
+        late = await viewer.next("log")
+        assert (late.id, "late" in late.data) == ("2.1,1.3", True)
+        async with watching(url, crew.app.admin, path, "2.1,1.2") as again:
+            assert (await again.next("log")).id == "2.1,1.3"
+        await second.deliver(DONE)
+        assert texts(await viewer.rest()) == []
 
 
 async def test_what_is_no_id_of_the_stream_is_refused(crew: Crew) -> None:

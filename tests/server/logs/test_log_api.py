@@ -1,5 +1,7 @@
 """Logs as people and programs read them."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -19,29 +21,36 @@ async def test_a_log_is_read_as_it_was_printed(crew: Crew) -> None:
     part = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log?line=2&lines=1")
     assert part.text == GREEN
     saved = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log?download=true")
-    assert saved.headers["Content-Disposition"] == 'attachment; filename="job-1-attempt-1.log"'
+    assert saved.headers["Content-Disposition"] == 'attachment; filename="job-1.log"'
 
 
 async def test_events_come_one_a_line_from_where_the_reader_is(crew: Crew) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\n", 1.0), log("two\n", 2.0), log("three\n", 3.0))
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log?format=events"
-    answer = await crew.app.admin.get(f"{path}&after=2&limit=1")
+    answer = await crew.app.admin.get(f"{path}&after=1.2&limit=1")
     assert [msgspec.json.decode(line) for line in answer.text.splitlines()] == [
-        {"n": 3, "time": 2.0, "step": "plan", "stream": 1, "text": "two\n"}
+        {"n": 3, "time": 2.0, "step": "plan", "stream": 1, "text": "two\n", "attempt": 1}
     ]
     assert len((await crew.app.admin.get(path)).text.splitlines()) == 3
 
 
-async def test_the_log_of_the_last_attempt_is_shown_unless_another_one_is_named(crew: Crew) -> None:
+LOST = re.compile(r"first\n── Attempt 1 was lost after [<.\d]+ s: killed · queued again ──\n")
+
+
+async def test_the_log_is_that_of_the_whole_run_unless_an_attempt_is_named(crew: Crew) -> None:
+    """Of a job that was approved, `job logs` printed only the apply: the plan was the log of an earlier attempt."""
     first = await crew.run()
     path = f"/api/v1/jobs/{first.ref.job_id}/log"
     await first.deliver(RUNNING, log("first\n"))
     await first.lose()
-    assert (await crew.app.admin.get(path)).text == "first\n"
+    assert LOST.fullmatch((await crew.app.admin.get(path)).text)
     second = await crew.again(first.ref.job_id, 2)
     await second.deliver(RUNNING, log("second\n"), DONE)
-    assert (await crew.app.admin.get(path)).text == "second\n"
+    whole = (await crew.app.admin.get(path)).text
+    assert LOST.fullmatch(whole.removesuffix("second\n"))
+    assert whole.endswith("second\n")
+    assert (await crew.app.admin.get(path, params={"attempt": 2})).text == "second\n"
     assert (await crew.app.admin.get(path, params={"attempt": 1})).text == "first\n"
     await crew.app.admin.refused("GET", f"{path}?attempt=3", 404)
 

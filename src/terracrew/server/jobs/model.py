@@ -185,6 +185,8 @@ class StepRow(msgspec.Struct, frozen=True):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     exit_code: int | None = None
+    attempt: int | None = None
+    """Which attempt ran it, in the view of a job; one that goes on with a plan did not make that plan itself."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -281,6 +283,18 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that part of the log is too long, so that only its end was read."""
 
 
+class RunPart(msgspec.Struct, frozen=True):
+    """One attempt of a run, and what happened after it before the next one."""
+
+    attempt: int
+    text: str
+    """For example: Planned in 2.1 s · waited 19 min for approval · approved by admin. Empty while nothing is to be told."""
+    is_over: bool
+    """Whether nothing more can happen to it: the attempt has ended, and what waited for a person has been decided."""
+    at: datetime | None = None
+    """When it was over."""
+
+
 class JobListed(Job, frozen=True, kw_only=True):
     """A job in a list."""
 
@@ -304,3 +318,5 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[Known] = []
     """Why its module is in doubt, if it is: whoever approves a plan should know."""
+    run: list[RunPart] = []
+    """What became of each attempt, as one sequence."""

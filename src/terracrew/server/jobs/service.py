@@ -15,7 +15,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import decide, known, reasons, store
+from terracrew.server.jobs import decide, known, reasons, run, store
 from terracrew.server.jobs.decide import Next
 from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
 
@@ -121,11 +121,12 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     assert row is not None
     names = {name: value for name, value in row.items() if name != "state_version"}
     kept = None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt)
-    found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
+    attempts = await store.attempts(tx, job.id)
     return JobView(
         **msgspec.structs.asdict(job),
-        steps=[found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())],
-        attempts=await store.attempts(tx, job.id),
+        steps=await _steps(tx, job),
+        attempts=attempts,
+        run=await run.parts(tx, job, attempts),
         notes=await store.notes(tx, job.id),
         lock=await lock(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
@@ -134,6 +135,15 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         doubts=[] if job.is_terminal else await known.doubts(tx, job.module_id),
         **names,
     )
+
+
+async def _steps(tx: Tx, job: Job) -> list[StepRow]:
+    """Its steps as one sequence: those of its attempt and, where that goes on with a kept plan, of the one that made it."""
+    found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
+    own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
+    is_resumed = job.plan_attempt not in (None, job.attempt)
+    made = await store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
+    return run.merged(own, job.attempt, made, job.plan_attempt)
 
 
 async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:

@@ -40,6 +40,8 @@ class LogEvent(msgspec.Struct, frozen=True):
     step: str
     stream: int
     text: str
+    attempt: int = 0
+    """Which printed it. A line between the logs of two attempts has the number 0 in the later one."""
 
 
 def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
@@ -81,12 +83,12 @@ def records(data: bytes) -> Iterator[tuple[int, Record]]:
         yield number, Record(kind, stream, step, time, unpacked[start:offset])
 
 
-def events(data: bytes, after: int = 0) -> Iterator[LogEvent]:
-    """Those with a higher number than `after`."""
+def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
+    """Those with a higher number than `after`, as events of this attempt."""
     for number, record in records(data):
         if number > after:
             text = record.payload.decode("utf-8", "replace")
-            yield LogEvent(number, record.time, record.step_name.value, record.stream, text)
+            yield LogEvent(number, record.time, record.step_name.value, record.stream, text, attempt)
 
 
 def text(data: bytes) -> bytes:

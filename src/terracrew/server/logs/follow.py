@@ -6,15 +6,23 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Literal
 
+import msgspec
+
 from terracrew.errors import Unavailable
-from terracrew.server.db.seam import Database, Wakeups
+from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.hub.registry import Registry
-from terracrew.server.logs.tail import Batch, Position, Tails
+from terracrew.server.logs import run
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.logs.store import Standing
+from terracrew.server.logs.tail import Batch, Cursor, Position, Tails
 from terracrew.server.objects import Objects
 
 QUIET = 15.0
 PAUSE, OUTAGE = 0.2, 2.0
 """Seconds before a database that was away is asked again, and between signs of life while it is."""
+
+MAX_LATE_ATTEMPTS = 4
+"""How many lost attempts are followed beside the current one."""
 
 News = Batch | Literal["changed", "quiet", "end"]
 """More of the log; something about the job has changed; nothing has happened for a while; nothing more will come."""
@@ -52,14 +60,27 @@ class Watchers:
                 session.watch(is_watched)
 
 
+class More(Batch, frozen=True, kw_only=True):
+    """More of the log, and how far the viewer is with it."""
+
+    cursor: Cursor
+
+
 async def follow(
-    db: Database, watchers: Watchers, closing: asyncio.Event, job_id: str, position: Position, one_attempt: bool = False
+    db: Database,
+    watchers: Watchers,
+    closing: asyncio.Event,
+    job_id: str,
+    place: Position | Cursor,
+    one_attempt: bool = False,
 ) -> AsyncGenerator[News]:
     """What happens to a job and its log from here on, with a "changed" at the start and before the "end".
 
-    Goes on to the next attempt when the job is requeued, unless it is to follow one attempt only. Ends without "end"
-    when the server stops: the viewer comes again, here or to another server.
+    Goes on to the next attempt when the job is requeued, with a line between them, unless it is to follow one attempt only.
+    What a lost attempt delivers after that is followed, too. Ends without "end" when the server stops: the viewer comes
+    again, here or to another server.
     """
+    cursor = Cursor(place) if isinstance(place, Position) else place
     stopping = asyncio.create_task(closing.wait())
     try:
         with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
@@ -67,17 +88,15 @@ async def follow(
             is_changed = False
             while not closing.is_set():
                 try:
-                    found = await watchers.tails.next(db, job_id, position)
+                    found = await _next(db, watchers.tails, job_id, cursor, one_attempt)
                 except Unavailable:
                     if not await _returned(db, stopping):
                         yield "quiet"
                     continue
-                if isinstance(found, Batch):
-                    position = found.position
+                if isinstance(found, More):
+                    cursor = found.cursor
                     yield found
-                elif found.attempt > position.attempt and not one_attempt:
-                    position = Position(position.attempt + 1, 0)
-                elif found.is_terminal or found.attempt > position.attempt:
+                elif found.is_terminal or found.attempt > cursor.main.attempt:
                     yield "changed"
                     yield "end"
                     return
@@ -92,6 +111,33 @@ async def follow(
                     is_changed = False
     finally:
         stopping.cancel()
+
+
+async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool) -> More | Standing:
+    """What follows the cursor; if nothing does yet, how things stand with the job."""
+    while True:
+        main, late = cursor.main, cursor.late
+        found = await tails.next(db, job_id, main)
+        if isinstance(found, Batch):
+            return More(found.position, found.data, cursor=Cursor(found.position, late))
+        for at, each in enumerate(late):
+            more = await tails.next(db, job_id, each)
+            if isinstance(more, Batch):
+                return More(more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :])))
+        is_passed = found.attempt > main.attempt
+        if one_attempt or not (is_passed or (found.is_terminal and found.attempt == main.attempt)):
+            return found
+        line, is_late = await db.read(lambda tx, main=main: _after(tx, job_id, main.attempt))
+        if line is None and not is_passed:
+            return found
+        open_ends = (*late, main)[-MAX_LATE_ATTEMPTS:] if is_late else late
+        cursor = Cursor(Position(main.attempt + 1, 0), open_ends)
+        if line is not None:
+            return More(cursor.main, msgspec.json.encode([line]), cursor=cursor)
+
+
+async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, bool]:
+    return await run.after(tx, job_id, number), await run.may_deliver_late(tx, job_id, number)
 
 
 async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:

@@ -161,7 +161,7 @@ async def events(
 ) -> AsyncIterator[list[LogEvent]]:
     """The events after this one, in lists, up to what is stored when the end is reached."""
     async for chunk in _following(db, objects, job_id, attempt, after):
-        found = await chunk.open(lambda data: list(chunks.events(data, after)))
+        found = await chunk.open(lambda data: list(chunks.events(data, after, attempt)))
         if limit is not None and len(found) >= limit:
             yield found[:limit]
             return

@@ -25,6 +25,17 @@ class Position(msgspec.Struct, frozen=True):
     event: int
 
 
+class Cursor(msgspec.Struct, frozen=True):
+    """How far a viewer is in the log of a whole run, as text: `3.17`, or `3.17,2.40` if attempt 2 may still deliver lines."""
+
+    main: Position
+    late: tuple[Position, ...] = ()
+    """Earlier attempts that were lost, and of which more may arrive."""
+
+    def __str__(self) -> str:
+        return ",".join(f"{each.attempt}.{each.event}" for each in (self.main, *self.late))
+
+
 class Batch(msgspec.Struct, frozen=True):
     """Events that follow a position, as a JSON list, and the position after them."""
 
@@ -107,7 +118,7 @@ def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:
     events: list[LogEvent] = []
     size = 0
     for chunk in stored:
-        for event in chunks.events(chunk.data, position.event):
+        for event in chunks.events(chunk.data, position.event, position.attempt):
             if events and size + len(event.text) > BATCH:
                 batches.append(_batch(position.attempt, events))
                 events, size = [], 0

@@ -6,7 +6,6 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.protocol.events import Output
-from terracrew.protocol.spec import MUTATING
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import authorize
@@ -14,7 +13,7 @@ from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approver_rules, known, lists, reads, reasons, service
-from terracrew.server.jobs.model import Job, JobStatus, JobView, StepRow
+from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import policy
 from terracrew.server.state.service import outputs_context
@@ -82,7 +81,7 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     refusal = approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)) if is_asked else None
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
-        view=msgspec.structs.replace(view, steps=await _steps(tx, view)),
+        view=view,
         started_by="you" if job.created_by == who.id else row["started_by"] if row else job.created_by,
         runners=await _runners(tx, job.id),
         outputs=await _outputs(tx, who, place, job, keys),
@@ -95,17 +94,6 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         doubts=view.doubts,
         quarantine=await states.quarantine(tx, who, job.module_id, place),
     )
-
-
-async def _steps(tx: Tx, view: JobView) -> list[StepRow]:
-    """Those of this attempt; where it goes on with a kept plan, before them those of the attempt that made it."""
-    if view.plan_attempt is None or view.plan_attempt == view.attempt:
-        return view.steps
-    made = {step.name: step for step in await service.steps(tx, view.id, view.plan_attempt)}
-    return [
-        made.get(step.name, step) if step.status in ("PENDING", "SKIPPED") and step.name not in MUTATING else step
-        for step in view.steps
-    ]
 
 
 async def _runners(tx: Tx, job_id: str) -> dict[int, str]:

@@ -1,0 +1,97 @@
+"""The run of a job as one sequence: what became of each attempt, in the words that stand between the logs of two attempts."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from terracrew.protocol.spec import MUTATING, JobType
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import store
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, RunPart, StepRow
+
+_DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}
+
+
+async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
+    """What became of each attempt of a job, in their order."""
+    attempts = await store.attempts(tx, job.id) if attempts is None else attempts
+    plans = {plan.attempt: plan for plan in await _plans(tx, job.id)}
+    return [part(job, each, plans.get(each.number)) for each in attempts]
+
+
+async def _plans(tx: Tx, job_id: str) -> list[Plan]:
+    rows = await tx.all("SELECT " + store.PLAN + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
+    return rows_to(Plan, rows)
+
+
+def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
+    if attempt.ended_at is None:
+        return RunPart(attempt.number, "", is_over=False)
+    took = span((attempt.ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds())
+    because = f": {attempt.reason}" if attempt.reason else ""
+    match attempt.outcome:
+        case "waiting" if plan is not None:
+            return _waited(job, attempt, plan, took)
+        case "succeeded":
+            text = f"{_DONE.get(job.type, 'Done')} in {took}"
+        case "failed":
+            text = f"Failed after {took}"
+        case "canceled":
+            text = f"Canceled after {took}"
+        case "handed_back":
+            text = f"Attempt {attempt.number} was handed back by its runner{because}"
+        case "waiting":
+            text = f"Attempt {attempt.number} was set back{because}"
+        case _:
+            text = f"Attempt {attempt.number} was lost after {took}{because}"
+    is_last = attempt.number == job.attempt
+    return RunPart(
+        attempt.number, text + ("" if is_last else " · queued again") * _is_loss(attempt), True, attempt.ended_at
+    )
+
+
+def _is_loss(attempt: Attempt) -> bool:
+    return attempt.outcome not in ("succeeded", "failed", "canceled")
+
+
+def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
+    """A plan that a person had to look at: how long it waited, and what was decided."""
+    is_current = job.plan_attempt == plan.attempt and job.status is JobStatus.AWAITING_APPROVAL
+    if is_current:
+        return RunPart(attempt.number, f"Planned in {took} · waiting for approval", is_over=False)
+    if plan.decided_at is not None:
+        waited = span((plan.decided_at - plan.made_at).total_seconds())
+        why = f": {plan.reason}" if plan.reason else ""
+        text = f"Planned in {took} · waited {waited} for approval · {plan.decision} by {plan.decided_by}{why}"
+        return RunPart(attempt.number, text, True, plan.decided_at)
+    end = job.finished_at if job.is_terminal and job.attempt == attempt.number else None
+    became = job.message or "not approved" if end is not None else "planned again"
+    return RunPart(attempt.number, f"Planned in {took} · {became}", True, end or attempt.ended_at)
+
+
+def merged(
+    steps: Sequence[StepRow], number: int, plan_steps: Sequence[StepRow], plan_attempt: int | None
+) -> list[StepRow]:
+    """The steps of an attempt; where it goes on with the plan of another one, the steps that it skipped are of that one."""
+    made = {step.name: step for step in plan_steps}
+    found: list[StepRow] = []
+    for step in steps:
+        is_earlier = step.status in ("PENDING", "SKIPPED") and step.name not in MUTATING and step.name in made
+        own = made[step.name] if is_earlier else step
+        found.append(msgspec.structs.replace(own, attempt=plan_attempt if is_earlier else number))
+    return found
+
+
+def span(seconds: float) -> str:
+    """A duration as people say it: <0.1 s, 2.1 s, 42 s, 19 min, 5 h 41 min, 3 d 4 h."""
+    if seconds < 9.95:
+        return "<0.1 s" if seconds < 0.05 else f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
