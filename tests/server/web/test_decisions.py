@@ -70,7 +70,7 @@ async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_nu
     someone = await logged_in(world)
     page = await page_of(someone, jobs["lost"])
     for word in (
-        "Attempt 1 is lost in the middle of a change",
+        "Attempt 1 was lost during a change",
         "terraform_data.rule[4]: Creating...",
         "in the step Apply",
         "Perhaps:",

@@ -125,10 +125,25 @@ async def test_a_live_log_grows_follows_and_goes_over_to_the_next_attempt(page: 
         tx.wake("jobs", job)
 
     await stage.write(again)
-    await expect(page.locator("[data-part=count]")).to_have_text("1 line")
-    assert await shown(page) == ["from the second attempt"]
+    await expect(page.locator("[data-part=count]")).to_have_text("505 lines")
+    await page.locator(".log .view").evaluate("view => view.scrollTop = view.scrollHeight")
+    await expect(page.locator(".log .fold", has_text="Between attempts")).to_be_visible()
+    seen = await shown(page)
+    assert seen[-1] == "from the second attempt"
+    assert seen[-2].startswith("Attempt 1 was lost after")
     await page.get_by_role("link", name="Attempt 1").click()
     await expect(page.locator("[data-part=count]")).to_have_text("503 lines")
+
+
+async def test_a_line_that_the_plan_left_open_does_not_swallow_the_first_line_of_the_apply(
+    page: Page, stage: Stage
+) -> None:
+    """Lines of the apply appeared under Plan: the next line was joined to an open line at the end of the plan."""
+    job = await a_job(stage, "SUCCEEDED", [(Step.PLAN, "Plan: 1 to add\nopen"), (Step.APPLY, "Creating...\nCreated\n")])
+    await page.goto(f"/dashboard/jobs/{job}")
+    await expect(page.locator(".log .fold", has_text="Plan")).to_contain_text("lines 1–2")
+    await expect(page.locator(".log .fold", has_text="Apply")).to_contain_text("lines 3–4")
+    assert await shown(page) == ["Plan: 1 to add", "open", "Creating...", "Created"]
 
 
 async def test_steps_fold_and_a_step_of_the_timeline_leads_to_its_lines(page: Page, stage: Stage) -> None:

@@ -78,7 +78,8 @@ async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None]
     found = await server.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
-    live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream"
+    alone = "" if found.shown is None else f"?attempt={found.shown}"
+    live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
     return await render.page(request, "jobs/page.html", "jobs/fragments.html", page=found, attempt=attempt, live=live)
 
 

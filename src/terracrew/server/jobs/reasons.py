@@ -169,12 +169,10 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
 
 
 def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
-    then = (
-        "is canceled, as it was asked to be" if job.cancel_mode else "is queued again, and a person has to look first"
-    )
+    then = "is canceled, as requested" if job.cancel_mode else "is queued again and needs an approval"
     text = (
-        "neither its runner nor its executor is heard, in the middle of a change. It goes on if it comes back; "
-        f"if you know that it is gone, say so. Given up, it {then}"
+        "contact with its runner was lost during a change. If the runner reconnects, the job continues. "
+        f"Otherwise the job {then}"
     )
     since = _moment(row["lost_at"])
     return Reason("lost", text, f"{_page(job.id)}#lost", since=since, until=since + lease)

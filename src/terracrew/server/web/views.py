@@ -144,8 +144,8 @@ class JobPage(msgspec.Struct, frozen=True):
     may_cancel: bool
     may_run: bool
     may_approve: bool
-    shown: int
-    """The attempt whose log is shown."""
+    shown: int | None
+    """The attempt whose log is shown alone; None shows that of the whole run."""
     lost: Known | None
     """The current attempt, if it is lost in the middle of a change."""
     doubts: list[Known]
@@ -205,7 +205,17 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def is_log_finished(self) -> bool:
-        return self.view.is_terminal or self.shown != self.view.attempt
+        return self.view.is_terminal or self.shown not in (None, self.view.attempt)
+
+    @property
+    def told(self) -> dict[int, str]:
+        """Attempt → what became of it, in words."""
+        return {each.attempt: each.text for each in self.view.run}
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether nothing is heard of the attempt that has the job: what it does now is not known."""
+        return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
 
 
 class ModuleRow(msgspec.Struct, frozen=True):

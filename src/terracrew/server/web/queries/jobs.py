@@ -89,7 +89,7 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         may_run=await _may(tx, who, Verb.JOB_RUN, place),
         may_approve=may_approve,
         approval_refusal=refusal,
-        shown=attempt if attempt in {each.number for each in view.attempts} else job.attempt,  # pyright: ignore[reportArgumentType]
+        shown=attempt if attempt in {each.number for each in view.attempts} else None,
         lost=await known.known(tx, job.id, job.attempt) if is_lost else None,
         doubts=view.doubts,
         quarantine=await states.quarantine(tx, who, job.module_id, place),

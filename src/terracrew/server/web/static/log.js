@@ -14,7 +14,7 @@ const lines = new Lines();
 const view = new View(part("view"), lines);
 const search = new Search(lines, showHits);
 const queue = [];
-let isPumping = false, isComplete = false, drawn = 0, shown = Number(panel.dataset.attempt), wanted = lineOf(location.hash);
+let isPumping = false, isComplete = false, drawn = 0, isHeard = !("unheard" in panel.dataset), wanted = lineOf(location.hash);
 
 /** The number of the line that `#L…` names, if it names one. */
 function lineOf(hash) {
@@ -26,9 +26,7 @@ function pump() {
   const until = performance.now() + SLICE_MS;
   let taken = 0;
   while (taken < queue.length && performance.now() < until) {
-    const { attempt, text } = queue[taken++];
-    if (attempt !== shown) restart(attempt);
-    const events = JSON.parse(text);
+    const events = JSON.parse(queue[taken++]);
     for (const event of Array.isArray(events) ? events : [events]) lines.add(event);
   }
   queue.splice(0, taken);
@@ -42,17 +40,9 @@ const channel = new MessageChannel();
 channel.port1.onmessage = pump;
 const soon = () => channel.port2.postMessage(null);
 
-function take(text, attempt) {
-  queue.push({ text, attempt });
+function take(text) {
+  queue.push(text);
   if (!isPumping) isPumping = true, soon();
-}
-
-/** The job was given to another runner: what follows is the log of its new attempt. */
-function restart(attempt) {
-  shown = attempt;
-  lines.clear();
-  view.redraw();
-  search.start(search.needle);
 }
 
 function show() {
@@ -63,7 +53,7 @@ function show() {
   const isEmpty = lines.length === 0;
   part("count").textContent = isEmpty ? "" : `${number.format(lines.length)} ${lines.length === 1 ? "line" : "lines"}`;
   part("empty").hidden = !isEmpty || isPumping;
-  part("empty").textContent = isComplete ? "This attempt printed nothing." : panel.dataset.empty;
+  part("empty").textContent = isComplete ? "Nothing was printed." : panel.dataset.empty;
   if (wanted && (lines.length >= wanted || (isComplete && !isPumping))) view.show(Math.min(wanted, lines.length) - 1), (wanted = null);
 }
 
@@ -74,10 +64,10 @@ function showHits() {
 
 /** A finished log is one long answer of JSON lines; cut off, it goes on behind the last event that came. */
 async function load(url) {
-  let newest = 0;
+  let newest = "";
   for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
     try {
-      for await (const text of linesOf(`${url}&after=${newest}`)) take(text, shown), (newest = Number(/"n": ?(\d+)/.exec(text)[1])), (wait = 500);
+      for await (const text of linesOf(`${url}&after=${newest}`)) take(text), (newest = placeOf(text)), (wait = 500);
       return;
     } catch (problem) {
       if (problem instanceof Refused) return live.say("wait", `The log cannot be read: ${problem.message}`);
@@ -85,6 +75,12 @@ async function load(url) {
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
+}
+
+/** Where an event is in the log of the whole run. */
+function placeOf(text) {
+  const { attempt, n } = JSON.parse(text);
+  return `${attempt}.${n}`;
 }
 
 class Refused extends Error {}
@@ -119,9 +115,15 @@ toggle("times", (on) => view.times(on));
 part("follow").addEventListener("click", () => view.follow(!view.isFollowing));
 view.onfollow = (on) => {
   part("follow").setAttribute("aria-pressed", String(on));
-  part("follow").querySelector("span").dataset.state = on ? "on" : "off";
-  part("follow").querySelector("span").textContent = on ? "Following" : "Follow";
+  showFollowing();
 };
+
+/** Nothing comes from a runner that is not heard, so nothing is followed, whatever the reader wants. */
+function showFollowing() {
+  const word = part("follow").querySelector("span");
+  word.dataset.state = view.isFollowing && isHeard ? "on" : "off";
+  word.textContent = !isHeard ? "Runner not heard" : view.isFollowing ? "Following" : "Follow";
+}
 
 const box = part("search");
 box.addEventListener("input", () => {
@@ -172,7 +174,13 @@ if (panel.dataset.log === "finished") {
 } else {
   view.isLive = true;
   if (!wanted) view.follow(true);
-  live.on("log", (event) => take(event.data, parseInt(event.lastEventId) || shown));
+  live.on("log", (event) => take(event.data));
+  live.on("job", (event) => {
+    const { reason } = JSON.parse(event.data);
+    isHeard = !["lost", "silent"].includes(reason?.code);
+    showFollowing();
+  });
+  showFollowing();
   live.on("end", () => (live.close(), complete()));
   show();
 }

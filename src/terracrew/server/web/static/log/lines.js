@@ -22,8 +22,8 @@ export class Lines {
 
   clear() {
     this.texts = [];
-    this.sections = []; // of one step each: {step, from, to, folded, chosen}
-    this.last = 0; // the number of the newest event
+    this.sections = []; // of one step of one attempt each: {step, attempt, label, from, to, folded, chosen}
+    this.last = new Map(); // attempt → the number of its newest event
     this.times = new Column(Float64Array);
     this.widths = new Column(Uint32Array);
     this.isOurs = new Column(Uint8Array);
@@ -36,13 +36,14 @@ export class Lines {
   get length() { return this.texts.length; }
 
   /** Take one event; one that we have had is passed over. */
-  add({ n, time, step, stream, text }) {
-    if (n <= this.last) return;
-    this.last = n;
+  add({ n, time, step, stream, text, attempt = 0 }) {
+    if (n <= (this.last.get(attempt) ?? -1)) return;
+    this.last.set(attempt, n);
     const at = typeof time === "number" ? time * 1000 : Date.parse(time);
     const ours = stream === "system" || stream === 2 ? 1 : 0;
-    const section = this.#section(step);
-    if (this.isOpen && (section.to < this.length || this.isOurs.get(this.length - 1) !== ours)) this.isOpen = false;
+    const section = this.#section(step, attempt, text);
+    // A line never goes on in another step: what is left open there ends there.
+    if (this.isOpen && (section.from === this.length || section.to < this.length || this.isOurs.get(this.length - 1) !== ours)) this.isOpen = false;
     const parts = text.split("\n");
     const ends = parts[parts.length - 1] === "";
     if (ends) parts.pop();
@@ -67,11 +68,12 @@ export class Lines {
     this.style = carried;
   }
 
-  #section(step) {
+  #section(step, attempt, text) {
     const current = this.sections[this.sections.length - 1];
-    if (current?.step === step) return current;
+    if (current?.step === step && current.attempt === attempt) return current;
     if (current && PREPARING.has(current.step) && !current.chosen) current.folded = true;
-    const next = { step, from: this.length, to: this.length, folded: false, chosen: false };
+    const label = step === "between" ? (/ (approved|declined) by /.test(text) ? "Approval" : "Between attempts") : "";
+    const next = { step, attempt, label, from: this.length, to: this.length, folded: false, chosen: false };
     this.sections.push(next);
     return next;
   }

@@ -82,12 +82,13 @@ export class View {
 
   #head(section) {
     const head = make("div", "fold");
-    const button = make("button", "", LABELS[section.step] ?? section.step);
+    const button = make("button", "", section.label || (LABELS[section.step] ?? section.step));
     button.type = "button";
     button.setAttribute("aria-expanded", String(!section.folded));
     head.section = section;
     const count = section.to - section.from;
     head.append(button, make("span", "faint num", count === 1 ? `line ${number.format(section.to)}` : `lines ${number.format(section.from + 1)}–${number.format(section.to)}`));
+    if (section.attempt > 1 && !section.label) head.append(make("span", "faint num", `attempt ${section.attempt}`));
     return head;
   }
 
