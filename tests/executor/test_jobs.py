@@ -266,7 +266,9 @@ async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchan
     assert await executor.exit_code() == 0, executor.said
     [summary] = hub.facts_of(PlanSummary)
     assert (summary.add, summary.change, summary.destroy, summary.replace, summary.unchanged) == (0, 0, 0, 1, 1)
-    assert summary.resources == [ResourceChange("terraform_data.old", "replace", "cannot update")]
+    assert summary.resources == [
+        ResourceChange("terraform_data.old", "replace", "replaced because an attribute cannot change in place")
+    ]
     assert b"1 to add, 0 to change, 1 to destroy" in hub.log()
 
 
@@ -317,7 +319,8 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
         assert secret not in (executor.directory / "outbox").read_bytes()
     assert b"REGION=north" in log
     assert b"half ***" in log
-    assert log.count(b"\n") == printed.count(b"\n")
+    # The engine leaves one line open, which is ended before the next step begins.
+    assert log.count(b"\n") == printed.count(b"\n") + 1
 
 
 @pytest.mark.feature("J13")

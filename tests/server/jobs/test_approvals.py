@@ -13,6 +13,8 @@ from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, decide, reasons, service, store
 from terracrew.server.jobs.ingest import ingest
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
 from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
 from tests.server.jobs.world import KEYS, Instance, World, begin
@@ -127,16 +129,18 @@ async def test_what_was_handed_back_keeps_its_approval(job: Waiting) -> None:
 
 @pytest.mark.feature("J8")
 @pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE modules SET inputs = '{\"a\": 1}' WHERE id = :id",
-        "UPDATE modules SET state_version = 1 WHERE id = :id",
-        'UPDATE modules SET environment = \'{"A": "1"}\' WHERE id = :id',
-    ],
+    "content", [Content(inputs={"a": 1}), Content(environment={"A": "1"})], ids=["inputs", "environment"]
 )
-async def test_what_has_changed_since_is_planned_again(job: Waiting, change: str) -> None:
+async def test_what_is_planned_from_other_content_is_planned_again(job: Waiting, content: Content) -> None:
     await job.approve()
-    await job.world.db.write(lambda tx: tx.run(change, id=job.module))  # pyright: ignore[reportArgumentType]
+    await job.world.db.write(lambda tx: contents.save(tx, KEYS, job.module, content))
+    assert (await job.runner.has(job.id, 2)).spec.resume is None
+
+
+@pytest.mark.feature("J8")
+async def test_what_is_planned_from_another_state_is_planned_again(job: Waiting) -> None:
+    await job.approve()
+    await job.world.db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module))
     assert (await job.runner.has(job.id, 2)).spec.resume is None
 
 
