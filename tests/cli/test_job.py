@@ -271,7 +271,7 @@ def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: Site) -> None
     out = terracrew("job", "list", "--status", "failed", "--active")
     assert out.splitlines()[1].split()[:4] == ["#7", "APPLY", "FAILED", "a/m"]
     site.on("POST /api/v1/jobs/job_1/cancel", JOB | {"status": "PROCESSING"}, 202)
-    assert terracrew("job", "cancel", "job_1", "--mode", "kill") == "asked job_1 to end\n"
+    assert terracrew("job", "cancel", "job_1", "--mode", "kill") == "Canceling job 7\n"
     assert site.asked[-1].json() == {"mode": "kill"}
 
 
@@ -285,7 +285,7 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(terracre
     left = iter(answers)
     site.routes["POST /api/v1/jobs/cancel"] = lambda asked: asked.answer(200, next(left))
     out = terracrew("job", "cancel", "--all", "--module", "a/m", "--status", "queued", stdin="y\n")
-    assert out.endswith("canceled 656 jobs; asked 1 that run to end\n")
+    assert out.endswith("canceled 656 jobs; canceling 1 that run\n")
     assert "Cancel 657 jobs with status QUEUED of the module a/m?" in terracrew.err
     assert "500 of 657" in terracrew.err
     filters = {"module": "a/m", "status": "QUEUED"}

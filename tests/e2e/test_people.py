@@ -133,7 +133,7 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         expect(page.locator("#toasts")).to_contain_text("is given up")
         expect(page.locator("#job-head .st")).to_have_text("Waiting")
         expect(page.locator("#job-attempts")).to_contain_text("admin said that it is gone")
-        expect(page.locator("#job-head")).to_contain_text("None of its runners is online")
+        expect(page.locator("#job-head")).to_contain_text("No runner available")
         gate.touch()
         again = system.start_runner(credentials, "next")
         expect(page.get_by_role("heading", name="An earlier change was cut short")).to_be_visible()

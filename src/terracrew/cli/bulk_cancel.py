@@ -29,7 +29,7 @@ def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool,
         return show.as_json({"matching": matching, "ended": ended, "asked": asked})
     if not matching:
         return click.echo("no job matches")
-    return click.echo(f"canceled {ended} jobs" + (f"; asked {asked} that run to end" if asked else ""))
+    return click.echo(f"canceled {ended} jobs" + (f"; canceling {asked} that run" if asked else ""))
 
 
 def _words(count: int, filters: dict[str, str | None]) -> str:

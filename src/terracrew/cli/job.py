@@ -254,7 +254,9 @@ def cancel(
     found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
     if as_json:
         return show.as_json(found)
-    return click.echo(follow.describe(found) if found["status"] in follow.EXIT_CODES else f"asked {job_id} to end")
+    return click.echo(
+        follow.describe(found) if found["status"] in follow.EXIT_CODES else f"Canceling job {found['number']}"
+    )
 
 
 @job.command("rerun")

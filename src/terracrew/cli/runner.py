@@ -272,7 +272,9 @@ def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:
     found: Any = target.api().post(f"{_place(path)}/drain", {"on": on})
     if as_json:
         return show.as_json(found)
-    return click.echo(f"{path} finishes what it has" if on else f"{path} takes jobs again")
+    return click.echo(
+        f"Draining {path}: it finishes its jobs and takes no new ones" if on else f"{path} takes jobs again"
+    )
 
 
 def _place(path: str) -> str:

@@ -43,8 +43,8 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(world: World) -> Non
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("name", "Big", "upper case"),
-        ("name", "a/b", "letters a to z"),
+        ("name", "Big", "use lowercase letters"),
+        ("name", "a/b", "use lowercase letters"),
         ("name", "", "missing"),
         ("max_jobs", 0, "`int` >= 1"),
         ("max_jobs", "5", "Expected `int`, got `str`"),

@@ -83,8 +83,26 @@ async def test_what_is_typed_into_a_search_survives_a_live_change(page: Page, st
 
     async with page.expect_response(lambda answer: path in answer.url):
         await stage.write(change)
-    await page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    await expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
     await expect(page.locator("#search")).to_have_value("ledger")
+
+
+@pytest.mark.usefixtures("stage")
+async def test_jobs_are_filtered_as_one_types(page: Page) -> None:
+    """Jobs were filtered only on Enter, and only by a whole path, unlike the lists of the other pages."""
+    await page.goto("/dashboard/jobs")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    await page.keyboard.press("/")
+    await page.keyboard.type("ledg")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(2)
+    await expect(page.locator("#search")).to_be_focused()
+    await page.fill("#search", "#401")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(1)
+    await page.fill("#search", "zzz")
+    await expect(page.get_by_text("No jobs match “zzz”")).to_be_visible()
+    await page.fill("#search", "#401")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/dashboard/jobs/job_*")
 
 
 @pytest.mark.feature("U4")

@@ -67,6 +67,20 @@ async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_prob
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only(world: World) -> None:
+    here = visitor(world)
+    link = f"/login/link/{await identity.make_link(world.server.db)}"
+    away = Visitor(transport=world.stranger("192.0.2.1")._transport, base_url="http://127.0.0.1:7400")
+    assert "data-enter" not in await away.see(f"{link}?enter=true")
+    refused = await away.submit(link, enter="true")
+    assert (refused.status_code, "only the server&#39;s own machine" in refused.text) == (400, True)
+    assert "data-enter" not in await here.see(link), "a link asks for a password unless it was made for this"
+    assert "data-enter" in await here.see(f"{link}?enter=true")
+    entered = await here.submit(link, enter="true", next="//evil.example")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/dashboard/runners")
+    assert (await visitor(world).submit(link, enter="true")).status_code == 410
+
+
 async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wanted(world: World) -> None:
     someone = visitor(world)
     answer = await someone.get("/dashboard/jobs?status=open")
@@ -178,7 +192,7 @@ async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: W
         "Undo drain",
     ):
         assert word in page
-    assert "None of its runners is online" in page
+    assert "No runner available" in page
     offline = await someone.see("/dashboard/runners?status=OFFLINE")
     assert "data/warehouse" in offline
     assert ">frankfurt-prod<" not in offline

@@ -19,14 +19,14 @@ def parse(text: str) -> str:
         raise Invalid(f"{text!r} is {len(names)} levels deep: at most {DEEPEST} are possible")
     for name in names:
         if not _NAME.match(name):
-            raise Invalid(f"{text!r} is no path: {_reason(name)}", path=text)
+            raise Invalid(f"{text!r} is not a valid path: {_reason(name)}", path=text)
     return text
 
 
 def name(text: str) -> str:
     """The same for a single name."""
     if not _NAME.match(text):
-        raise Invalid(f"{text!r} is no name: {_reason(text)}", name=text)
+        raise Invalid(f"{text!r} is not a valid name: {_reason(text)}", name=text)
     return text
 
 
@@ -52,6 +52,6 @@ def _reason(name: str) -> str:
         return f"{name!r} has no meaning here, paths start at the organization"
     if len(name) > 63:
         return f"a name of {len(name)} characters is too long, 63 are possible"
-    if name != name.lower():
-        return f"{name!r} has upper case letters, only lower case is possible"
-    return f"{name!r} should be letters a to z, digits and hyphens, and not start with a hyphen"
+    if name.startswith("-"):
+        return f"{name!r} starts with a hyphen"
+    return "use lowercase letters, digits and hyphens"

@@ -63,6 +63,7 @@ async def listing(
         and number.isascii()
         and len(number) < 19
         and module
+        and not render.is_fragment(request)  # while it is being typed, the job is listed; Enter opens it
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""

@@ -137,7 +137,7 @@ def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float,
     if not any(row["has_credential"] for row in known):
         text = f"none of its runners has a usable credential, so none can connect: {said}"
         return Reason("no_credential", f"{text}; give it a worker token or a service account", link)
-    return Reason("none_online", f"none of its runners is online and takes jobs: {said}", link)
+    return Reason("none_online", f"no runner available: {said}", link)
 
 
 def _said(way: _Way, crew: list[Row], names: _Names) -> str:

@@ -5,6 +5,7 @@ visible module is looked up first. The newest `count` jobs can only be of the `c
 no more than `count` of each, so that a page costs one lookup for each visible module and a bounded number of rows.
 """
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 import msgspec
@@ -90,13 +91,17 @@ async def page(
     tx: Tx, columns: LiteralString, organization_id: str, seen: Visible, wanted: Wanted, count: int
 ) -> list[Row]:
     """`columns` of the newest `count` jobs, from `jobs` and `modules`."""
-    found = await ids(tx, organization_id, seen, wanted, count)
-    rows = await tx.each(
+    return await rows(tx, columns, await ids(tx, organization_id, seen, wanted, count))
+
+
+async def rows(tx: Tx, columns: LiteralString, job_ids: Sequence[str]) -> list[Row]:
+    """`columns` of these jobs, from `jobs` and `modules`, newest first."""
+    found = await tx.each(
         "SELECT " + columns + " FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id",
         {"id": "text"},
-        [(job_id,) for job_id in found],
+        [(job_id,) for job_id in job_ids],
     )
-    return sorted(rows, key=lambda row: row["id"], reverse=True)
+    return sorted(found, key=lambda row: row["id"], reverse=True)
 
 
 async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: Wanted, count: int) -> list[str]:

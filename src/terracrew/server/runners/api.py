@@ -53,7 +53,7 @@ async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
 
 @post("/runners/register", summary="Register a self-hosted runner")
 async def register(request: Call, data: JSONBody[Registration]) -> Registered:
-    """A name in, a worker id and a worker token out. The token is shown this once."""
+    """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
     who, url = request.user, request.server.settings.url
     return await request.server.db.write(lambda tx: service.register(tx, who, data, url))
 

@@ -90,7 +90,11 @@ async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DrainForm)
     change = RunnerChange(is_draining=form.on)
     view = await request.server.db.write(lambda tx: service.change(tx, request.user, runner, change))
-    said = f"{view.path} finishes what it has and takes nothing new" if form.on else f"{view.path} takes jobs again"
+    said = (
+        f"Draining {view.path}: it finishes its jobs and takes no new ones"
+        if form.on
+        else f"{view.path} takes jobs again"
+    )
     return render.done(request, said, HERE)
 
 

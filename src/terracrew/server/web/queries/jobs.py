@@ -4,10 +4,10 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.events import Output
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.keys import Keyring
@@ -17,10 +17,13 @@ from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import policy
 from terracrew.server.state.service import outputs_context
-from terracrew.server.web.queries import states
+from terracrew.server.web.queries import module_search, states
 from terracrew.server.web.views import JobPage, JobRow, JobsPage, OutputRow
 
 PAGE = 50
+MAX_SEARCHED_MODULES = 20
+"""While a path is being typed, the jobs of so many matching modules are shown."""
+MAX_NUMBER_DIGITS = 19
 _NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
 _COLUMNS: LiteralString = (
@@ -49,11 +52,12 @@ async def listing(
             module_id = await lists.visible_module(tx, who, module)
         except Invalid:  # whatever was typed into the field, it is the path of no module
             module_id = None
-        if module_id is None:
-            return JobsPage([], status, module, None, before is None)
     chosen = JobStatus(status) if status and status != "open" else None
     wanted = reads.Wanted(chosen, status == "open", module_id, before or "")
-    rows = await _rows(tx, who, wanted, watch, count + 1)
+    if module and module_id is None:
+        rows = await _searched(tx, who, module, wanted, watch, count + 1)
+    else:
+        rows = await _rows(tx, who, wanted, watch, count + 1)
     made = rows[:count]
     return JobsPage(made, status, module, made[-1].id if len(rows) > count else None, before is None)
 
@@ -65,7 +69,26 @@ async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[
 
 async def _rows(tx: Tx, who: Principal, wanted: reads.Wanted, watch: Watch, count: int) -> list[JobRow]:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
-    rows = await reads.page(tx, _COLUMNS, who.organization_id or "", seen, wanted, count)
+    return await _made(tx, await reads.page(tx, _COLUMNS, who.organization_id or "", seen, wanted, count), watch)
+
+
+async def _searched(tx: Tx, who: Principal, typed: str, wanted: reads.Wanted, watch: Watch, count: int) -> list[JobRow]:
+    """The jobs of the first modules that match what is being typed, or the one job whose number it is."""
+    seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
+    number = typed.removeprefix("#")
+    if number.isascii() and number.isdigit() and len(number) < MAX_NUMBER_DIGITS:
+        try:
+            found = [(await service.find(tx, who, number, Verb.JOB_READ)).id]
+        except NotFound:
+            found = []
+    else:
+        modules = await module_search.matching(tx, who, seen, typed, "", MAX_SEARCHED_MODULES)
+        of_each = [msgspec.structs.replace(wanted, module_id=each) for each in modules]
+        found = [job for each in of_each for job in await reads.ids(tx, organization_id, seen, each, count)]
+    return await _made(tx, await reads.rows(tx, _COLUMNS, sorted(found, reverse=True)[:count]), watch)
+
+
+async def _made(tx: Tx, rows: list[Row], watch: Watch) -> list[JobRow]:
     found = await reasons.why_each(tx, [row_to(Job, row) for row in rows], watch)
     made = [row_to(JobRow, {**row, "created_by": row["started_by"]}) for row in rows]
     return [msgspec.structs.replace(row, reason=found.get(row.id)) for row in made]

@@ -6,37 +6,20 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Param, Tx
-from terracrew.server.identity import authorize, visibility
-from terracrew.server.identity.authorize import Verb, Visible
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import known, service
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import service as modules
-from terracrew.server.search import patterns
-from terracrew.server.web.queries import jobs, states
+from terracrew.server.web.queries import jobs, module_search, states
 from terracrew.server.web.views import ModulePage, ModuleRow, ModulesPage
 
 RECENT = 20
 PAGE = 100
 MAX_COUNTED = 999
 """Modules beyond that are not counted."""
-_SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
-    AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
-    AND (CAST(:word_2 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_2 AS text) ESCAPE '\\')
-    AND (CAST(:word_3 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_3 AS text) ESCAPE '\\')
-    AND (CAST(:word_4 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_4 AS text) ESCAPE '\\')"""
-_OF_ORGANIZATION: LiteralString = (
-    "SELECT modules.id FROM groups JOIN modules ON modules.group_id = groups.id"
-    " WHERE groups.organization_id = :organization_id AND " + _SEARCHED
-)
-_OF_READER: LiteralString = (
-    visibility.SEEN_MODULES
-    + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
-    JOIN groups ON groups.id = modules.group_id WHERE """
-    + _SEARCHED
-)
-_ORDERED: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _ROWS: LiteralString = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
@@ -58,7 +41,7 @@ async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> Modul
     """A page of the modules that match a search, by group and name; `after` is the path of the last module of the page before."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
-    found = await _ids(tx, who, seen, search, after, MAX_COUNTED + 1)
+    found = await module_search.matching(tx, who, seen, search, after, MAX_COUNTED + 1)
     ids = found[: PAGE + 1]
     rows = {
         row["id"]: row_to(ModuleRow, row) for row in await tx.each(_ROWS, {"id": "text"}, [(each,) for each in ids])
@@ -67,21 +50,9 @@ async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> Modul
         msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
         for row in (rows[each] for each in ids[:PAGE] if each in rows)
     ]
-    count = len(await _ids(tx, who, seen, search, "", MAX_COUNTED + 1) if after else found)
+    count = len(await module_search.matching(tx, who, seen, search, "", MAX_COUNTED + 1) if after else found)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE and shown else "")
-
-
-async def _ids(tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int) -> list[str]:
-    if seen.is_nothing:
-        return []
-    group_path, _, name = after.rpartition("/")
-    given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(search)}
-    if seen.is_everything(who.organization_id or ""):
-        rows = await tx.all(_OF_ORGANIZATION + _ORDERED, organization_id=who.organization_id, **given)
-    else:
-        rows = await tx.all(_OF_READER + _ORDERED, **given, **visibility.params(seen))
-    return [row["id"] for row in rows]
 
 
 async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:

@@ -1,0 +1,39 @@
+"""Finds modules by words of their paths and descriptions, among those that the reader may see."""
+
+from typing import LiteralString
+
+from terracrew.server.db.seam import Param, Tx
+from terracrew.server.identity import visibility
+from terracrew.server.identity.authorize import Visible
+from terracrew.server.identity.model import Principal
+from terracrew.server.search import patterns
+
+_SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
+    AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
+    AND (CAST(:word_2 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_2 AS text) ESCAPE '\\')
+    AND (CAST(:word_3 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_3 AS text) ESCAPE '\\')
+    AND (CAST(:word_4 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_4 AS text) ESCAPE '\\')"""
+_OF_ORGANIZATION: LiteralString = (
+    "SELECT modules.id FROM groups JOIN modules ON modules.group_id = groups.id"
+    " WHERE groups.organization_id = :organization_id AND " + _SEARCHED
+)
+_OF_READER: LiteralString = (
+    visibility.SEEN_MODULES
+    + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
+    JOIN groups ON groups.id = modules.group_id WHERE """
+    + _SEARCHED
+)
+_ORDERED: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
+
+
+async def matching(tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int) -> list[str]:
+    """The ids of the modules, by group and name, behind the path `after`."""
+    if seen.is_nothing:
+        return []
+    group_path, _, name = after.rpartition("/")
+    given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(search)}
+    if seen.is_everything(who.organization_id or ""):
+        rows = await tx.all(_OF_ORGANIZATION + _ORDERED, organization_id=who.organization_id, **given)
+    else:
+        rows = await tx.all(_OF_READER + _ORDERED, **given, **visibility.params(seen))
+    return [row["id"] for row in rows]
