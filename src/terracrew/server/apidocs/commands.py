@@ -63,6 +63,9 @@ COMMANDS: dict[str, str] = {
     "POST /api/v1/roles": "role grant",
     "DELETE /api/v1/roles/{role_id}": "role revoke",
     "GET /api/v1/audit": "audit list",
+    "GET /api/v1/rekey": "server rekey",
+    "POST /api/v1/rekey": "server rekey",
+    "DELETE /api/v1/rekey": "server rekey --stop",
 }
 """By method and path; the command is written without `terracrew`."""
 
