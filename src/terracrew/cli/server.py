@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from terracrew.cli import local, show
+from terracrew.cli import local, show, storage
 from terracrew.cli.target import Target, pass_target
 
 if TYPE_CHECKING:
@@ -59,6 +59,26 @@ def place_options(command: F) -> F:
     return data(host(port(roots(isolation(reads(writes(command)))))))
 
 
+def _retention_options(command: F) -> F:
+    """For how long what is stored is kept."""
+    for name, what in (
+        ("logs", "logs of ended jobs"),
+        ("states", "states that are not current any more"),
+        ("archives", "archives that only ended jobs refer to"),
+        ("audit", "lines of the audit log"),
+    ):
+        text = f"For how many days {what} are kept [for ever]."
+        command = option(f"retain_{name}_days", text, type=click.FloatRange(min=1), metavar="DAYS")(command)
+    command = option(
+        "retain_plans_days",
+        "For how many days saved plans are kept that no attempt can need any more [0].",
+        type=click.FloatRange(min=0),
+        metavar="DAYS",
+    )(command)
+    text = "How many of a module's newest states are kept, however old they are [10]."
+    return option("retain_states_count", text, type=click.IntRange(min=1), metavar="COUNT")(command)
+
+
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @place_options
 @option("database_url", "PostgreSQL (`postgresql://…`); SQLite in the data directory without it.", metavar="URL")
@@ -108,6 +128,7 @@ def place_options(command: F) -> F:
     type=click.IntRange(min=1),
     metavar="N",
 )
+@_retention_options
 @option(
     "object_deletion_delay_hours",
     "How long objects stay after what named them was deleted, for backups [24].",
@@ -124,6 +145,10 @@ def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:
     if ctx.invoked_subcommand is None:
         serve(given, with_builtin_runner=with_runner)
     ctx.meta[_GIVEN] = given
+
+
+server.add_command(storage.usage)
+server.add_command(storage.retention)
 
 
 @server.command("backup")

@@ -44,6 +44,7 @@ from terracrew.server.openapi import Document
 from terracrew.server.query_parameters import refuse_unknown
 from terracrew.server.rekey import api as rekey
 from terracrew.server.request import App, Call, refuse_oversized
+from terracrew.server.retention import api as retention
 from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
 from terracrew.server.state import api as states
@@ -71,6 +72,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     *identity.routers,
     *audit.routers,
     rekey.router,
+    retention.router,
     transfer.router,
     *pages.routers,
 ]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # their rooms import this one
     from terracrew.server.jobs.scheduler import Scheduler
     from terracrew.server.logs.follow import Watchers
     from terracrew.server.metrics.gauges import Gauges
+    from terracrew.server.retention.surveys import Surveys
     from terracrew.server.supervise import Tasks
 
 
@@ -55,6 +56,12 @@ class Server:
         from terracrew.server.metrics.gauges import Gauges
 
         return Gauges(self.db, self.registry)
+
+    @cached_property
+    def surveys(self) -> "Surveys":
+        from terracrew.server.retention.surveys import Surveys
+
+        return Surveys(self.db, self.objects, self.settings)
 
     @cached_property
     def readiness(self) -> Readiness:

@@ -24,7 +24,7 @@ from terracrew.server.leftovers import Leftovers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.rekey.service import Rekey
-from terracrew.server.retention.loop import Deletions
+from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
@@ -67,7 +67,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,
         "loop lag": watch_loop_lag,
-        "plans": lambda: approvals.keep_clean(server.db, server.objects),
+        "plans": lambda: approvals.keep_clean(server.db, server.objects, server.settings.retain_plans_days),
         "logs": Mover(
             server.db,
             server.objects,
@@ -78,6 +78,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "deletions": Deletions(server).run,
         "rekey": Rekey(server).run,
         "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id).run,
+        "retention": Retention(server).run,
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

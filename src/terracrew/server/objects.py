@@ -1,7 +1,9 @@
 """Where blobs lie: a local folder or a cloud's object store, behind one API. Names are made of ids only."""
 
 import asyncio
+import os
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -107,6 +109,27 @@ class Objects:
         pages = obstore.list(self._store, kind, chunk_size=LISTING_PAGE)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
         async for page in pages:
             yield [Listed(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
+
+    async def remove_empty_folders(self, kind: str, age_seconds: float) -> int:
+        """Remove the folders of a kind that have been empty for so long; how many. Other stores have no folders."""
+        if self._folder is None or not _KIND.match(kind):
+            return 0
+        return await asyncio.to_thread(self._remove_empty, self._folder / kind, time.time() - age_seconds)
+
+    def _remove_empty(self, top: Path, before: float) -> int:
+        count = 0
+        for folder, _, _ in os.walk(top, topdown=False):
+            path = Path(folder)
+            if path == top:
+                continue
+            try:
+                if path.stat().st_mtime <= before:
+                    self._durable_folders.discard(path)  # when it is made again, its name must be synced again
+                    path.rmdir()
+                    count += 1
+            except OSError:
+                continue  # it is not empty, or somebody else has removed it
+        return count
 
     async def exists(self, name: str) -> bool:
         return await self.size(name) is not None

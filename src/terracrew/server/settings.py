@@ -46,6 +46,17 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_connections_per_address: int = 2_000
     """Open HTTP connections from one IPv4 address or IPv6 /64. WebSockets are not counted: a fleet may share an address."""
 
+    retain_logs_days: float | None = None
+    """How long logs of ended jobs are kept. None (here and below): for ever."""
+    retain_states_days: float | None = None
+    """How long states are kept that are not current any more."""
+    retain_states_count: int = 10
+    """The newest states of a module that are kept, however old they are."""
+    retain_plans_days: float = 0.0
+    """How long a saved plan is kept that no attempt can need any more."""
+    retain_archives_days: float | None = None
+    """How long an archive is kept that only ended jobs refer to."""
+    retain_audit_days: float | None = None
     object_deletion_delay_hours: float = 24.0
     """How long an object stays after the row that named it was deleted. A backup must not take longer than this."""
 
@@ -124,6 +135,15 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             parse_networks(self.trusted_proxies)
         except Invalid as error:
             problems.append(f"trusted_proxies: {error.message}")
+        problems += [
+            f"{name}: {days:g} is less than 1; keep what may be removed for at least a day"
+            for name in ("retain_logs_days", "retain_states_days", "retain_archives_days", "retain_audit_days")
+            if (days := getattr(self, name)) is not None and days < 1
+        ]
+        if self.retain_states_count < 1:
+            problems.append(
+                f"retain_states_count: {self.retain_states_count} is less than 1; a module keeps its newest state"
+            )
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             problems.append(f"public_url: {self.public_url!r} should start with http:// or https://")
         problems += [

@@ -66,6 +66,8 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/rekey": "server rekey",
     "POST /api/v1/rekey": "server rekey",
     "DELETE /api/v1/rekey": "server rekey --stop",
+    "GET /api/v1/server/usage": "server usage",
+    "GET /api/v1/server/retention": "server retention --dry-run",
 }
 """By method and path; the command is written without `terracrew`."""
 

@@ -122,23 +122,26 @@ async def expire(db: Database) -> list[Job]:
     return ended
 
 
-async def keep_clean(db: Database, objects: Objects) -> None:
+async def keep_clean(db: Database, objects: Objects, days: float = 0.0) -> None:
     """Every few minutes, on every server: what one has removed, another finds removed."""
     while True:
         await asyncio.sleep(CLEAN_EVERY * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
-        await remove_unused(db, objects)
+        await remove_unused(db, objects, days)
 
 
-async def remove_unused(db: Database, objects: Objects) -> int:
-    """Remove what was kept of plans that no attempt can need any more; how many.
+_UNUSED: LiteralString = """FROM plans JOIN jobs ON jobs.id = plans.job_id
+    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+        OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
+
+
+async def remove_unused(db: Database, objects: Objects, days: float = 0.0) -> int:
+    """Remove what was kept of plans that no attempt can need any more, and that were made so many days ago; how many.
 
     These are the plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them.
     """
     rows = await db.read(
         lambda tx: tx.all(
-            """SELECT plans.job_id, plans.attempt, plans.sha256 FROM plans JOIN jobs ON jobs.id = plans.job_id
-            WHERE plans.is_kept AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
-                OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt) LIMIT 1000"""
+            "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " LIMIT 1000", before=tx.now - days * 86400
         )
     )
     for row in rows:
@@ -150,3 +153,11 @@ async def remove_unused(db: Database, objects: Objects) -> int:
             )
         )  # fmt: skip
     return len(rows)
+
+
+async def unused(tx: Tx, days: float) -> tuple[int, int]:
+    """How many plans `remove_unused` would remove, and their bytes."""
+    row = await tx.one(
+        "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED, before=tx.now - days * 86400
+    )
+    return (0, 0) if row is None else (row["count"], int(row["bytes"]))

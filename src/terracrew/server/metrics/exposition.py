@@ -86,6 +86,22 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
         "terracrew_runner_instances_connected", "Runner processes that are connected to any server", fleet.instances
     )
     yield _gauge("terracrew_runner_slots", "Jobs that the connected runner processes can have at a time", fleet.slots)
+    storage = figures.storage
+    yield _gauge(
+        "terracrew_logs_to_move", "Logs of ended attempts that are in rows of the database", storage.logs_to_move
+    )
+    yield _gauge(
+        "terracrew_log_oldest_to_move_seconds",
+        "For how long the oldest log has waited to be moved to the object store",
+        _age(storage.oldest_log_ended_at, found.now),
+    )
+    yield _gauge("terracrew_objects_to_delete", "Objects that wait to be deleted", storage.objects_to_delete)
+    yield _gauge(
+        "terracrew_retention_last_seconds",
+        "How long ago each chore of retention last came to its end",
+        {(name,): _age(at, found.now) for name, at in storage.finished_at.items()},
+        "chore",
+    )
     yield _gauge(
         "terracrew_gauges_age_seconds",
         "How old the figures of the whole database are",
@@ -93,7 +109,9 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
     )
 
 
-def _gauge(name: str, help_text: str, values: float | dict[tuple[str, ...], int], *labels: str) -> "Metric":
+def _gauge(
+    name: str, help_text: str, values: float | dict[tuple[str, ...], int] | dict[tuple[str, ...], float], *labels: str
+) -> "Metric":
     from prometheus_client.core import GaugeMetricFamily
 
     family = GaugeMetricFamily(name, help_text, labels=labels)

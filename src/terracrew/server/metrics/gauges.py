@@ -33,9 +33,21 @@ class Fleet(msgspec.Struct, frozen=True):
     """Of the connected ones."""
 
 
+class Storage(msgspec.Struct, frozen=True):
+    """What waits to be moved or removed, and when retention last came to its end."""
+
+    logs_to_move: int
+    """Attempts that have ended and whose log is in rows. Those in doubt, and those that may still deliver, are among them."""
+    oldest_log_ended_at: float | None
+    objects_to_delete: int
+    finished_at: dict[str, float]
+    """By the name of the chore; now, where it has never come to its end."""
+
+
 class Figures(msgspec.Struct, frozen=True):
     backlog: Backlog
     fleet: Fleet
+    storage: Storage
     read_at: float
     """By the monotonic clock."""
 
@@ -60,7 +72,7 @@ class Gauges:
             self._figures = await self._db.read_in_background(self._work)
 
     async def _work(self, tx: Tx) -> Figures:
-        return Figures(await backlog(tx, self._registry), await _fleet(tx), time.monotonic())
+        return Figures(await backlog(tx, self._registry), await _fleet(tx), await _storage(tx), time.monotonic())
 
 
 def _note_failure(reading: "asyncio.Task[None]") -> None:
@@ -93,3 +105,16 @@ async def _fleet(tx: Tx) -> Fleet:
     row = await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
     assert row is not None
     return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0))
+
+
+async def _storage(tx: Tx) -> Storage:
+    row = await tx.one(
+        """SELECT (SELECT count(*) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL) AS logs,
+            (SELECT min(ended_at) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL AND has_result
+                AND NOT is_in_doubt) AS oldest,
+            (SELECT count(*) FROM object_deletions) AS objects"""
+    )
+    assert row is not None
+    runs = await tx.all("SELECT name, finished_at FROM retention_runs")
+    finished = dict.fromkeys(("pass", "sweep"), tx.now) | {run["name"]: run["finished_at"] for run in runs}
+    return Storage(row["logs"], row["oldest"], row["objects"], finished)

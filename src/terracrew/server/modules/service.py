@@ -196,7 +196,7 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
     if isinstance(source, LocalSource):
         content.check_local(source, roots)
         return source
-    archive = await store.archive(tx, ids.parse("arc", source.archive_id), organization_id)
+    archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
     if archive is None:
         raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")
     known = archive.configurations

@@ -88,3 +88,12 @@ async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # n
         id=id, organization_id=organization_id,
     )  # fmt: skip
     return None if row is None else row_to(Archive, row)
+
+
+async def hold_archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
+    """Read it and keep it from being removed until the transaction ends, which makes something of it."""
+    row = await tx.one(
+        "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id FOR SHARE",
+        id=id, organization_id=organization_id,
+    )  # fmt: skip
+    return None if row is None else row_to(Archive, row)

@@ -1,0 +1,86 @@
+"""`terracrew server usage` and `terracrew server retention`: what is stored, and what would be removed."""
+
+import time
+from typing import Any
+
+import click
+
+from terracrew.cli import show
+from terracrew.cli.target import Target, pass_target
+
+_POLL_SECONDS = 0.5
+
+
+@click.command("usage")
+@show.json_option
+@pass_target
+def usage(target: Target, as_json: bool) -> None:
+    """Show what is stored: counts and bytes by kind, the largest modules, and what retention would free.
+
+    It asks the running server, as an administrator.
+    """
+    found = _counted(target, "/server/usage")
+    if as_json:
+        return show.as_json(found)
+    rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
+    show.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
+    click.echo(f"The database has {size(found['database_bytes'])}.\n")
+    largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
+    show.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
+    click.echo()
+    return _show_preview(found["reclaimable"])
+
+
+@click.command("retention")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed. Nothing is removed.")
+@show.json_option
+@pass_target
+def retention(target: Target, dry_run: bool, as_json: bool) -> None:
+    """Show what retention would remove. The server removes it by itself, once an hour; this command removes nothing.
+
+    How long what is kept is a setting of the server: `terracrew server --help`, --retain-….
+    """
+    if not dry_run:
+        raise click.UsageError("retention runs by itself on the server: ask for --dry-run to see what it would remove")
+    found = _counted(target, "/server/retention")
+    return show.as_json(found) if as_json else _show_preview(found)
+
+
+def _show_preview(found: dict[str, Any]) -> None:
+    policy = found["policy"]
+    kept = {
+        "logs": _days(policy["logs_days"]),
+        "states": f"{_days(policy['states_days'])}, at least {policy['states_count']} of each module",
+        "plans": f"{policy['plans_days']:g} days after they are needed",
+        "archives": _days(policy["archives_days"]),
+        "audit": _days(policy["audit_days"]),
+    }
+    rows = [(kind, kept.get(kind), each["count"], size(each["bytes"])) for kind, each in found["retention"].items()]
+    rows += [
+        (f"orphans: {kind}", "a day", each["count"], size(each["bytes"])) for kind, each in found["orphans"].items()
+    ]
+    show.table(("RETENTION WOULD REMOVE", "KEPT FOR", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
+
+
+def _counted(target: Target, path: str) -> Any:
+    """Ask until the server has counted, and say meanwhile what it counts."""
+    api, said = target.api(), ""
+    while "counting" in (found := api.get(path)):
+        if found["counting"] != said:
+            said = found["counting"]
+            show.note(f"counting {said} …")
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def _days(days: float | None) -> str:
+    return "ever" if days is None else f"{days:g} days"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number of at least one."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

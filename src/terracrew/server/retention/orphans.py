@@ -1,0 +1,150 @@
+"""Objects that no row names: what a crash, a cancellation or a loss has left between the upload and its row.
+
+The store is listed a page at a time. An object that is older than the grace period is looked up in the database, and is an
+orphan if nothing names it and nothing that can still happen would. The grace period covers uploads in flight, because an object is
+written before its row. Two servers that sweep at the same time delete the same orphans.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+
+from terracrew.server.db.seam import Columns, Database, Tx
+from terracrew.server.objects import Listed, Objects
+from terracrew.server.retention.policy import DAY_SECONDS, Tally
+
+GRACE_SECONDS = DAY_SECONDS
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
+_ATTEMPT: Columns = {"job_id": "text", "attempt": "bigint"}
+Needed = Callable[[Tx, Sequence[str], float], Awaitable[set[str]]]
+"""Which of these objects are named, or may be. The last value is for how long an attempt that has ended may deliver."""
+
+
+def _attempts(names: Sequence[str]) -> list[tuple[str, int]]:
+    """The attempts that the names are of: <kind>/<job>/<attempt>/…"""
+    found = {tuple(name.split("/")[1:3]) for name in names if name.count("/") >= 3}
+    return sorted((each[0], int(each[1])) for each in found if _NUMBER.match(each[1]))
+
+
+async def _logs(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+    rows = await tx.each(
+        """SELECT log_objects.object FROM batch JOIN log_objects ON log_objects.job_id = batch.job_id
+            AND log_objects.attempt = batch.attempt""",
+        _ATTEMPT,
+        _attempts(names),
+    )
+    return {row["object"] for row in rows}
+
+
+async def _plans(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+    """A kept plan has a row. An attempt that has not ended may still make one of what it has uploaded."""
+    wanted = _attempts(names)
+    kept = await tx.each(
+        """SELECT plans.job_id, plans.attempt, plans.sha256 FROM batch JOIN plans ON plans.job_id = batch.job_id
+            AND plans.attempt = batch.attempt AND plans.is_kept""",
+        _ATTEMPT,
+        wanted,
+    )
+    running = await tx.each(
+        """SELECT attempts.job_id, attempts.number FROM batch JOIN attempts ON attempts.job_id = batch.job_id
+            AND attempts.number = batch.attempt AND attempts.ended_at IS NULL""",
+        _ATTEMPT,
+        wanted,
+    )
+    open_folders = tuple(f"plans/{row['job_id']}/{row['number']}/" for row in running)
+    named = {f"plans/{row['job_id']}/{row['attempt']}/{row['sha256']}" for row in kept}
+    return named | {name for name in names if open_folders and name.startswith(open_folders)}
+
+
+async def _states(tx: Tx, names: Sequence[str], late_seconds: float) -> set[str]:
+    """States and large outputs. One whose event has yet to come is needed for as long as the attempt may deliver."""
+    wanted = _attempts(names)
+    rows = await tx.each(
+        """SELECT states.object FROM batch JOIN states ON states.job_id = batch.job_id AND states.attempt = batch.attempt
+        WHERE states.object IS NOT NULL
+        UNION ALL SELECT outputs.object FROM batch JOIN outputs ON outputs.job_id = batch.job_id
+        WHERE outputs.object IS NOT NULL""",
+        _ATTEMPT,
+        wanted,
+    )
+    open_rows = await tx.each(
+        """SELECT attempts.job_id, attempts.number, attempts.mark, attempts.ended_at FROM batch
+        JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND NOT attempts.has_result""",
+        _ATTEMPT,
+        wanted,
+    )
+    marks = {
+        f"states/{row['job_id']}/{row['number']}": row["mark"]
+        for row in open_rows
+        if row["ended_at"] is None or row["ended_at"] > tx.now - late_seconds
+    }
+    return {row["object"] for row in rows} | {name for name in names if _is_awaited(name, marks)}
+
+
+def _is_awaited(name: str, marks: dict[str, int]) -> bool:
+    folder, _, file = name.rpartition("/")
+    number = file.partition("_")[0]
+    return folder in marks and bool(_NUMBER.match(number)) and int(number) > marks[folder]
+
+
+async def _archives(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+    rows = await tx.each(
+        "SELECT archives.id FROM batch JOIN archives ON archives.id = batch.id",
+        {"id": "text"},
+        [(name.partition("/")[2],) for name in names],
+    )
+    return {f"archives/{row['id']}" for row in rows}
+
+
+async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+    ids = sorted({name.split("/")[1] for name in names})
+    rows = await tx.each(
+        "SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id", {"id": "text"}, [(each,) for each in ids]
+    )
+    kept = {row["id"] for row in rows}
+    return {name for name in names if name.split("/")[1] in kept}
+
+
+KINDS: dict[str, Needed] = {
+    "logs": _logs, "plans": _plans, "states": _states, "archives": _archives, "parts": _parts,
+}  # fmt: skip
+
+
+async def sweep(
+    db: Database, objects: Objects, late_seconds: float, *, is_dry: bool = False, grace_seconds: float = GRACE_SECONDS
+) -> dict[str, Tally]:
+    """Delete all orphans, or only count them; how many of each kind, and their bytes."""
+    found: dict[str, Tally] = {}
+    for kind, needed in KINDS.items():
+        total = Tally()
+        async for page in objects.listing(kind):
+            orphans = await _orphans(db, needed, page, late_seconds, grace_seconds)
+            total += Tally(len(orphans), sum(each.size for each in orphans))
+            if not is_dry:
+                for each in orphans:
+                    await objects.delete(each.name)
+        if not is_dry:
+            await objects.remove_empty_folders(kind, grace_seconds)
+        if total.count:
+            found[kind] = total
+    return found
+
+
+async def _orphans(
+    db: Database, needed: Needed, page: list[Listed], late_seconds: float, grace_seconds: float
+) -> list[Listed]:
+    async def work(tx: Tx) -> list[Listed]:
+        old = [each for each in page if each.modified_at <= tx.now - grace_seconds]
+        if not old:
+            return []
+        names = [each.name for each in old]
+        kept = await needed(tx, names, late_seconds)
+        # These have a row of their own, and their own time.
+        rows = await tx.each(
+            "SELECT object_deletions.name FROM batch JOIN object_deletions ON object_deletions.name = batch.name",
+            {"name": "text"},
+            [(name,) for name in sorted(names)],
+        )
+        kept |= {row["name"] for row in rows}
+        return [each for each in old if each.name not in kept]
+
+    return await db.read_in_background(work)

@@ -1,0 +1,84 @@
+"""A pass of retention: everything that is due, in small batches, and what was removed in the audit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from terracrew.server.audit import service as audit
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.model import SYSTEM
+from terracrew.server.retention.policy import Item, Policy, Tally, tally
+from terracrew.server.retention.rules import RULES, Rule
+
+BATCH_ITEMS = 200
+BATCH_BYTES = 1 << 20
+"""Bytes of content that one transaction removes, unless a single item has more: on SQLite everybody else waits for it."""
+PAUSE_SECONDS = 0.02
+_PREVIEW_ITEMS = 2000
+Renew = Callable[[], Awaitable[bool]]
+
+
+class Run(msgspec.Struct, frozen=True):
+    """When a chore last came to its end, and what it removed."""
+
+    name: str
+    finished_at: float
+    removed: dict[str, Tally]
+
+
+async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Tally]:
+    """Remove what is due for as long as `renew` says that nobody else does it."""
+    removed: dict[str, Tally] = {}
+    for rule in RULES:
+        total, after = Tally(), None
+        while await renew():
+            items = await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, BATCH_ITEMS))  # noqa: B023
+            if not items:
+                break
+            batch = _batch(items)
+            total += tally(await db.write(lambda tx, batch=batch: rule.remove(tx, policy, batch)))  # noqa: B023
+            after = batch[-1]
+            await asyncio.sleep(PAUSE_SECONDS)
+        if total.count:
+            removed[rule.kind] = total
+    return removed
+
+
+async def preview(db: Database, policy: Policy, rule: Rule) -> Tally:
+    """How much of a kind is due."""
+    total, after = Tally(), None
+    while items := await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, _PREVIEW_ITEMS)):
+        total += tally(items)
+        after = items[-1]
+    return total
+
+
+def _batch(items: list[Item]) -> list[Item]:
+    size, count = items[0].bytes, 1
+    while count < len(items) and size + items[count].bytes <= BATCH_BYTES:
+        size += items[count].bytes
+        count += 1
+    return items[:count]
+
+
+async def record(db: Database, name: str, server_id: str, removed: Mapping[str, Tally]) -> None:
+    """Note that a chore came to its end, and in the audit what it removed, if anything."""
+
+    async def work(tx: Tx) -> None:
+        text = msgspec.json.encode(removed).decode()
+        await tx.run(
+            """INSERT INTO retention_runs (name, finished_at, removed) VALUES (:name, :now, :removed)
+            ON CONFLICT (name) DO UPDATE SET finished_at = excluded.finished_at, removed = excluded.removed""",
+            name=name, now=tx.now, removed=text,
+        )  # fmt: skip
+        if removed:
+            details = {kind: msgspec.to_builtins(found) for kind, found in removed.items()}
+            await audit.record(tx, SYSTEM, f"retention.{name}", "server", server_id, details)
+
+    await db.write(work)
+
+
+async def runs(tx: Tx) -> list[Run]:
+    return rows_to(Run, await tx.all("SELECT name, finished_at, removed FROM retention_runs ORDER BY name"))

@@ -1,0 +1,56 @@
+"""For how long what Terracrew stores is kept. None means for ever."""
+
+import msgspec
+
+from terracrew.server.settings import ServerSettings
+
+DAY_SECONDS = 86400.0
+
+
+class Policy(msgspec.Struct, frozen=True):
+    logs_days: float | None = None
+    states_days: float | None = None
+    states_count: int = 10
+    """The newest states of a module that stay, however old they are."""
+    plans_days: float = 0.0
+    """How long a saved plan stays that no attempt can need any more."""
+    archives_days: float | None = None
+    """How long an archive stays that only ended jobs refer to. One that nothing refers to is an orphan."""
+    audit_days: float | None = None
+
+
+def of(settings: ServerSettings) -> Policy:
+    return Policy(
+        settings.retain_logs_days,
+        settings.retain_states_days,
+        settings.retain_states_count,
+        settings.retain_plans_days,
+        settings.retain_archives_days,
+        settings.retain_audit_days,
+    )
+
+
+class Tally(msgspec.Struct, frozen=True):
+    count: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.count + other.count, self.bytes + other.bytes)
+
+
+class Item(msgspec.Struct, frozen=True):
+    """Something whose time is over."""
+
+    id: str
+    bytes: int
+    number: int = 0
+    object: str | None = None
+
+
+def tally(items: list[Item]) -> Tally:
+    return Tally(len(items), sum(item.bytes for item in items))
+
+
+def newest_id(kind: str, time: float) -> str:
+    """An id that sorts behind every id of this kind that was made until then, with a day of room for clocks that differ."""
+    return f"{kind}_{max(0, int((time + DAY_SECONDS) * 1000)):012x}"

@@ -1,0 +1,27 @@
+"""What retention removes, one file for each kind: `find` what is due, `remove` a batch of it in one transaction."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.retention.policy import Item, Policy
+from terracrew.server.retention.rules import archives, audit, logs, states
+
+Find = Callable[[Tx, Policy, Item | None, int], Awaitable[list[Item]]]
+"""Up to so many items that are due, after this one in the order of their ids."""
+Remove = Callable[[Tx, Policy, list[Item]], Awaitable[list[Item]]]
+"""Remove those that still are due, and return them."""
+
+
+class Rule(NamedTuple):
+    kind: str
+    find: Find
+    remove: Remove
+
+
+RULES = (
+    Rule("logs", logs.find, logs.remove),
+    Rule("states", states.find, states.remove),
+    Rule("archives", archives.find, archives.remove),
+    Rule("audit", audit.find, audit.remove),
+)

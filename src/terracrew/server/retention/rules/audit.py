@@ -1,0 +1,22 @@
+"""Old lines of the audit log."""
+
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+
+
+async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+    if policy.audit_days is None:
+        return []
+    before = tx.now - policy.audit_days * DAY_SECONDS
+    rows = await tx.all(
+        """SELECT id, length(details) + length(action) + length(target_id) + length(actor_name) AS bytes FROM audit
+        WHERE id > :after AND id < :newest AND created_at <= :before ORDER BY id LIMIT :limit""",
+        after=after.id if after else "", newest=newest_id("aud", before), before=before, limit=limit,
+    )  # fmt: skip
+    return rows_to(Item, rows)
+
+
+async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
+    await tx.each("DELETE FROM audit WHERE id IN (SELECT id FROM batch)", {"id": "text"}, [(i.id,) for i in items])
+    return items

@@ -1,0 +1,48 @@
+"""Logs of ended jobs. A log that is removed says so in its place (`logs/moved.Removal`)."""
+
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.retention import objects
+from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+
+
+async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+    """Logs that are whole in the object store. The log of an attempt in doubt stays."""
+    if policy.logs_days is None:
+        return []
+    before = tx.now - policy.logs_days * DAY_SECONDS
+    rows = await tx.all(
+        """SELECT log_objects.job_id AS id, log_objects.attempt AS number, CAST(sum(log_objects.stored_bytes) AS bigint) AS bytes
+        FROM log_objects JOIN attempts ON attempts.job_id = log_objects.job_id AND attempts.number = log_objects.attempt
+        JOIN jobs ON jobs.id = log_objects.job_id
+        WHERE (log_objects.job_id, log_objects.attempt) > (:after, :number) AND log_objects.job_id < :newest
+            AND attempts.ended_at <= :before AND jobs.finished_at <= :before
+            AND NOT attempts.has_log_chunks AND NOT attempts.is_in_doubt
+        GROUP BY log_objects.job_id, log_objects.attempt ORDER BY log_objects.job_id, log_objects.attempt LIMIT :limit""",
+        after=after.id if after else "", number=after.number if after else 0, newest=newest_id("job", before),
+        before=before, limit=limit,
+    )  # fmt: skip
+    return rows_to(Item, rows)
+
+
+async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
+    removed: list[Item] = []
+    for item in items:
+        touched = await tx.run(
+            """UPDATE attempts SET log_removed_at = :now, log_removed_days = :days
+            WHERE job_id = :job_id AND number = :number AND NOT has_log_chunks""",
+            now=tx.now, days=policy.logs_days, job_id=item.id, number=item.number,
+        )  # fmt: skip
+        if not touched:
+            continue  # something was delivered meanwhile, or the module was deleted
+        rows = await tx.all(
+            "SELECT object FROM log_objects WHERE job_id = :job_id AND attempt = :number",
+            job_id=item.id, number=item.number,
+        )  # fmt: skip
+        await objects.delete_later(tx, [row["object"] for row in rows])
+        await tx.run(
+            "DELETE FROM log_objects WHERE job_id = :job_id AND attempt = :number", job_id=item.id, number=item.number
+        )
+        tx.wake(f"log:{item.id}")
+        removed.append(item)
+    return removed

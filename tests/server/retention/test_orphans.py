@@ -1,0 +1,91 @@
+"""Objects that nothing refers to are swept; an upload in flight and what an attempt may still refer to are not."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew.server.retention import objects, orphans
+from terracrew.server.retention.policy import Tally
+from terracrew.server.state.model import INLINE
+from tests.server.logs.crew import DONE, RUNNING, Crew, log
+
+LATE_SECONDS = 7 * 86400.0
+
+
+async def sweep(crew: Crew, grace: float = 0.0, **options: Any) -> dict[str, Tally]:
+    return await orphans.sweep(crew.server.db, crew.server.objects, LATE_SECONDS, grace_seconds=grace, **options)
+
+
+async def put(crew: Crew, *names: str) -> None:
+    for name in names:
+        await crew.server.objects.put(name, b"content")
+
+
+async def exist(crew: Crew, *names: str) -> list[bool]:
+    return [await crew.server.objects.exists(name) for name in names]
+
+
+@pytest.mark.feature("O3")
+async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(crew: Crew) -> None:
+    """Plan objects whose attempt was canceled or lost after its upload, and early uploads of states, were never deleted."""
+    running, lost, ended = await crew.run(), await crew.run(), await crew.run()
+    await running.deliver(RUNNING, log("x\n"))
+    await lost.deliver(RUNNING)
+    await lost.lose()
+    await ended.deliver(RUNNING, DONE)
+    name = {
+        which: f"{{}}/{attempt.ref.job_id}/1/"
+        for which, attempt in (("running", running), ("lost", lost), ("ended", ended))
+    }
+    plans = [name[which].format("plans") + "a" * 64 for which in ("running", "lost", "ended")]
+    early = [name[which].format("states") + "9_" + "b" * 64 for which in ("running", "lost", "ended")]
+    passed = name["running"].format("states") + "1_" + "c" * 64  # its event has arrived, without it
+    unknown = ["logs/job_0/1/1_a", "states/job_0/1/1_a", "plans/job_0/1/a", "archives/arc_0", "parts/upl_0/1"]
+    await put(crew, *plans, *early, passed, *unknown)
+    assert await sweep(crew, grace=3600.0) == {}  # they may be in flight
+    found = await sweep(crew, is_dry=True)
+    assert found == {
+        "logs": Tally(1, 7), "plans": Tally(3, 21), "states": Tally(3, 21), "archives": Tally(1, 7), "parts": Tally(1, 7),
+    }  # fmt: skip
+    assert all(await exist(crew, *plans, *early, passed, *unknown))
+    assert await sweep(crew) == found
+    assert await exist(crew, *plans) == [True, False, False]
+    assert await exist(crew, *early) == [True, True, False]
+    assert await exist(crew, passed, *unknown) == [False] * 6
+    await crew.server.db.write(
+        lambda tx: tx.run("UPDATE attempts SET ended_at = ended_at - :late", late=LATE_SECONDS + 1)
+    )
+    assert await sweep(crew) == {"states": Tally(1, 7)}
+    assert await exist(crew, *early) == [True, False, False]
+
+
+async def test_what_a_row_names_is_not_swept(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    await attempt.write(b'{"version": 4}' + b" " * INLINE)
+    await attempt.deliver(DONE)
+    await put(crew, "logs/job_1/1/1_deleted")
+    await crew.server.db.write(lambda tx: objects.delete_later(tx, ["logs/job_1/1/1_deleted"]))
+    assert await sweep(crew) == {}
+    assert await crew.app.scalar("SELECT count(*) FROM states WHERE object IS NOT NULL") == 1
+    assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).status_code == 200
+
+
+async def test_empty_folders_of_old_uploads_are_removed_and_can_be_made_again(crew: Crew) -> None:
+    """Empty directories parts/upl_… stayed for ever."""
+    folder = Path(crew.server.settings.directory) / "objects" / "parts" / "upl_1"
+    await put(crew, "parts/upl_1/0")
+    await crew.server.objects.delete("parts/upl_1/0")
+    assert folder.is_dir()
+    assert await sweep(crew, grace=3600.0) == {}
+    assert folder.is_dir()
+    long_ago = time.time() - 7200
+    os.utime(folder, (long_ago, long_ago))
+    await sweep(crew, grace=3600.0)
+    assert not folder.exists()
+    await put(crew, "parts/upl_1/0")
+    assert await crew.server.objects.get("parts/upl_1/0") == b"content"

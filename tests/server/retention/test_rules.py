@@ -1,0 +1,208 @@
+"""What is older than the settings keep it is removed; what anybody needs stays, and a removed log says that it was removed."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from terracrew.errors import Invalid
+from terracrew.protocol.spec import ArchiveSource, Source
+from terracrew.server.db.mapping import to_params
+from terracrew.server.db.seam import Tx
+from terracrew.server.logs.mover import Mover
+from terracrew.server.retention import passes, policy
+from terracrew.server.retention.loop import Retention
+from terracrew.server.retention.policy import Policy, Tally
+from terracrew.server.retention.rules import RULES, audit, logs, states
+from terracrew.server.settings import ServerSettings
+from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running, log, watching
+
+DAY = 86400.0
+ALL = Policy(logs_days=90, states_days=90, states_count=3, archives_days=90, audit_days=90)
+
+
+def _newest_id(kind: str, _: float) -> str:
+    return f"{kind}_~"
+
+
+def _all_of_it(_: ServerSettings) -> Policy:
+    return ALL
+
+
+@pytest.fixture(autouse=True)
+def any_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests make rows older than their ids."""
+    for rule in (logs, states, audit):
+        monkeypatch.setattr(rule, "newest_id", _newest_id)
+    monkeypatch.setattr(passes, "PAUSE_SECONDS", 0)
+
+
+async def write(crew: Crew, sql: Any, **params: Any) -> None:
+    await crew.server.db.write(lambda tx: tx.run(sql, **params))
+
+
+async def age(crew: Crew, days: float) -> None:
+    """Let everything have happened so long ago."""
+    seconds = days * DAY
+    await write(crew, "UPDATE attempts SET ended_at = ended_at - :by", by=seconds)
+    await write(crew, "UPDATE jobs SET finished_at = finished_at - :by", by=seconds)
+    await write(crew, "UPDATE states SET created_at = created_at - :by", by=seconds)
+    await write(crew, "UPDATE archives SET created_at = created_at - :by", by=seconds)
+    await write(crew, "UPDATE audit SET created_at = created_at - :by", by=seconds)
+
+
+async def due(crew: Crew, wanted: Policy = ALL) -> dict[str, Tally]:
+    found = {rule.kind: await passes.preview(crew.server.db, wanted, rule) for rule in RULES}
+    return {kind: tally for kind, tally in found.items() if tally.count}
+
+
+async def remove(crew: Crew, wanted: Policy = ALL) -> dict[str, Tally]:
+    async def renew() -> bool:
+        return True
+
+    return await passes.remove_due(crew.server.db, wanted, renew)
+
+
+async def moved(crew: Crew) -> Running:
+    """An ended attempt whose log is in the object store."""
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log("one\n"), log("two\n"), DONE)
+    server = crew.server
+    await Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0).move(attempt.ref.job_id, 1)
+    return attempt
+
+
+@pytest.mark.feature("O3")
+async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew) -> None:
+    attempt = await moved(crew)
+    await age(crew, 89)
+    await write(crew, "DELETE FROM audit")
+    assert await due(crew) == {}
+    await age(crew, 2)
+    stored = await crew.app.scalar("SELECT stored_bytes FROM log_objects")
+    assert await due(crew) == {"logs": Tally(1, stored)}
+    assert await due(crew, Policy()) == {}  # the default keeps it
+    assert await remove(crew) == {"logs": Tally(1, stored)}
+    assert await remove(crew) == {}
+    path = f"/api/v1/jobs/{attempt.ref.job_id}/log"
+    answer = await crew.app.admin.get(path)
+    assert answer.status_code == 200
+    assert answer.text.startswith("This log was removed on 20")
+    assert answer.text.endswith(" by retention after 90 days.\n")
+    assert answer.headers["X-Log-Lines"] == "1"
+    assert (await crew.app.admin.get(f"{path}?line=1&lines=5")).text == answer.text
+    (event,) = [json.loads(line) for line in (await crew.app.admin.get(f"{path}?format=events")).text.splitlines()]
+    assert event["text"] == answer.text
+    async with crew.listening() as url, watching(url, crew.app.admin, f"{path}/stream") as viewer:
+        rest = await viewer.rest()
+    assert [event.name for event in rest if event.name != "job"] == ["log", "end"]
+    name = await crew.app.scalar("SELECT name FROM object_deletions")
+    assert name.startswith(f"logs/{attempt.ref.job_id}/1/")
+
+
+async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew: Crew) -> None:
+    waiting, doubtful = await moved(crew), await moved(crew)
+    await age(crew, 1000)
+    await write(crew, "DELETE FROM audit")
+    await write(
+        crew,
+        "UPDATE jobs SET status = 'AWAITING_APPROVAL', finished_at = NULL WHERE id = :id",
+        id=waiting.ref.job_id,
+    )
+    await write(crew, "UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
+    assert await remove(crew) == {}
+
+
+async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_of_the_newest(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    for serial in range(1, 7):
+        await attempt.write(b'{"version": 4, "serial": %d}' % serial, serial=serial)
+    await attempt.deliver(APPLIED, DONE)
+    await age(crew, 91)
+    await write(crew, "DELETE FROM audit")
+    ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
+    await write(crew, "UPDATE states SET status = 'quarantined', version = NULL WHERE id = :id", id=ids[0])
+    found = await due(crew)
+    assert found["states"].count == 2
+    assert await remove(crew) == found
+    left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))
+    assert [row["id"] for row in left] == [ids[0], *ids[3:]]
+    assert await crew.app.scalar("SELECT status FROM states WHERE id = :id", id=ids[-1]) == "current"
+    await write(crew, "UPDATE states SET created_at = 0")
+    keep_one = Policy(states_days=1, states_count=1)
+    assert (await remove(crew, keep_one))["states"].count == 2
+    assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
+
+
+class _Row(msgspec.Struct):
+    source: Source
+
+
+async def archive(crew: Crew, number: int) -> ArchiveSource:
+    id_ = f"arc_{number:032x}"
+
+    async def work(tx: Tx) -> None:
+        await tx.run(
+            """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at)
+            VALUES (:id, :organization_id, '', 7, '', :now)""",
+            id=id_, organization_id=crew.server.organization_id, now=tx.now,
+        )  # fmt: skip
+
+    await crew.server.db.write(work)
+    await crew.server.objects.put(f"archives/{id_}", b"content")
+    return ArchiveSource(id_, "", "", 7)
+
+
+async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(crew: Crew) -> None:
+    """Archives on the server were never deleted."""
+    unused, of_module, of_old_job, of_open_job = [await archive(crew, number) for number in range(4)]
+    module, old, running = await crew.world.module(), await crew.run(), await crew.run()
+    await old.deliver(RUNNING, DONE)
+
+    async def use(table: str, id_: str, source: ArchiveSource) -> None:
+        # As the stores write it: the index of archives depends on the order of its fields.
+        given = to_params(_Row(source))["source"]
+        await write(crew, f"UPDATE {table} SET source = :source WHERE id = :id", source=given, id=id_)
+
+    await use("modules", module, of_module)
+    await use("jobs", old.ref.job_id, of_old_job)
+    await use("jobs", running.ref.job_id, of_open_job)
+    assert await due(crew) == {}
+    await age(crew, 8)
+    await write(crew, "DELETE FROM audit")
+    assert await due(crew, Policy()) == {"archives": Tally(1, 7)}  # the orphan only
+    await age(crew, 90)
+    assert await remove(crew) == {"archives": Tally(2, 14)}
+    left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM archives ORDER BY id"))
+    assert [row["id"] for row in left] == [of_module.archive_id, of_open_job.archive_id]
+    names = {row["name"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT name FROM object_deletions"))}
+    assert names == {f"archives/{unused.archive_id}", f"archives/{of_old_job.archive_id}"}
+
+
+async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "BATCH_ITEMS", 2)
+    for _ in range(3):
+        await moved(crew)
+    await age(crew, 91)
+    before = await crew.app.scalar("SELECT count(*) FROM audit")
+    assert before >= 3
+    monkeypatch.setattr(policy, "of", _all_of_it)
+    await Retention(crew.server).step()
+    rows = await crew.server.db.read(lambda tx: tx.all("SELECT action, details FROM audit ORDER BY id"))
+    assert [row["action"] for row in rows] == ["retention.pass"]
+    told = json.loads(rows[0]["details"])
+    assert (told["audit"]["count"], told["logs"]["count"]) == (before, 3)
+    names = {run.name for run in await crew.server.db.read(passes.runs)}
+    assert names == {"pass", "sweep"}
+
+
+def test_settings_that_would_remove_what_was_made_today_are_refused() -> None:
+    with pytest.raises(Invalid, match=r"retain_logs_days: 0\.5 is less than 1") as refused:
+        ServerSettings(retain_logs_days=0.5, retain_states_count=0).check()
+    assert "retain_states_count" in refused.value.message
+    assert policy.of(ServerSettings()) == Policy()

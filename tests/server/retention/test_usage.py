@@ -1,0 +1,64 @@
+"""Administrators see what is stored and what would be removed; counting that takes long says how far it is."""
+
+import asyncio
+
+import pytest
+
+from terracrew.server.retention import surveys
+from terracrew.server.retention.surveys import Progress, Survey
+from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, log
+
+
+@pytest.mark.feature("O3")
+async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: Crew) -> None:
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING, log("x" * 1000 + "\n"))
+    await attempt.begin()
+    await attempt.write(b'{"version": 4}')
+    await attempt.deliver(APPLIED, DONE)
+    await crew.server.objects.put("parts/upl_0/1", b"content")
+    found = (await crew.app.admin.get("/api/v1/server/usage")).json()
+    assert found["kinds"]["logs in rows"]["count"] == 1
+    assert found["kinds"]["states"] == {"count": 1, "bytes": 14}
+    assert found["database_bytes"] > 10_000
+    (module,) = found["largest_modules"]
+    assert module["bytes"] > 14
+    assert found["reclaimable"]["retention"] == {
+        kind: {"count": 0, "bytes": 0} for kind in ("logs", "states", "archives", "audit", "plans")
+    }
+    preview = (await crew.app.admin.get("/api/v1/server/retention")).json()
+    assert preview["policy"]["logs_days"] is None
+    assert preview["orphans"]["parts"] == {"count": 0, "bytes": 0}  # it may be in flight
+    assert await crew.server.objects.exists("parts/upl_0/1")
+
+
+async def test_only_administrators_of_the_server_may_ask(crew: Crew) -> None:
+    owner = await crew.app.person("olga", "owner")
+    attempt = await crew.run()
+    for path in ("/api/v1/server/usage", "/api/v1/server/retention"):
+        await crew.app.stranger().refused("GET", path, 401)
+        await owner.refused("GET", path, 403)
+        assert (await attempt.engine.get(path)).status_code in (401, 403, 404)
+        assert (await attempt.executor.get(path)).status_code in (401, 403, 404)
+
+
+async def test_counting_that_takes_long_tells_how_far_it_is_and_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveys, "WAIT_SECONDS", 0.01)
+    go, starts = asyncio.Event(), list[int]()
+
+    async def count(tell: surveys.Callable[[str], None]) -> str:
+        starts.append(1)
+        tell("states")
+        await go.wait()
+        return "counted"
+
+    survey = Survey[str](count)
+    found = await asyncio.gather(*(survey.current() for _ in range(3)))
+    assert all(isinstance(each, Progress) and each.counting == "states" for each in found)
+    go.set()
+    assert await survey.current() == "counted"
+    assert await survey.current() == "counted"
+    assert len(starts) == 1
+    monkeypatch.setattr(surveys, "FRESH_SECONDS", -1.0)
+    assert await survey.current() == "counted"
+    assert len(starts) == 2
