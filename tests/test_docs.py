@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from terracrew.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -27,3 +30,35 @@ def test_the_diagram_of_statuses_is_current() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "statuses.py")]
     page = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout
     assert page == (ROOT / "docs" / "job-statuses.md").read_text(), "scripts/statuses.py > docs/job-statuses.md"
+
+
+def test_the_page_of_the_servers_settings_is_current() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "server_settings.py")]
+    page = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert page == (ROOT / "docs" / "server-settings.md").read_text(), (
+        "scripts/server_settings.py > docs/server-settings.md"
+    )
+
+
+def commands_of(page: Path) -> list[str]:
+    """What a page tells people to type: indented lines and code in between that begin with the program's name."""
+    text = page.read_text()
+    return re.findall(r"^ {4,}(terracrew .*)$", text, re.MULTILINE) + re.findall(r"`(terracrew [^`]+)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists_with_its_options(page: Path) -> None:
+    wrong: list[str] = []
+    for line in commands_of(page):
+        words = re.sub(r"\s#.*", "", line).split()
+        command: click.Command = cli
+        for word in words[1:]:
+            name = word.partition("=")[0]
+            if name.startswith("-"):
+                if name not in ("--help", "--json") and not any(
+                    name in each.opts + each.secondary_opts for each in command.params
+                ):
+                    wrong.append(line)
+            elif isinstance(command, click.Group) and (inner := command.get_command(click.Context(command), word)):
+                command = inner
+    assert wrong == []
