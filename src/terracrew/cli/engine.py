@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terracrew.cli import terminal
+from terracrew.escapes import plain
+
 if TYPE_CHECKING:
     from terracrew.executor.engines.progress import Progress
 
@@ -82,7 +85,7 @@ def showing_progress() -> Generator[Callable[["Progress"], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", style="dim", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=Console(file=terminal.unguarded_stderr())) as bars:
         task, stage = None, ""
 
         def report(now: "Progress") -> None:
@@ -91,11 +94,13 @@ def showing_progress() -> Generator[Callable[["Progress"], None]]:
                 bars.update(task, total=1, completed=1, description="")
                 task, stage = None, ""
             if now.stage in ("note", "ready"):
-                bars.console.print(now.text, highlight=False, markup=False)
+                bars.console.print(plain(now.text), highlight=False, markup=False)
                 return
             if task is None:
                 task, stage = bars.add_task("", total=None, stage=_STAGES[now.stage], amount=""), now.stage
-            bars.update(task, total=now.total or None, completed=now.done, description=now.text, amount=_amount(now))
+            bars.update(
+                task, total=now.total or None, completed=now.done, description=plain(now.text), amount=_amount(now)
+            )
 
         yield report
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from terracrew import __version__
+from terracrew.cli import terminal
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.target import Target
 from terracrew.errors import TerracrewError
@@ -60,6 +61,7 @@ def cli(ctx: click.Context, url: str | None, profile: str | None, token_file: Pa
 
 def main() -> None:
     """Run the command line of this process; its exit code says how it went."""
+    terminal.guard()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -84,4 +86,4 @@ def message(error: TerracrewError) -> str:
     """What went wrong, and below it what to do about it."""
     red = click.style("error:", fg="red", bold=True)
     hint = error.details.get("hint")
-    return f"{red} {plain(error.message)}" + (f"\n{click.style('hint:', bold=True)} {hint}" if hint else "")
+    return f"{red} {plain(error.message)}" + (f"\n{click.style('hint:', bold=True)} {plain(str(hint))}" if hint else "")
