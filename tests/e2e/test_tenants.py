@@ -28,7 +28,7 @@ pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
 
 PUBLIC = {"POST /connect/token", "GET /.well-known/jwks.json", "GET /.well-known/openid-configuration"}
 """Anybody's; what they let through is tested where they are."""
-_OWN = {"GET /me", "GET /tokens", "POST /tokens", "POST /me/link"}
+_OWN = {"GET /me", "GET /tokens", "POST /tokens", "GET /dashboard/account"}
 _LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events",
           "GET /dashboard", "GET /dashboard/runners", "GET /dashboard/jobs", "GET /dashboard/modules",
           "GET /dashboard/runners/add"}  # fmt: skip
@@ -70,7 +70,11 @@ MAY: dict[str, set[str]] = {
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
     "executor": {"GET /me"} | _LISTS - {"GET /events"},
 }  # fmt: skip
-REFUSED_BY = {"POST /modules": {400, 401, 403, 404}, "PUT /uploads/{upload}/{index}": {401, 403, 409}}
+REFUSED_BY = {
+    "POST /dashboard/account/password": {303, 400, 401, 403},
+    "POST /modules": {400, 401, 403, 404},
+    "PUT /uploads/{upload}/{index}": {401, 403, 409},
+}
 """Who may upload is told that there is no such upload, and to begin one (409).
 
 In their own organization the foreign owner may make modules, but not of an archive of ours: to them there is none.
@@ -89,6 +93,8 @@ FORM = {
     "confirm": "1",
     "force": "true",
     "reason": "",
+    "password": "a long enough one",
+    "again": "a long enough one",
 }
 """Enough for every form: the others' fields are passed over."""
 ARCHIVE = b"\x1f\x8b"
@@ -121,6 +127,7 @@ BODIES: dict[str, Any] = {
     "POST /jobs/{job}/replan": {"plan": 1},
     "PATCH /groups/{group}": {"description": "changed by {who}"},
     "POST /tokens": {"name": "made-by-{who}"},
+    "POST /me/password": {"new_password": "a long enough one", "current_password": "a guess"},
     "POST /users": {"name": "made-by-{who}"},
     "PATCH /users/{user_id}": {"is_disabled": True},
     "POST /service-accounts": {"name": "made-by-{who}"},
@@ -265,6 +272,8 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
             await people.end(token)
         if name == "disabled user":
             await people.disable(user)
+    ours["user"] = ours["user_id"]
+    ours["session_id"] = await people.session(ours["user_id"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
     await db.close()

@@ -14,6 +14,13 @@ def token(api: "Api", named: str) -> str:
     return _id(api, "/tokens", named, "tok_", "token", lambda each: [each["name"]])
 
 
+def token_of(api: "Api", owner: str, named: str) -> str:
+    """The id of a token of a user, by its id or name."""
+    from terracrew.client.http import segment
+
+    return _id(api, f"/users/{segment(owner)}/tokens", named, "tok_", "token", lambda each: [each["name"]])
+
+
 def user(api: "Api", named: str) -> str:
     """The id of a user, by their id or name."""
     return _id(api, "/users", named, "usr_", "user", lambda each: [each["name"]])

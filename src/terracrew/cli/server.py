@@ -176,7 +176,8 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
 def admin_token(ctx: click.Context) -> None:
     """Print an API token of the administrator: the way in for a command line where no browser is at hand.
 
-    On SQLite it is the one in the data directory. On PostgreSQL each call makes a new one; `terracrew token revoke` ends it.
+    On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
+    seven days; `terracrew token revoke` ends it. Used on the server's machine it may do all that a login may.
     """
     from terracrew.server.maintenance import admin_token
 
@@ -206,6 +207,18 @@ def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
     if as_json:
         return show.as_json(progress)
     return rekeying.tell(progress)
+
+
+@server.command("admin-link")
+@click.pass_context
+def admin_link(ctx: click.Context) -> None:
+    """Print a link that logs the administrator in to the dashboard, once, within an hour.
+
+    A server on SQLite that is running has its database to itself: use `terracrew login --link` on its machine then.
+    """
+    from terracrew.server.maintenance import admin_link
+
+    click.echo(admin_link(_settings(ctx.meta[_GIVEN])))
 
 
 def serve(given: dict[str, Any], *, with_builtin_runner: bool) -> None:

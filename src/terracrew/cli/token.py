@@ -27,11 +27,14 @@ def create(target: Target, name: str, expires_in_days: int | None, as_json: bool
 
 
 @token.command("list")
+@click.option("--user", metavar="NAME", shell_complete=completing.users, help="List the tokens of another user.")
 @show.json_option
 @pass_target
-def list_tokens(target: Target, as_json: bool) -> None:
+def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
     """List your tokens; none of them can be read again."""
-    items = list(target.api().list("/tokens"))
+    from terracrew.client.http import segment
+
+    items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
     if as_json:
         return show.as_json(items)
     rows = [
@@ -45,14 +48,18 @@ def list_tokens(target: Target, as_json: bool) -> None:
 
 @token.command("revoke")
 @click.argument("token", metavar="NAME", shell_complete=completing.tokens)
+@click.option("--user", metavar="NAME", shell_complete=completing.users, help="Revoke a token of another user.")
 @show.json_option
 @pass_target
-def revoke(target: Target, token: str, as_json: bool) -> None:
+def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
     """Revoke the token NAME, or the one with this id. Requests with it are refused from now on."""
     from terracrew.client.http import segment
 
     api = target.api()
-    api.delete(f"/tokens/{segment(references.token(api, token))}")
+    if user:
+        api.delete(f"/users/{segment(user)}/tokens/{segment(references.token_of(api, user, token))}")
+    else:
+        api.delete(f"/tokens/{segment(references.token(api, token))}")
     if as_json:
         return show.as_json({"revoked": token})
     return click.echo(f"revoked {token}")

@@ -1,11 +1,13 @@
 """`terracrew user`: the people of the organization."""
 
+import sys
 from typing import Any
 
 import click
 
 from terracrew.cli import completing, references, show
 from terracrew.cli.target import Target, pass_target
+from terracrew.client.http import segment
 
 
 @click.group()
@@ -59,6 +61,57 @@ def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
 def enable(target: Target, name: str, as_json: bool) -> None:
     """Enable the user NAME again."""
     _change(target, name, False, as_json)
+
+
+@user.command("sessions")
+@click.argument("name", default="me", shell_complete=completing.users)
+@show.json_option
+@pass_target
+def sessions(target: Target, name: str, as_json: bool) -> None:
+    """List where the user NAME is logged in to the dashboard; where you are, without NAME."""
+    items = list(target.api().list(f"/users/{segment(name)}/sessions"))
+    if as_json:
+        return show.as_json(items)
+    rows = [(i["id"], i["address"], show.age(i["created_at"]), show.age(i["seen_at"])) for i in items]
+    return show.table(("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
+
+
+@user.command("end-sessions")
+@click.argument("name", shell_complete=completing.users)
+@click.option("--session", metavar="ID", help="End this one only; `terracrew user sessions NAME` lists them.")
+@show.json_option
+@pass_target
+def end_sessions(target: Target, name: str, session: str | None, as_json: bool) -> None:
+    """Log the user NAME out of the dashboard everywhere. Their API tokens go on."""
+    place = f"/users/{segment(name)}/sessions"
+    if session:
+        target.api().delete(f"{place}/{segment(session)}")
+        ended = 1
+    else:
+        ended = target.api().delete(place)["ended"]
+    if as_json:
+        return show.as_json({"ended": ended})
+    return click.echo(f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
+
+
+@user.command("password")
+@show.json_option
+@pass_target
+def password(target: Target, as_json: bool) -> None:
+    """Change your password. All of your sessions and API tokens end, this command line's token included.
+
+    Without a terminal, the current and the new password are read from standard input, one on each line.
+    """
+    if sys.stdin.isatty():
+        current = click.prompt("Current password", hide_input=True, err=True)
+        new = click.prompt("New password", hide_input=True, confirmation_prompt="Once more", err=True)
+    else:
+        current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
+    made = target.api().post("/me/password", {"current_password": current, "new_password": new})
+    if as_json:
+        return show.as_json(made)
+    click.echo(f"changed; {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens have ended")
+    return show.note("log in to the dashboard with the new password, and give scripts new tokens: `terracrew login`")
 
 
 def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:

@@ -8,16 +8,14 @@ from datetime import timedelta
 import click
 import msgspec
 
-from terracrew import durable, procfs
+from terracrew import procfs
 from terracrew.runner.stop import Stop
-from terracrew.server import app, builtin, diagnostics, serve
+from terracrew.server import app, builtin, diagnostics, local_token, serve
 from terracrew.server.context import Server
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity import service as identity
-from terracrew.server.identity import store as people
 from terracrew.server.identity.rotation import Rotation
-from terracrew.server.identity.sessions import person
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
@@ -29,8 +27,6 @@ from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
 from terracrew.server.waiting import until_database_answers
-
-ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of the file
 
 
 def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
@@ -47,7 +43,8 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
     try:
         link = await identity.first_start(server.db, settings.organization)
         if server.db.kind == "sqlite":
-            await _leave_token(server)
+            link = link or await identity.renew_first_link(server.db)
+            await local_token.renew(server)
         with serve.stopped_by_signals(server.closing):
             await _serve(server, listener, with_builtin_runner, link)
     finally:
@@ -63,6 +60,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "messenger": Messenger(server).run,
         "presence": Presence(server).run,
         "failures": server.identity.failures.run,
+        **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
         "revocations": server.identity.tokens.forget_revoked,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,
@@ -116,18 +114,10 @@ async def _first(started: asyncio.Event, web: "asyncio.Task[None]") -> None:
     waiting.cancel()
 
 
-async def _leave_token(server: Server) -> None:
-    """An administrator's API token in the data directory, for the command line of whoever owns that directory."""
-    file = server.settings.directory / ADMIN_TOKEN
-    if file.exists() and file.stat().st_size:
-        return
-    admin = await server.db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
-    _, secret = await identity.create_token(server.db, person(admin, None), f"{ADMIN_TOKEN} {server.id}", None)
-    durable.write(file, secret.text.encode())
-
-
 def _greet(server: Server, link: str | None) -> None:
     """Where it is, and how the first person gets in; to the terminal, never to a log."""
     click.echo(f"Terracrew is at {server.settings.url}/dashboard/runners")
     if link is not None:
-        click.echo(f"Log in once by this link, and choose a password: {identity.link_url(server.settings.url, link)}")
+        click.echo(
+            f"Log in once by this link within an hour, and choose a password: {identity.link_url(server.settings.url, link)}"
+        )

@@ -1,23 +1,19 @@
-"""What is done on the server's machine without a running server's help: an administrator's token, a backup."""
+"""What is done on the server's machine without a running server's help: a way in for the administrator, a backup."""
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 
-from terracrew import ids
-from terracrew.server import backup
+from terracrew.server import backup, local_token
 from terracrew.server.db import open_database
 from terracrew.server.identity import service as identity
 from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
-from terracrew.server.main import ADMIN_TOKEN
 from terracrew.server.settings import ServerSettings
 
 
 def admin_token(settings: ServerSettings) -> str:
     """An API token of the administrator. On SQLite the one in the data directory, where the server has left it."""
     settings.check()
-    file = settings.directory / ADMIN_TOKEN
+    file = settings.directory / local_token.FILE_NAME
     if not settings.is_postgres and file.exists() and (found := file.read_text().strip()):
         return found
     return asyncio.run(_new_token(settings))
@@ -28,11 +24,26 @@ async def _new_token(settings: ServerSettings) -> str:
     try:
         await identity.first_start(db, settings.organization)
         admin = await db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
-        name = f"{ADMIN_TOKEN} {datetime.now(UTC):%Y-%m-%d} {ids.new('tok')[-8:]}"
-        _, secret = await identity.create_token(db, person(admin, None), name, None)
+        lifetime = local_token.LIFETIME_SECONDS
+        secret = await identity.create_local_token(db, admin, local_token.unique_name(), lifetime)
     finally:
         await db.close()
     return secret.text
+
+
+def admin_link(settings: ServerSettings) -> str:
+    """A link that logs the administrator in, once. On SQLite no server may be running: it has the database to itself."""
+    settings.check()
+    return asyncio.run(_new_link(settings))
+
+
+async def _new_link(settings: ServerSettings) -> str:
+    db = await open_database(settings.database)
+    try:
+        await identity.first_start(db, settings.organization)
+        return identity.link_url(settings.url, await identity.make_link(db))
+    finally:
+        await db.close()
 
 
 def make_backup(settings: ServerSettings, target: Path) -> backup.Backup:

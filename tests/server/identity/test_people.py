@@ -213,19 +213,60 @@ async def test_logging_out_ends_this_session_and_no_other(world: World) -> None:
     assert sorted(row["action"] for row in actions) == ["session.end", "session.start"]
 
 
-async def test_a_new_password_needs_the_old_one_and_ends_every_session(world: World) -> None:
+async def test_a_new_password_needs_the_old_one_and_ends_every_other_session_and_every_token(world: World) -> None:
+    """Tokens that had leaked survived a change of password."""
+    await with_password(world)
+    here, there = [await logins.login(world.identity, "vera", PASSWORD, "a") for _ in range(2)]
+    who = await sessions.principal(world.db, here.token)
+    assert who is not None
+    leaked = await world.token(who)
+    for current in (None, "wrong"):
+        with pytest.raises(Forbidden):
+            await logins.set_password(world.identity, who, "the next password", current)
+    assert await sessions.principal(world.db, there.token) is not None
+    changed = await logins.set_password(world.identity, who, "the next password", PASSWORD)
+    assert (changed.sessions_ended, changed.tokens_revoked) == (2, 1), "the session of the link has ended, too"
+    assert await sessions.principal(world.db, here.token) is not None
+    assert await sessions.principal(world.db, there.token) is None
+    async with world.client(leaked) as client:
+        assert (await client.get("/api/v1/me")).status_code == 401
+    with pytest.raises(Unauthenticated):
+        await logins.login(world.identity, "vera", PASSWORD, "a")
+    assert await logins.login(world.identity, "vera", "the next password", "a")
+
+
+async def test_a_link_that_resets_a_password_ends_everything_that_was_there(world: World) -> None:
     await with_password(world)
     session = await logins.login(world.identity, "vera", PASSWORD, "a")
     who = await sessions.principal(world.db, session.token)
     assert who is not None
-    for current in (None, "wrong"):
-        with pytest.raises(Forbidden):
-            await logins.set_password(world.identity, who, "the next password", current)
-    await logins.set_password(world.identity, who, "the next password", PASSWORD)
+    leaked = await world.token(who)
+    await service.redeem_link(world.identity, await service.make_link(world.db, "vera"), "a", "the next password")
     assert await sessions.principal(world.db, session.token) is None
+    async with world.client(leaked) as client:
+        assert (await client.get("/api/v1/me")).status_code == 401
+
+
+async def test_guesses_of_the_current_password_are_limited(world: World) -> None:
+    await with_password(world)
+    session = await logins.login(world.identity, "vera", PASSWORD, "a")
+    who = await sessions.principal(world.db, session.token)
+    assert who is not None
+    guesses = [logins.set_password(world.identity, who, "the next password", f"guess {n}") for n in range(30)]
+    results = await asyncio.gather(*guesses, return_exceptions=True)
+    assert [type(result) for result in results].count(Forbidden) == GUESSES.failures
+
+
+async def test_the_link_of_the_first_start_is_short_lived_and_made_anew_until_a_password_is_set(world: World) -> None:
+    first = await service.first_start(world.db)
+    assert first is not None
+    await world.run("UPDATE one_time_links SET expires_at = expires_at - 3601")
     with pytest.raises(Unauthenticated):
-        await logins.login(world.identity, "vera", PASSWORD, "a")
-    assert await logins.login(world.identity, "vera", "the next password", "a")
+        await service.link_owner(world.identity, first, "a")
+    second = await service.renew_first_link(world.db)
+    assert second is not None
+    await service.redeem_link(world.identity, second, "a", PASSWORD)
+    assert await service.renew_first_link(world.db) is None
 
 
 async def test_a_disabled_user_is_out_at_once_and_an_owner_cannot_disable_an_administrator(world: World) -> None:

@@ -4,7 +4,7 @@ from terracrew.errors import Conflict, Invalid
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import path as paths
-from terracrew.server.identity import access_store, authorize, credentials, store
+from terracrew.server.identity import access_store, authorize, credentials, delegation, store
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.model import ClientSecret, Principal, Role, RoleBinding, ServiceAccount
 from terracrew.server.paging import Page, page, start
@@ -63,7 +63,7 @@ async def create_secret(
         account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
         if len(await access_store.secrets(tx, account.id)) >= MOST_SECRETS:
             raise Conflict(f"{account.name} has {MOST_SECRETS} secrets: revoke one that is no longer used")
-        expires_at = None if expires_in_days is None else tx.now + expires_in_days * 86400
+        expires_at = delegation.expiry(who, tx.now, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
         await audit.record(
             tx, who, "service_account.add_secret", "service_account", account.id, {"secret": stored.id},

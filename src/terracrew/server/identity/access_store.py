@@ -88,7 +88,7 @@ async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
 
 async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
     return await tx.one(
-        "SELECT a.id, a.name, a.organization_id, s.id AS secret_id"
+        "SELECT a.id, a.name, a.organization_id, s.id AS secret_id, s.expires_at AS ends_at"
         " FROM service_account_secrets AS s JOIN service_accounts AS a ON a.id = s.service_account_id"
         " WHERE s.secret_sha256 = :sha256 AND (s.expires_at IS NULL OR s.expires_at > :now)",
         sha256=secret_sha256, now=tx.now,
@@ -97,7 +97,7 @@ async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
 
 async def account_of_secret(tx: Tx, account_id: str, secret_id: str) -> Row | None:
     return await tx.one(
-        "SELECT a.id, a.name, a.organization_id FROM service_account_secrets AS s"
+        "SELECT a.id, a.name, a.organization_id, s.expires_at AS ends_at FROM service_account_secrets AS s"
         " JOIN service_accounts AS a ON a.id = s.service_account_id"
         " WHERE s.id = :secret_id AND a.id = :id AND (s.expires_at IS NULL OR s.expires_at > :now)",
         secret_id=secret_id, id=account_id, now=tx.now,

@@ -9,10 +9,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
-from terracrew.server.identity import access, access_store, authorize, connect, service
+from terracrew.server.identity import access, access_store, authorize, connect, delegation, logins, oversight, service
 from terracrew.server.identity.model import (
     ApiToken,
     ClientSecret,
+    OpenSession,
     PrincipalKind,
     Role,
     RoleBinding,
@@ -110,6 +111,7 @@ async def my_link(request: Call) -> Link:
     """For a person who has a token and wants the dashboard."""
     who = request.user
     authorize.require_person(who)
+    delegation.require_login(who, "make a link that logs you in")
     token, is_replaced = await service.replace_link(request.server.db, who.id, who)
     return Link(service.link_url(request.server.settings.url, token), is_replaced)
 
@@ -154,6 +156,63 @@ async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[User
     """Disable a user, which ends their sessions and tokens, or enable them again."""
     who, it = request.user, ids.parse("usr", user_id)
     return await request.server.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
+
+
+class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    new_password: str
+    current_password: str | None = None
+    """Not needed by a person who has no password yet and is logged in by a link."""
+
+    def __repr__(self) -> str:
+        return "NewPassword(…)"
+
+
+@post("/me/password", summary="Change your password", status_code=200)
+async def change_password(request: Call, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
+    """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
+    identity = request.server.identity
+    return await logins.set_password(identity, request.user, data.new_password, data.current_password)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    ended: int
+
+
+@get("/users/{user:str}/sessions", summary="List the sessions of a user")
+async def list_sessions(
+    request: Call, user: FromPath[str], after: After = None, limit: Limit = 50
+) -> Page[OpenSession]:
+    """List where a user is logged in. `user` is a name, an id or `me`; for others it takes the right to manage access."""
+    who = request.user
+    return await request.server.db.read_in_background(lambda tx: oversight.list_sessions(tx, who, user, after, limit))
+
+
+@delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
+async def end_sessions(request: Call, user: FromPath[str]) -> Ended:
+    """Log a user out everywhere. Of your own sessions, the one that you use here goes on."""
+    who = request.user
+    return Ended(await request.server.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
+
+
+@delete("/users/{user:str}/sessions/{session_id:str}", summary="End a session of a user")
+async def end_session(request: Call, user: FromPath[str], session_id: FromPath[str]) -> None:
+    """End one session. The browser that has it must log in again."""
+    who, it = request.user, ids.parse("ses", session_id)
+    await request.server.db.write(lambda tx: oversight.end_session(tx, who, user, it))
+
+
+@get("/users/{user:str}/tokens", summary="List the API tokens of a user")
+async def list_tokens_of(request: Call, user: FromPath[str], after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+    """List the tokens of a user. `user` is a name, an id or `me`; for others it takes the right to manage access."""
+    who = request.user
+    return await request.server.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
+
+
+@delete("/users/{user:str}/tokens/{token_id:str}", summary="Revoke an API token of a user")
+async def revoke_token_of(request: Call, user: FromPath[str], token_id: FromPath[str]) -> None:
+    """Revoke a token of a user. Requests with it are refused from now on."""
+    who, it = request.user, ids.parse("tok", token_id)
+    await request.server.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
 
 
 @get("/service-accounts", summary="List service accounts")
@@ -229,6 +288,7 @@ async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
 
 _handlers: list[Any] = [
     me, my_link, list_tokens, create_token, revoke_token, list_users, create_user, change_user, list_accounts, create_account,
+    change_password, list_sessions, end_sessions, end_session, list_tokens_of, revoke_token_of,
     delete_account, list_secrets, create_secret, revoke_secret, list_roles, bind_role, unbind_role,
 ]  # fmt: skip
 router = Router(path="/api/v1", route_handlers=_handlers, tags=["access"])

@@ -1,5 +1,7 @@
 """From a bearer token to the principal behind it: every kind of them, and one answer to all that are not valid."""
 
+import msgspec
+
 from terracrew.errors import Unauthenticated
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
@@ -36,7 +38,12 @@ async def _user(db: Database, sha256: str) -> Principal | None:
         if row is None:
             return None
         used = row["last_used_at"]
-        return person(row_to(User, row), row["credential_id"]), used is None or used < tx.now - COARSE
+        who = msgspec.structs.replace(
+            person(row_to(User, row), row["credential_id"]),
+            credential="local_token" if row["is_local"] else "token",
+            credential_ends_at=row["ends_at"],
+        )
+        return who, used is None or used < tx.now - COARSE
 
     found = await db.read(find)
     if found is None:

@@ -3,13 +3,15 @@
 import re
 import time
 
+import msgspec
+
 from terracrew.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import authorize, credentials, devices, limits, passwords, sessions, store
+from terracrew.server.identity import authorize, credentials, delegation, devices, limits, passwords, sessions, store
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.model import Principal, Session, User
-from terracrew.server.transport.addresses import limit_key
+from terracrew.server.transport.addresses import UNKNOWN, limit_key
 
 NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
 """Names of users."""
@@ -75,22 +77,53 @@ async def logout(db: Database, session_token: str, address: str | None = None) -
     await db.write(work)
 
 
-async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> None:
-    """Change one's own password; all sessions end. Whoever has none yet needs no current one."""
+class PasswordChanged(msgspec.Struct, frozen=True):
+    """What a change of password has ended."""
+
+    sessions_ended: int
+    tokens_revoked: int
+
+
+async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> PasswordChanged:
+    """Change one's own password. All other sessions and all API tokens end.
+
+    It takes the current password, with a session as with a token. Whoever has none yet must be logged in.
+    """
     authorize.require_person(who)
-    attempt = identity.limits.attempt(limits.GUESSES.of(f"password:{who.id}"))
+    passwords.check_strength(password)
     found = await identity.db.read(lambda tx: store.password_of(tx, who.id))
     if found is None:
         raise Unauthenticated(WRONG_LOGIN)
-    if found[1] is not None and not await passwords.matches(current or "", found[1]):
+    if found[1] is None:
+        delegation.require_login(who, "set the first password of an account")
+    else:
+        await _check_current(identity, who, current or "", found[1])
+    password_hash = await passwords.hashed(password)
+    keep = who.credential_id if who.credential == "session" else None
+    return await identity.db.write(lambda tx: store_password(tx, found[0], password_hash, who, keep))
+
+
+async def _check_current(identity: Identity, who: Principal, current: str, password_hash: str) -> None:
+    address, key = who.address or UNKNOWN, limits.GUESSES.of(f"password:{who.id}")
+    try:
+        attempt = identity.limits.attempt(key)
+    except RateLimited:
+        identity.failures.note("password.fail", address, "user", who.id, who.organization_id, is_limited=True)
+        raise
+    if not await passwords.matches(current, password_hash):
+        identity.failures.note("password.fail", address, "user", who.id, who.organization_id)
         raise Forbidden("the current password is wrong")
     attempt.refund()
-    password_hash = await passwords.hashed(password)
-    await identity.db.write(lambda tx: store_password(tx, found[0], password_hash))
 
 
-async def store_password(tx: Tx, user: User, password_hash: str) -> None:
+async def store_password(
+    tx: Tx, user: User, password_hash: str, who: Principal, keep_session: str | None = None
+) -> PasswordChanged:
+    """Store a new password. A first one revokes no tokens: nobody can have logged in by an old one."""
+    before = await store.password_of(tx, user.id)
     await store.set_password(tx, user.id, password_hash)
-    await store.delete_sessions_of(tx, user.id)
-    await audit.record(tx, sessions.person(user, None), "user.password", "user", user.id)
+    ended = await store.delete_sessions_of(tx, user.id, but=keep_session)
+    revoked = await store.delete_tokens_of(tx, user.id) if before is not None and before[1] is not None else 0
+    await audit.record(tx, who, "user.password", "user", user.id, {"sessions": ended, "tokens": revoked})
     tx.wake("access", user.id)
+    return PasswordChanged(ended, revoked)

@@ -43,7 +43,9 @@ class AuthenticationMiddleware(ASGIMiddleware):
         if user is None and not is_public:
             raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
         if user is not None:
-            user = msgspec.structs.replace(user, address=address_of(request))
+            is_elsewhere = user.credential == "local_token" and not _is_local(request)
+            credential = "token" if is_elsewhere else user.credential
+            user = msgspec.structs.replace(user, address=address_of(request), credential=credential)
         scope["user"], scope["auth"] = user, auth
         return await next_app(scope, receive, send)
 
@@ -74,5 +76,9 @@ def _is_public(request: Request[Any, Any, Any]) -> bool:
     public = request.route_handler.opt.get("public", False)
     if public != "loopback":
         return public is True
-    # What a proxy on this machine passes on comes from elsewhere, also where nobody has told us of the proxy.
+    return _is_local(request)
+
+
+def _is_local(request: Request[Any, Any, Any]) -> bool:
+    """Tell whether a request was made on this machine. What a proxy on this machine passes on comes from elsewhere."""
     return is_loopback(address_of(request)) and not is_forwarded(request.scope["headers"])

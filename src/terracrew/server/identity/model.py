@@ -33,6 +33,10 @@ class Principal(msgspec.Struct, frozen=True):
     """Which token, session or secret it came by; what is revoked is found by it."""
     expires_at: float | None = None
     """When its access token ends, by the servers' clock; a connection that was opened by it ends then, too."""
+    credential: Literal["session", "token", "local_token", "secret"] | None = None
+    """How a person or a service account has proved who they are. A local token is one that was used on the server's machine."""
+    credential_ends_at: float | None = None
+    """When the API token or client secret itself ends; None if it has no end."""
     address: str | None = None
     """Where the request or the connection came from; the audit keeps it. None for the server itself."""
 
@@ -69,12 +73,25 @@ class Session(msgspec.Struct, frozen=True):
         return f"Session({self.id})"
 
 
+class OpenSession(msgspec.Struct, frozen=True):
+    """A session as people see it in a list."""
+
+    id: str
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    address: str | None
+    """Where it was started."""
+
+
 class ApiToken(msgspec.Struct, frozen=True):
     id: str
     name: str
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    is_local: bool = False
+    """Whether the server has left it in its data directory, for the command line on its own machine."""
 
 
 class ServiceAccount(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from terracrew.server.identity.context import address_of
 from terracrew.server.identity.model import Session
 from terracrew.server.request import Call
 from terracrew.server.settings import is_loopback
+from terracrew.server.transport.forwarded import is_forwarded
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
 
@@ -103,7 +104,8 @@ async def logout(request: Call) -> Response[Any]:
 
 def _is_local(request: Call) -> bool:
     """Whether both the server and the reader are on one machine, with no proxy between them."""
-    return is_loopback_url(request.server.settings.url) and is_loopback(address_of(request))
+    is_near = is_loopback(address_of(request)) and not is_forwarded(request.scope["headers"])
+    return is_loopback_url(request.server.settings.url) and is_near
 
 
 async def _link_answer(

@@ -4,7 +4,17 @@ from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity import access_store, authorize, credentials, limits, logins, passwords, store
+from terracrew.server.identity import (
+    access_store,
+    authorize,
+    credentials,
+    delegation,
+    limits,
+    logins,
+    passwords,
+    sessions,
+    store,
+)
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.model import SYSTEM, ApiToken, Principal, Session, User
@@ -12,7 +22,10 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.transport.addresses import limit_key
 
 ADMINISTRATOR = "admin"
-LINK_LIFETIME = 24 * 3600.0
+LINK_LIFETIME_SECONDS = 3600.0
+"""Of a link that is used at once: that of the first start, and one that somebody makes for themselves."""
+INVITATION_LIFETIME_SECONDS = 24 * 3600.0
+"""Of a link that is sent to somebody else."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
 
 
@@ -39,6 +52,20 @@ async def first_start(db: Database, organization: str = "default") -> str | None
         return None
 
 
+async def renew_first_link(db: Database) -> str | None:
+    """Make a new link where the administrator has not set a password yet: the one before was short-lived."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> str | None:
+        found = await store.password_of(tx, ADMINISTRATOR)
+        if found is None or found[1] is not None:
+            return None
+        await _link(tx, found[0], link, SYSTEM)
+        return link.text
+
+    return await db.write(work)
+
+
 async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
     """The token of a new link for a user, by name or id; for oneself, or on the server's machine."""
     token, _ = await replace_link(db, user, who)
@@ -55,10 +82,12 @@ async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bo
     return link.text, await db.write(work)
 
 
-async def _link(tx: Tx, user: User, link: credentials.Secret, who: Principal) -> bool:
+async def _link(
+    tx: Tx, user: User, link: credentials.Secret, who: Principal, lifetime_seconds: float = LINK_LIFETIME_SECONDS
+) -> bool:
     if user.is_disabled:
         raise Conflict(f"{user.name} is disabled")
-    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + LINK_LIFETIME)
+    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
     return is_replaced
 
@@ -89,7 +118,7 @@ async def redeem_link(identity: Identity, token: str, address: str, password: st
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:
-            await logins.store_password(tx, user, password_hash)
+            await logins.store_password(tx, user, password_hash, sessions.person(user, None, address))
         return await logins.start_session(tx, user, "link", address)
 
     return await identity.db.write(work)
@@ -103,6 +132,9 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
     if not logins.NAME.match(name):
         raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
     link = credentials.new("tcl")
+    if is_system_admin:
+        delegation.require_login(who, "make an administrator")
+    delegation.require_no_end(who, "a user")
 
     async def work(tx: Tx) -> User:
         await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
@@ -111,7 +143,7 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
         user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
         details = {"name": name, "is_system_admin": is_system_admin}
         await audit.record(tx, who, "user.create", "user", user.id, details)
-        await _link(tx, user, link, who)
+        await _link(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
         return user
 
     try:
@@ -150,12 +182,12 @@ async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) 
 async def create_token(
     db: Database, who: Principal, name: str, expires_in_days: int | None
 ) -> tuple[ApiToken, credentials.Secret]:
-    """Make a token that acts as its owner; its text is never seen again."""
+    """Make a token that acts as its owner; its text is never seen again. It ends with the token that it was made with."""
     authorize.require_person(who)
     secret = credentials.new("tcu")
 
     async def work(tx: Tx) -> ApiToken:
-        expires_at = None if expires_in_days is None else tx.now + expires_in_days * 86400
+        expires_at = delegation.expiry(who, tx.now, expires_in_days)
         token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
         await audit.record(tx, who, "token.create", "token", token.id, {"name": name})
         return token
@@ -166,6 +198,21 @@ async def create_token(
         if error.details.get("constraint") != "api_tokens_name":
             raise
         raise Conflict(f"you have a token named {name!r} already") from None
+
+
+async def create_local_token(db: Database, user: User, name: str, lifetime_seconds: float) -> credentials.Secret:
+    """Make a token for the server's own machine: used there, it counts like a login."""
+    secret = credentials.new("tcu")
+
+    async def work(tx: Tx) -> None:
+        ends_at = tx.now + lifetime_seconds
+        token = await store.insert_token(tx, user.id, name, secret.sha256, ends_at, is_local=True)
+        details = {"name": name, "is_local": True}
+        organization_id = user.organization_id
+        await audit.record(tx, SYSTEM, "token.create", "token", token.id, details, organization_id=organization_id)
+
+    await db.write(work)
+    return secret
 
 
 async def tokens(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[ApiToken]:

@@ -5,6 +5,7 @@ import hmac
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from litestar import Request
 from litestar.datastructures import Cookie
 from litestar.enums import RequestEncodingType
@@ -39,7 +40,12 @@ async def principal(db: Database, token: str) -> Principal | None:
     async def find(tx: Tx) -> tuple[Principal, bool] | None:
         row = await store.session_user(tx, sha256, tx.now - IDLE)
         return (
-            None if row is None else (person(row_to(User, row), row["credential_id"]), row["seen_at"] < tx.now - COARSE)
+            None
+            if row is None
+            else (
+                msgspec.structs.replace(person(row_to(User, row), row["credential_id"]), credential="session"),
+                row["seen_at"] < tx.now - COARSE,
+            )
         )
 
     found = await db.read(find)

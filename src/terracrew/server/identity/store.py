@@ -4,7 +4,7 @@ from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.identity.model import ApiToken, User
+from terracrew.server.identity.model import ApiToken, OpenSession, User
 
 
 async def organization_id(tx: Tx, name_or_id: str) -> str | None:
@@ -132,19 +132,46 @@ async def delete_session(tx: Tx, token_sha256: str) -> Row | None:
     return await tx.one("DELETE FROM sessions WHERE token_sha256 = :sha256 RETURNING id, user_id", sha256=token_sha256)
 
 
-async def delete_sessions_of(tx: Tx, user_id: str) -> None:
-    await tx.run("DELETE FROM sessions WHERE user_id = :user_id", user_id=user_id)
+async def delete_sessions_of(tx: Tx, user_id: str, but: str | None = None) -> int:
+    """End all sessions of a user but one; returns how many."""
+    return await tx.run("DELETE FROM sessions WHERE user_id = :user_id AND id <> :but", user_id=user_id, but=but or "")
+
+
+async def delete_session_of(tx: Tx, user_id: str, session_id: str) -> None:
+    if not await tx.run("DELETE FROM sessions WHERE id = :id AND user_id = :user_id", id=session_id, user_id=user_id):
+        raise NotFound(f"this user has no session {session_id}")
+
+
+async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit: int) -> list[OpenSession]:
+    rows = await tx.all(
+        "SELECT * FROM sessions WHERE user_id = :user_id AND id > :after AND expires_at > :now AND seen_at > :seen_after"
+        " ORDER BY id LIMIT :limit",
+        user_id=user_id,
+        after=after,
+        now=tx.now,
+        seen_after=seen_after,
+        limit=limit,
+    )
+    return rows_to(OpenSession, rows)
 
 
 # API tokens
 
 
-async def insert_token(tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None) -> ApiToken:
+async def insert_token(
+    tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None, *, is_local: bool = False
+) -> ApiToken:
     row = await tx.one(
-        "INSERT INTO api_tokens (id, user_id, name, token_sha256, created_at, expires_at)"
-        " VALUES (:id, :user_id, :name, :sha256, :now, :expires_at) RETURNING *",
-        id=ids.new("tok"), user_id=user_id, name=name, sha256=token_sha256, now=tx.now, expires_at=expires_at,
-    )  # fmt: skip
+        "INSERT INTO api_tokens (id, user_id, name, token_sha256, created_at, expires_at, is_local)"
+        " VALUES (:id, :user_id, :name, :sha256, :now, :expires_at, :is_local) RETURNING *",
+        id=ids.new("tok"),
+        user_id=user_id,
+        name=name,
+        sha256=token_sha256,
+        now=tx.now,
+        expires_at=expires_at,
+        is_local=is_local,
+    )
     return row_to(ApiToken, row or {})
 
 
@@ -162,13 +189,33 @@ async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
         "DELETE FROM api_tokens WHERE id = :id AND user_id = :user_id RETURNING name", id=token_id, user_id=user_id
     )
     if row is None:
-        raise NotFound(f"you have no API token {token_id}")
+        raise NotFound(f"there is no API token {token_id}")
     return row["name"]
+
+
+async def delete_tokens_of(tx: Tx, user_id: str) -> int:
+    """Revoke all API tokens of a user; returns how many."""
+    return await tx.run("DELETE FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
+
+
+async def delete_endless_token(tx: Tx, token_sha256: str) -> None:
+    await tx.run("DELETE FROM api_tokens WHERE token_sha256 = :sha256 AND expires_at IS NULL", sha256=token_sha256)
+
+
+async def is_local_token(tx: Tx, token_sha256: str, ends_after: float) -> bool:
+    row = await tx.one(
+        "SELECT id FROM api_tokens WHERE token_sha256 = :sha256 AND is_local = :yes AND expires_at > :ends_after",
+        sha256=token_sha256,
+        yes=True,
+        ends_after=ends_after,
+    )
+    return row is not None
 
 
 async def token_user(tx: Tx, token_sha256: str) -> Row | None:
     return await tx.one(
-        "SELECT users.*, t.id AS credential_id, t.last_used_at FROM api_tokens AS t JOIN users ON users.id = t.user_id"
+        "SELECT users.*, t.id AS credential_id, t.last_used_at, t.is_local, t.expires_at AS ends_at"
+        " FROM api_tokens AS t JOIN users ON users.id = t.user_id"
         " WHERE t.token_sha256 = :sha256 AND (t.expires_at IS NULL OR t.expires_at > :now) AND users.is_disabled = :no",
         sha256=token_sha256, now=tx.now, no=False,
     )  # fmt: skip

@@ -195,7 +195,14 @@ def _principal(
     kind: Literal["service_account", "runner"], row: Row, credential_id: str, expires_at: float | None = None
 ) -> Principal:
     return Principal(
-        kind, row["id"], row["name"], row["organization_id"], credential_id=credential_id, expires_at=expires_at
+        kind,
+        row["id"],
+        row["name"],
+        row["organization_id"],
+        credential_id=credential_id,
+        expires_at=expires_at,
+        credential="secret",
+        credential_ends_at=row["ends_at"] if kind == "service_account" else None,
     )
 
 

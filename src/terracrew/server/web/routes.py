@@ -4,6 +4,7 @@ from litestar import Router, get
 from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
+from terracrew.server.identity.account import pages as account
 from terracrew.server.identity.pages import HOME
 from terracrew.server.identity.pages import pages as identity
 from terracrew.server.jobs.pages import pages as jobs
@@ -21,6 +22,7 @@ async def home() -> Redirect:
 
 routers: list[ControllerRouterHandler] = [
     identity,
+    account,
     runners,
     jobs,
     modules,

@@ -1,0 +1,51 @@
+"""The administrator's token in the data directory: for the command line of whoever owns that directory. It ends, and the
+server renews it."""
+
+import secrets
+from datetime import UTC, datetime
+
+from terracrew import durable
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity import credentials, service, store
+
+FILE_NAME = "admin.token"
+LIFETIME_SECONDS = 7 * 86400.0
+RENEW_BELOW_SECONDS = LIFETIME_SECONDS / 2
+"""A token with less than this left is replaced; it stays valid to its end, for commands that still use it."""
+CHECK_SECONDS = 3600.0
+
+
+async def run(server: Server) -> None:
+    """Renew it in time, and at once where it was revoked: with a change of the administrator's password, say."""
+    with server.db.listen("access") as wakeups:
+        while True:
+            await renew(server)
+            await wakeups.get(timeout=CHECK_SECONDS)
+
+
+async def renew(server: Server) -> bool:
+    """Write a new token unless the one in the file is good for a while. Returns whether a new one was written."""
+    file = server.settings.directory / FILE_NAME
+    found = file.read_text().strip() if file.exists() else ""
+    sha256 = credentials.digest(found)
+
+    async def is_fresh(tx: Tx) -> bool:
+        return await store.is_local_token(tx, sha256, ends_after=tx.now + RENEW_BELOW_SECONDS)
+
+    if found and await server.db.read(is_fresh):
+        return False
+    # One that has no end was left by an earlier version.
+    await server.db.write(lambda tx: store.delete_endless_token(tx, sha256))
+    secret = await make(server)
+    durable.write(file, secret.text.encode())
+    return True
+
+
+async def make(server: Server) -> credentials.Secret:
+    admin = await server.db.read(lambda tx: store.user(tx, service.ADMINISTRATOR))
+    return await service.create_local_token(server.db, admin, unique_name(), LIFETIME_SECONDS)
+
+
+def unique_name() -> str:
+    return f"{FILE_NAME} {datetime.now(UTC):%Y-%m-%d %H:%M} {secrets.token_hex(3)}"
