@@ -139,14 +139,45 @@ async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keep
 
 
 @pytest.mark.feature("R7")
-async def test_neither_force_removes_the_only_runner_that_a_module_may_use(world: World) -> None:
-    """Whatever else then ran its jobs would do so with credentials that nobody meant for it."""
+async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(world: World) -> None:
+    """A pinned module blocked even the forced removal of a runner.
+
+    The module stays pinned: whatever else ran its jobs would do so with credentials that nobody meant for it.
+    """
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     source = {"kind": "local", "path": "/srv/sources"}
     await world.admin.made("/api/v1/modules", {"path": "m", "source": source, "runner": made["id"]})
-    for force in (False, True):
-        words = await world.admin.refused("DELETE", "/api/v1/runners/r", 409, params={"force": force})
-        assert "is the only runner that m may use" in words
+    words = await world.admin.refused("DELETE", "/api/v1/runners/r", 409)
+    assert "is the only runner that m may use: change that first, or ask for force=true" in words
+    assert (await world.admin.delete("/api/v1/runners/r", params={"force": True})).status_code == 204
+    assert (await world.admin.get("/api/v1/modules/m")).json()["runner_id"] == made["id"]
+    await world.admin.made("/api/v1/runners", {"name": "other"})
+    job = await world.admin.made("/api/v1/modules/m/jobs", {"type": "PLAN"})
+    assert job["status"] == "QUEUED"
+    shown = await world.admin.get(f"/api/v1/jobs/{job['id']}")
+    assert shown.status_code == 200
+    assert shown.json()["reason"], "it says why it waits"
+    freed = (await world.admin.patch("/api/v1/modules/m", json={"runner": None})).json()
+    assert freed["runner_id"] is None
+    entries = (await world.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
+    assert [each["details"] for each in entries if each["action"] == "runner.delete"] == [
+        {"path": "r", "pinned_modules": 1}
+    ]
+
+
+@pytest.mark.feature("R7", "X3")
+async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(world: World) -> None:
+    """The refusal named modules of groups that the caller may not see."""
+    for path in ("team", "secret"):
+        await world.admin.made("/api/v1/groups", {"path": path})
+    made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "team", "assign": False})
+    source = {"kind": "local", "path": "/srv/sources"}
+    for path in ("team/a", "secret/b", "secret/c"):
+        await world.admin.made("/api/v1/modules", {"path": path, "source": source, "runner": made["id"]})
+    owner = await world.person("olga", "owner", "team")
+    words = await owner.refused("DELETE", f"/api/v1/runners/{made['id']}", 409)
+    assert "the only runner that team/a and 2 other modules may use" in words
+    assert "secret" not in words
 
 
 @pytest.mark.feature("O2")

@@ -29,6 +29,9 @@ from terracrew.server.runners.model import (
     RunnerView,
 )
 
+MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
+"""Of the modules that name a runner as their only one: so many are looked at, and so many named."""
+
 
 def place(runner: Runner) -> Place:
     """The group that it is in; the server itself for a shared one, which only its administrators change."""
@@ -152,8 +155,10 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     """Remove a runner that has nothing to do.
 
-    `force` removes one that has: its connections end and it claims nothing more. What it still runs is delivered by the
-    attempts' own credentials, or lost like the attempts of any runner that is not heard any more.
+    `force` removes one that has. Modules that name it as their only runner keep doing so, and nothing else runs them: another
+    runner would have credentials that nobody meant for them. Its connections end and it claims nothing more. What it
+    still runs is delivered by the attempts' own credentials, or lost like the attempts of any runner that is not heard
+    any more.
     """
     runner = await _hold(tx, who, reference)
     jobs = await store.active_jobs(tx, runner.id)
@@ -165,16 +170,31 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
             "they then count as lost unless their executors deliver",
             jobs=jobs,
         )
-    if modules := await store.pinned_modules(tx, runner.id):
+    pinned = await store.count_pinned_modules(tx, runner.id)
+    if pinned and not force:
         raise Conflict(
-            f"`{runner.path}` is the only runner that {', '.join(modules)} may use: change that first; "
-            "disabled, it takes no more jobs at once"
+            f"`{runner.path}` is the only runner that {await _pinned_words(tx, who, runner, pinned)} may use: change that "
+            "first, or ask for force=true; their jobs then wait until they name another runner. Disabled, it takes no more "
+            "jobs at once"
         )
     if not force and not runner.is_draining and await store.is_connected(tx, runner.id):
         raise Conflict(f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true")
     await store.delete(tx, runner.id)
-    await note(tx, who, "runner.delete", runner, **({"unfinished": jobs} if jobs else {}))
+    facts: dict[str, object] = {"unfinished": jobs} if jobs else {}
+    await note(tx, who, "runner.delete", runner, **facts, **({"pinned_modules": pinned} if pinned else {}))
     tx.wake("access", runner.id)
+
+
+async def _pinned_words(tx: Tx, who: Principal, runner: Runner, count: int) -> str:
+    """Name the modules that the caller may see, and count the others."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    modules = await store.pinned_modules(tx, runner.id, MAX_PINNED_READ)
+    named = [path for organization_id, path in modules if seen.covers(authorize.module(organization_id, path))]
+    named = named[:MAX_PINNED_NAMED]
+    if not (others := count - len(named)):
+        return ", ".join(named)
+    words = f"{others} {'other ' if named else ''}{'module' if others == 1 else 'modules'}"
+    return f"{', '.join(named)} and {words}" if named else words
 
 
 async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:

@@ -86,10 +86,17 @@ async def delete(tx: Tx, id: str) -> None:  # noqa: A002
     await tx.run("DELETE FROM runners WHERE id = :id", id=id)
 
 
-async def pinned_modules(tx: Tx, id: str) -> list[str]:  # noqa: A002
-    """The paths of a few modules that name this runner as theirs."""
-    rows = await tx.all("SELECT path FROM modules WHERE runner_id = :id ORDER BY path LIMIT 5", id=id)
-    return [row["path"] for row in rows]
+async def pinned_modules(tx: Tx, id: str, limit: int) -> list[tuple[str, str]]:  # noqa: A002
+    """Organization and path of modules that name this runner as theirs."""
+    rows = await tx.all(
+        "SELECT organization_id, path FROM modules WHERE runner_id = :id ORDER BY path LIMIT :limit", id=id, limit=limit
+    )
+    return [(row["organization_id"], row["path"]) for row in rows]
+
+
+async def count_pinned_modules(tx: Tx, id: str) -> int:  # noqa: A002
+    row = await tx.one("SELECT count(*) AS count FROM modules WHERE runner_id = :id", id=id)
+    return row["count"] if row else 0
 
 
 async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
