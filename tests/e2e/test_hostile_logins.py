@@ -108,3 +108,36 @@ def test_another_name_for_this_machine_reaches_nothing(system: System) -> None:
     upgrade = {"Host": "evil.example", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     assert urllib3.request("GET", f"{system.url}/runnerhub", headers=upgrade | key, retries=False).status == 421
+
+
+def test_a_leaked_token_of_one_day_does_not_become_the_account(system: System) -> None:
+    """A token of one day made one without an end and replaced the password by a login link; old tokens outlived that."""
+    system.start_server(runner=False)
+    person(system, "vera")
+    system.api.post("/roles", {"principal": "vera", "role": "owner"})
+    answer = log_in(system, "vera", PASSWORD)
+    session = "; ".join(f"{name}={value}" for name, value in cookies(answer).items())
+    page = urllib3.request("GET", f"{system.url}/dashboard/account", headers={"Cookie": session}).data.decode()
+    csrf = re.findall(r'name="_csrf" value="(\w+)"', page)[0]
+
+    def ask(method: str, path: str, body: dict[str, object], **headers: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request(method, f"{system.url}/api/v1{path}", json=body, headers=headers, retries=False)
+
+    browser = {"Cookie": session, "X-CSRF-Token": csrf}
+    leaked = ask("POST", "/tokens", {"name": "ci", "expires_in_days": 1}, **browser).json()
+    thief = {"Authorization": f"Bearer {leaked['token']}"}
+    assert ask("POST", "/tokens", {"name": "forever"}, **thief).json()["expires_at"] <= leaked["expires_at"]
+    for path, body in (
+        ("/tokens", {"name": "longer", "expires_in_days": 3650}),
+        ("/me/link", {}),
+        ("/users", {"name": "accomplice"}),
+        ("/me/password", {"new_password": "the thief's password"}),
+        ("/me/password", {"new_password": "the thief's password", "current_password": "a guess"}),
+    ):
+        assert ask("POST", path, body, **thief).status == 403, path
+    form = {"_csrf": csrf, "current": PASSWORD, "password": "the next password", "again": "the next password"}
+    changed = post(system, "/dashboard/account/password", form, Cookie=session)
+    assert b"Your password is changed. Ended: 1 other session, 2 API tokens." in changed.data
+    assert ask("GET", "/me", {}, **thief).status == 401
+    assert log_in(system, "vera", PASSWORD).status == 401
+    assert urllib3.request("GET", f"{system.url}/dashboard/account", headers={"Cookie": session}).status == 200

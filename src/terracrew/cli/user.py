@@ -110,7 +110,7 @@ def password(target: Target, as_json: bool) -> None:
     made = target.api().post("/me/password", {"current_password": current, "new_password": new})
     if as_json:
         return show.as_json(made)
-    click.echo(f"changed; {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens have ended")
+    click.echo(f"changed; ended sessions: {made['sessions_ended']}, API tokens: {made['tokens_revoked']}")
     return show.note("log in to the dashboard with the new password, and give scripts new tokens: `terracrew login`")
 
 

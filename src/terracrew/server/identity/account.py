@@ -41,8 +41,12 @@ async def change_password(request: Call) -> Response[Any]:
         made = await logins.set_password(request.server.identity, request.user, form.password, form.current)
     except (Invalid, Forbidden, RateLimited, Unavailable) as error:
         return await _account_answer(request, wrong=error.message)
-    ended = f"{made.sessions_ended} other sessions and {made.tokens_revoked} API tokens have ended"
-    return await _account_answer(request, said=f"Your password is changed; {ended}.")
+    ended = f"Ended: {_count(made.sessions_ended, 'other session')}, {_count(made.tokens_revoked, 'API token')}."
+    return await _account_answer(request, said=f"Your password is changed. {ended}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @post("/dashboard/account/sessions/{session_id:str}/end", status_code=303)
