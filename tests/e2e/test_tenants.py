@@ -26,7 +26,13 @@ from tests.e2e.system import System, running
 
 pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")
 
-PUBLIC = {"POST /connect/token", "GET /.well-known/jwks.json", "GET /.well-known/openid-configuration"}
+PUBLIC = {
+    "POST /connect/token",
+    "GET /.well-known/jwks.json",
+    "GET /.well-known/openid-configuration",
+    "GET /openapi.json",
+    "GET /api",
+}
 """Anybody's; what they let through is tested where they are."""
 _OWN = {"GET /me", "GET /tokens", "POST /tokens", "GET /dashboard/account"}
 _LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events",
@@ -40,6 +46,7 @@ _SEES = _OWN | _LISTS | {
     "GET /jobs/{job}/attempts/{attempt}", "GET /dashboard/jobs/{job}", "GET /dashboard/modules/{module}",
 }  # fmt: skip
 _RUNS = _SEES | {
+    "GET /modules/{module}/resources", "GET /dashboard/modules/{module}/destroy",
     "POST /archives", "PUT /uploads", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/cancel",
     "POST /jobs/{job}/rerun",
     "POST /jobs/{job}/attempts/{attempt}/gone", "GET /modules/{module}/state", "GET /modules/{module}/states",
@@ -272,7 +279,7 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
             await people.end(token)
         if name == "disabled user":
             await people.disable(user)
-    ours["user"] = ours["user_id"]
+    ours["user"] = "victim"
     ours["session_id"] = await people.session(ours["user_id"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
