@@ -51,15 +51,15 @@ def _show_preview(found: dict[str, Any]) -> None:
     kept = {
         "logs": _days(policy["logs_days"]),
         "states": f"{_days(policy['states_days'])}, at least {policy['states_count']} of each module",
-        "plans": f"{policy['plans_days']:g} days after they are needed",
+        "plans": "while they are needed" if not policy["plans_days"] else f"for {policy['plans_days']:g} days",
         "archives": _days(policy["archives_days"]),
         "audit": _days(policy["audit_days"]),
     }
     rows = [(kind, kept.get(kind), each["count"], size(each["bytes"])) for kind, each in found["retention"].items()]
     rows += [
-        (f"orphans: {kind}", "a day", each["count"], size(each["bytes"])) for kind, each in found["orphans"].items()
+        (f"orphans: {kind}", "for a day", each["count"], size(each["bytes"])) for kind, each in found["orphans"].items()
     ]
-    show.table(("RETENTION WOULD REMOVE", "KEPT FOR", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
+    show.table(("RETENTION WOULD REMOVE", "KEPT", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
 
 
 def _counted(target: Target, path: str) -> Any:
@@ -74,7 +74,7 @@ def _counted(target: Target, path: str) -> Any:
 
 
 def _days(days: float | None) -> str:
-    return "ever" if days is None else f"{days:g} days"
+    return "for ever" if days is None else f"for {days:g} days"
 
 
 def size(count: float) -> str:

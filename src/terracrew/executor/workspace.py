@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from terracrew import archive, trees
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from terracrew.executor.archive_cache import ArchiveCache
 from terracrew.executor.transfer import Transfer
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource, JobSpec, LocalSource
@@ -87,17 +88,11 @@ async def _maybe_in_thread(is_large: bool, function: Callable[P, T], *args: P.ar
 async def _archive(spec: JobSpec, source: ArchiveSource, cache: Path, transfer: Transfer) -> bytes:
     if spec.archive is not None:
         return _verified(spec.archive, source)
-    kept = cache / "archives" / source.sha256 if source.sha256.isalnum() else None
-    if kept and kept.is_file():
-        data = kept.read_bytes()
-        if hashlib.sha256(data).hexdigest() == source.sha256:
-            return data
+    kept = ArchiveCache(cache / "archives")
+    if (data := kept.get(source.sha256)) is not None:
+        return data
     data = _verified((await transfer.get("archive")).body, source)
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        fresh = kept.with_name(f".{kept.name}.{os.getpid()}")
-        fresh.write_bytes(data)
-        fresh.replace(kept)
+    kept.put(source.sha256, data)
     return data
 
 

@@ -1,0 +1,72 @@
+"""A backup that is made while logs move and are removed has every log, in its rows or in its objects."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.server import backup
+from terracrew.server.app import build, close
+from terracrew.server.logs import store
+from terracrew.server.logs.mover import Mover
+from terracrew.server.retention import objects, passes
+from terracrew.server.retention.policy import Policy
+from terracrew.server.retention.rules import logs
+from terracrew.server.settings import ServerSettings
+from tests.server.app.world import KEY, World, open_world
+from tests.server.logs.crew import DONE, RUNNING, Crew, Running, log
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data") as opened:
+        yield opened
+
+
+async def ended(crew: Crew, text: str) -> Running:
+    attempt = await crew.run()
+    await attempt.deliver(RUNNING, log(text), DONE)
+    return attempt
+
+
+async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of_the_objects_are_in_the_backup(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew, server, loop = await Crew.make(world), world.server, asyncio.get_running_loop()
+    first, second = await ended(crew, "moved before\n"), await ended(crew, "in rows\n")
+    mover = Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0)
+    await mover.move(first.ref.job_id, 1)
+
+    async def meanwhile() -> None:
+        await mover.move(second.ref.job_id, 1)
+        await server.db.write(lambda tx: tx.run("UPDATE jobs SET finished_at = 1"))
+        await server.db.write(lambda tx: tx.run("UPDATE attempts SET ended_at = 1"))
+
+        async def renew() -> bool:
+            return True
+
+        assert (await passes.remove_due(server.db, Policy(logs_days=1), renew))["logs"].count == 2
+        await objects.delete_due(server.db, server.objects, server.settings.object_deletion_delay_hours * 3600)
+
+    copy_objects = backup._copy_objects  # pyright: ignore[reportPrivateUsage]
+
+    def later(settings: ServerSettings, target: Path, left_out: list[str]) -> int:
+        asyncio.run_coroutine_threadsafe(meanwhile(), loop).result(30)
+        return copy_objects(settings, target, left_out)
+
+    def newest_id(kind: str, _: float) -> str:
+        return f"{kind}_~"
+
+    monkeypatch.setattr(logs, "newest_id", newest_id)
+    monkeypatch.setattr(backup, "_copy_objects", later)
+    target = tmp_path / "backup"
+    await asyncio.to_thread(backup.make, server.settings, target)
+    assert (await world.admin.get(f"/api/v1/jobs/{first.ref.job_id}/log")).text.startswith("This log was removed")
+    restored = await build(ServerSettings(data_directory=target, master_key=KEY))
+    try:
+        for attempt, text in ((first, b"moved before\n"), (second, b"in rows\n")):
+            found = store.text(restored.db, restored.objects, attempt.ref.job_id, 1)
+            assert b"".join([piece async for piece in found]) == text
+    finally:
+        await close(restored)
