@@ -105,6 +105,14 @@ def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:
     assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
 
 
+def test_a_password_is_read_from_standard_input_and_never_from_the_line(terracrew: Terracrew, site: Site) -> None:
+    site.on("POST /api/v1/me/password", {"ended_tokens": 1})
+    assert terracrew("password", stdin="old one\nnew one\n") == "changed your password\n"
+    assert site.asked[-1].json() == {"new_password": "new one", "current_password": "old one"}
+    assert terracrew("password", "secret") == ""
+    assert terracrew.code == 2
+
+
 def test_any_request_can_be_sent(terracrew: Terracrew, site: Site) -> None:
     site.on("GET /api/v1/me", {"name": "ada"})
     site.on("POST /api/v1/groups", {"path": "a"}, 201)
