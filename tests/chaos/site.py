@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from terracrew.client.http import Api
-from terracrew.executor.engines import discovery, install
+from terracrew.executor.engines import cache, discovery, install
 from terracrew.server.db import open_database
 from terracrew.server.identity import service
 from terracrew.server.identity import store as people
@@ -115,7 +115,7 @@ class Site:
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
             "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),  # for the witnesses that modules leave
-            "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
+            "TERRACREW_CACHE": str(cache.root()),
         }
         self.servers: dict[str, Process] = {}
         self.runners: dict[str, Process] = {}

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
+from terracrew.executor.engines import cache
 
 T = TypeVar("T")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
@@ -84,7 +85,7 @@ class System:
             # Modules of these tests leave witnesses beside the system; `test_isolation.py` takes this away.
             "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),
             "TERRACREW_SERVER_RUNNER_WRITE_PATHS": str(directory),
-            "TERRACREW_CACHE": os.environ.get("TERRACREW_CACHE") or str(Path("~/.cache/terracrew").expanduser()),
+            "TERRACREW_CACHE": str(cache.root()),
         }
 
     # ---- processes

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor import landlock
+from terracrew.executor.engines import cache as engines
 from terracrew.executor.landlock import Surroundings
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
@@ -87,7 +88,7 @@ async def test_a_module_cannot_write_outside_of_its_own_directories(hub: Hub, st
     cache = stage.cache / "plugins"
     cache.mkdir(parents=True)
     targets = [cache / "evil", tmp_path / "evil", Path("/usr/local/bin/evil"), Path("/etc/evil"), Path("/tmp/evil-job")]
-    engine = Path(os.environ.get("TERRACREW_CACHE", "~/.cache/terracrew")).expanduser() / "engines" / "evil"
+    engine = engines.root() / "engines" / "evil"
     tried = [f"echo x > {path} && echo written-{path}" for path in (*targets, engine)]
     log = await log_of(hub, stage, tmp_path, script(*tried, "echo done"), IsolationSettings())
     assert hub.result.status == "SUCCEEDED", log

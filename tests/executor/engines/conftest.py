@@ -1,10 +1,13 @@
 """An empty cache, a bare PATH and a release site for the tests of engines."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from terracrew.executor.engines import cache, toolchain
 
 from .release_site import ReleaseSite
 
@@ -14,6 +17,18 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with nothing in it."""
     monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def shared_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache but for Go: where PATH has none, all tests build with the one in the user's cache."""
+    if shutil.which("go") is None:
+        monkeypatch.delenv("TERRACREW_CACHE", raising=False)
+        toolchain.get("1.19", tmp_path, lambda _: None)
+        installed = cache.root() / "go"
+        monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "cache"))
+        (tmp_path / "cache").mkdir(exist_ok=True)
+        (tmp_path / "cache" / "go").symlink_to(installed)
 
 
 @pytest.fixture

