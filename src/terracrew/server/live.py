@@ -9,7 +9,7 @@ from litestar.response import Stream
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb, Visible
+from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.request import Call
 
@@ -18,6 +18,8 @@ TOPICS = ("jobs", "runners", "tree")
 KEEP_ALIVE = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 PATIENCE = 2.0
+MAX_NAMED_CHANGES = 200
+"""Of more jobs or runners than this that have changed at once, none is named."""
 GATHER = 0.05
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 
@@ -70,42 +72,43 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
 
 
 async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """What of it the reader may see. After very many changes, a page is told once that everything may have changed."""
+    keys = {topic: sorted(key for of, key in woken if of == topic and key) for topic in ("jobs", "runners")}
+    seen = {(topic, "") for topic, key in woken if topic == "tree" or not key}  # a wake-up of the tree names nothing
+    for topic in list(keys):
+        if len(keys[topic]) > MAX_NAMED_CHANGES:
+            del keys[topic]
+            seen.add((topic, ""))
+
     async def read(tx: Tx) -> set[tuple[str, str]]:
-        jobs = await authorize.visible(tx, reader, Verb.JOB_READ)
-        runners = await authorize.visible(tx, reader, Verb.RUNNER_READ)
-        seen = {(topic, key) for topic, key in woken if topic != "tree" and not key}
-        if any(topic == "tree" for topic, _ in woken):
-            seen.add(("tree", ""))  # that something of it has changed is no secret; what it is, the page asks for
-        seen |= {("jobs", key) for topic, key in woken if topic == "jobs" and key and await _sees_job(tx, jobs, key)}
-        seen |= {
-            ("runners", key)
-            for topic, key in woken
-            if topic == "runners" and key and await _sees_runner(tx, runners, key)
-        }
-        return seen
+        found = {("jobs", key) for key in await _seen_jobs(tx, reader, keys.get("jobs", []))}
+        return found | {("runners", key) for key in await _seen_runners(tx, reader, keys.get("runners", []))}
 
-    return await db.read(read)
+    return seen | (await db.read(read) if any(keys.values()) else set())
 
 
-async def _sees_job(tx: Tx, visible: Visible, job_id: str) -> bool:
-    row = await tx.one(
-        """SELECT jobs.organization_id, modules.path
-        FROM jobs JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
-        WHERE jobs.id = :id""",
-        id=job_id,
+async def _seen_jobs(tx: Tx, reader: Principal, job_ids: list[str]) -> list[str]:
+    rows = await tx.each(
+        """SELECT jobs.id, jobs.organization_id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
+        JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
     )
-    return row is not None and visible.covers(authorize.module(row["organization_id"], row["path"]))
+    visible = await authorize.visible(tx, reader, Verb.JOB_READ)
+    return [row["id"] for row in rows if visible.covers(authorize.module(row["organization_id"], row["path"]))]
 
 
-async def _sees_runner(tx: Tx, visible: Visible, runner_id: str) -> bool:
-    row = await tx.one(
-        """SELECT runners.organization_id, groups.path FROM runners LEFT JOIN groups ON groups.id = runners.group_id
-        WHERE runners.id = :id""",
-        id=runner_id,
+async def _seen_runners(tx: Tx, reader: Principal, runner_ids: list[str]) -> list[str]:
+    """A removed one tells nothing any more, and a shared one is everybody's: both count as seen."""
+    rows = await tx.each(
+        """SELECT runners.id, runners.organization_id, groups.path FROM batch JOIN runners ON runners.id = batch.id
+        JOIN groups ON groups.id = runners.group_id""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
     )
-    if row is None or row["organization_id"] is None:
-        return True  # a removed one tells nothing any more, and a shared one is everybody's
-    return visible.covers(authorize.group(row["organization_id"], row["path"]))
+    visible = await authorize.visible(tx, reader, Verb.RUNNER_READ)
+    hidden = {row["id"] for row in rows if not visible.covers(authorize.group(row["organization_id"], row["path"]))}
+    return [runner_id for runner_id in runner_ids if runner_id not in hidden]
 
 
 router = Router("/api/v1", route_handlers=[events], tags=["live"])

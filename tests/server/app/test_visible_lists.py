@@ -4,13 +4,14 @@ import asyncio
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from terracrew.server.db import open_database
 from terracrew.server.db.background import MAX_THREADS
 from terracrew.server.db.seam import Tx
-from tests.server.app.world import World
+from tests.server.app.world import Person, World
 
 SLOW = """WITH RECURSIVE n (i) AS (SELECT CAST(1 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
 SELECT count(*) AS numbers FROM n"""
@@ -36,12 +37,12 @@ async def _fill(world: World) -> None:
         await world.admin.made("/api/v1/runners", {"name": runner, "group": group})
 
 
-async def _paths(person: object, address: str, **params: object) -> list[str]:
+async def _paths(person: Person, address: str, **params: Any) -> list[str]:
     found: list[str] = []
     after: str | None = None
     while True:
-        given = {"limit": 2, **params} | ({"after": after} if after else {})
-        page = (await person.get(address, params=given)).json()  # pyright: ignore[reportAttributeAccessIssue]
+        given: dict[str, Any] = {"limit": 2, **params} | ({"after": after} if after else {})
+        page: dict[str, Any] = (await person.get(address, params=given)).json()
         found += [each["path"] for each in page["items"]]
         if (after := page["next"]) is None:
             return sorted(found)

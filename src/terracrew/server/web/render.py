@@ -1,5 +1,6 @@
 """Templates into answers: one environment, the filters that templates use, and the headers that every page carries."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from functools import cache
@@ -37,7 +38,8 @@ async def page(request: Call, template: str, fragment: str = "", **context: Any)
         "is_fragment": name == fragment,
         "live": "/api/v1/events",
     }
-    return answer(name, **shared | context)
+    # A long list takes tens of milliseconds, in which the event loop has other things to do.
+    return await asyncio.to_thread(answer, name, **shared | context)
 
 
 def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
