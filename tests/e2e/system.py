@@ -184,6 +184,12 @@ class System:
         self.api.download(f"/jobs/{job_id}/log", out, **({"attempt": attempt} if attempt else {}))
         return out.getvalue().decode()
 
+    def events(self, job_id: str, attempt: int) -> list[dict[str, Any]]:
+        """The events of one attempt's log."""
+        out = io.BytesIO()
+        self.api.download(f"/jobs/{job_id}/log", out, attempt=attempt, format="events")
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
     def state(self, module: str) -> Any:
         return self.api.get(f"/modules/{segment(module)}/state")
 

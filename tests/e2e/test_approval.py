@@ -1,6 +1,7 @@
 """A plan waits for a person, holds nothing meanwhile, and goes on elsewhere: the whole system, with the real engine."""
 
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -82,7 +83,12 @@ def test_a_plan_waits_without_slot_lock_or_files_and_is_applied_when_it_is_appro
     ended = system.wait(job)
     assert ended["status"] == "SUCCEEDED", system.log(job)
     assert outcomes(ended) == ["waiting", "succeeded"]
-    assert steps(ended) | {"apply": "SUCCEEDED", "plan": "SKIPPED", "fetch": "SUCCEEDED"} == steps(ended)
+    assert steps(ended) | {"apply": "SUCCEEDED", "plan": "SUCCEEDED", "fetch": "SUCCEEDED"} == steps(ended)
+    ran_by = {each["name"]: each["attempt"] for each in ended["steps"]}
+    assert (ran_by["plan"], ran_by["apply"]) == (1, 2)
+    whole = system.log(job)
+    assert re.search(r"1 to add(.|\n)*── Planned in .* · approved by admin ──\n(.|\n)*Apply complete!", whole), whole
+    assert not any(each["step"] == "apply" for each in system.events(job, 1)), "the first attempt applied nothing"
     assert words(witness) == ["applied"]
     assert system.state("app")["outputs"]["here"]["value"] == str(workspaces / f"{job}.1")
     assert "Going on with the plan of attempt 1" in system.log(job)

@@ -43,11 +43,10 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             for s in steps
         ]
         show.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
-    told: list[dict[str, Any]] = [each for each in found.get("run") or [] if each["text"]]
-    if told:
+    run: list[dict[str, Any]] = found.get("run") or []
+    if told := [f"{each['attempt']:>3}  {show.text(each['text'])}" for each in run if each["text"]]:
         click.echo()
-        for each in told:
-            click.echo(f"{each['attempt']:>3}  {show.text(each['text'])}")
+        click.echo("\n".join(told))
     if attempts := found.get("attempts"):
         click.echo()
         rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]

@@ -20,6 +20,23 @@ async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> 
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
 
+async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
+    """What is told between this attempt and the next one; None while that is not decided, or where nothing is to be told."""
+    job = await store.get(tx, job_id)
+    found = next((each for each in await parts(tx, job) if each.attempt == number), None)
+    if found is None or not found.is_over:
+        return None
+    if number == job.attempt and not (job.is_terminal and job.plan_attempt == number):
+        return None  # how the last attempt ended is the end of the job; only what a person decided is told
+    return found
+
+
+async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
+    """Whether more of this attempt's log can arrive after its job has gone on without it."""
+    found = await store.get_attempt(tx, job_id, number)
+    return found is not None and not found.has_result and found.outcome in ("lost", "gone")
+
+
 async def _plans(tx: Tx, job_id: str) -> list[Plan]:
     rows = await tx.all("SELECT " + store.PLAN + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
     return rows_to(Plan, rows)

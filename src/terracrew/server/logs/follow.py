@@ -11,6 +11,7 @@ import msgspec
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.hub.registry import Registry
+from terracrew.server.jobs import run as job_run
 from terracrew.server.logs import run
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.store import Standing
@@ -137,7 +138,7 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
 
 
 async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, bool]:
-    return await run.after(tx, job_id, number), await run.may_deliver_late(tx, job_id, number)
+    return await run.after(tx, job_id, number), await job_run.may_deliver_late(tx, job_id, number)
 
 
 async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import run
-from terracrew.server.jobs import store as jobs
 from terracrew.server.logs import store
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.tail import Position
@@ -21,12 +20,9 @@ STEP = "between"
 
 async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
     """The line that follows the log of this attempt; None while there is none to write, or where nothing needs to be said."""
-    job = await jobs.get(tx, job_id)
-    part = next((each for each in await run.parts(tx, job) if each.attempt == number), None)
-    if part is None or not part.is_over or part.at is None:
+    part = await run.after(tx, job_id, number)
+    if part is None or part.at is None:
         return None
-    if number == job.attempt and not (job.is_terminal and job.plan_attempt == number):
-        return None  # how the last attempt ended is the end of the job; only what a person decided is told
     return LogEvent(0, part.at.timestamp(), STEP, Stream.SYSTEM, f"{part.text}\n", number + 1)
 
 
@@ -68,9 +64,3 @@ async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[byt
 
 async def _next(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, int]:
     return await after(tx, job_id, number), (await store.standing(tx, job_id)).attempt
-
-
-async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
-    """Whether more of this attempt's log can arrive after its job has gone on without it."""
-    found = await jobs.get_attempt(tx, job_id, number)
-    return found is not None and not found.has_result and found.outcome in ("lost", "gone")
