@@ -320,3 +320,19 @@ async def expect_soon(probe: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not probe():
             await asyncio.sleep(0.02)
+
+
+async def test_a_form_behind_a_button_takes_the_focus_stays_in_place_and_closes_on_escape(
+    page: Page, stage: Stage
+) -> None:
+    """The button "Decline…" jumped, the field had no focus, and Escape did nothing."""
+    await page.goto(f"/dashboard/jobs/{stage.jobs['asking']}")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    before = await page.locator("#decline-open").bounding_box()
+    await page.locator("#decline-open").click()
+    await expect(page.locator("#decline-reason")).to_be_focused()
+    after = await page.locator("#decline-open").bounding_box()
+    assert before == after
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#decline-reason")).to_be_hidden()
+    await expect(page.locator("#decline-open")).to_be_focused()

@@ -28,6 +28,15 @@ function walk(by) {
   stops[Math.min(stops.length - 1, Math.max(0, at + by))]?.focus();
 }
 
+/* A form behind a button: opened, its first field has the focus; Escape closes it. */
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("details.do[open]")) event.target.querySelector("input:not([type=hidden])")?.focus();
+}, true);
+document.addEventListener("keydown", (event) => {
+  const opened = event.key === "Escape" && event.target.closest?.("details.do[open]");
+  if (opened) (opened.open = false), opened.querySelector("summary").focus();
+});
+
 /* Dialogs: a link or button opens the one that it names. */
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-open]");
