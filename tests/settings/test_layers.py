@@ -60,6 +60,7 @@ def test_a_file_with_the_four_required_settings_is_enough(file: Path, monkeypatc
         client_secret="hush-hush",
         working_directory="/home/crew/.terracrew/runner",
         temp_directory="/home/crew/.terracrew/runner/.temp",
+        rotates_worker_token=True,
         capacity=4,
         isolation=IsolationSettings("landlock", [], [], private_paths=[str(file)]),
         log_stream=LogStreamSettings(50, 5.0, True),

@@ -14,6 +14,7 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     client_secret: str
     working_directory: str
     temp_directory: str
+    rotates_worker_token: bool = False
     capacity: int = 4
     cgroup: str = "auto"
     """Below which cgroup each attempt gets its own: a directory, `auto` for the runner's own one, or `off`."""

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -37,6 +38,7 @@ from terracrew.runner.heartbeat import Drain, Heart
 from terracrew.runner.reports import Reports
 from terracrew.runner.stop import Stop
 from terracrew.runner.token import Tokens
+from terracrew.runner.worker_token import WorkerToken
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,8 @@ class Connection:
     ) -> None:
         self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
         self._crew, self._claims, self._reports, self._stop = crew, claims, reports, stop
-        self._tokens = Tokens(config.server_url, config.client_id, config.client_secret)
+        secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
+        self._tokens = Tokens(config.server_url, config.client_id, secret)
         self._queue: asyncio.Queue[messages.FromRunner] | None = None
         self._delays, self._delays_when_rejected = hub.Backoff(), hub.Backoff(1.0, 60.0)
         self._heart: Heart | None = None

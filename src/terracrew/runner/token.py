@@ -12,6 +12,7 @@ from urllib3.exceptions import HTTPError
 from terracrew import errors
 from terracrew.client import address, problems
 from terracrew.errors import TerracrewError, Unreachable
+from terracrew.runner.worker_token import WorkerToken
 
 PATH = "/connect/token"
 _REQUEST_SECONDS = 15.0
@@ -21,6 +22,7 @@ _RENEW_AFTER = 0.7  # of its life; what is left is for a server that is away jus
 class _Answer(msgspec.Struct):
     access_token: str
     expires_in: float
+    is_next_secret_accepted: bool = False
 
 
 class _Refusal(msgspec.Struct):
@@ -38,11 +40,9 @@ _WITHOUT_CODE: dict[str, type[TerracrewError]] = {
 
 
 class Tokens:
-    def __init__(self, server_url: str, client_id: str, client_secret: str) -> None:
+    def __init__(self, server_url: str, client_id: str, secret: WorkerToken) -> None:
         self._url = server_url.rstrip("/") + PATH
-        self._form = urlencode(
-            {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
-        )
+        self._client_id, self._secret = client_id, secret
         self._pool: PoolManager = address.pool(server_url)
         self._token = ""
         self._renew_at = 0.0
@@ -55,7 +55,7 @@ class Tokens:
 
     async def renew(self) -> str:
         asked_at = time.monotonic()
-        answer = await asyncio.to_thread(self._ask)
+        answer = await asyncio.to_thread(self._exchange)
         self._token = answer.access_token
         self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER
         return self._token
@@ -69,12 +69,36 @@ class Tokens:
         """Until it is to be renewed."""
         return max(0.0, self._renew_at - time.monotonic())
 
-    def _ask(self) -> _Answer:
+    def _exchange(self) -> _Answer:
+        """Trade the secret for a token. One whose replacement the server has accepted is replaced by that, at once."""
+        *unconfirmed, current = self._secret.candidates
+        for secret in unconfirmed:
+            try:
+                return self._ask(secret)
+            except errors.Unauthenticated:  # a process that crashed had not told the server of it yet
+                continue
+        next_sha256 = self._secret.next_sha256()
+        answer = self._ask(current, next_sha256)
+        if answer.is_next_secret_accepted:
+            return self._ask(self._secret.candidates[0])
+        if next_sha256:
+            self._secret.declined()
+        return answer
+
+    def _ask(self, secret: str, next_sha256: str = "") -> _Answer:
+        form = {"grant_type": "client_credentials", "client_id": self._client_id, "client_secret": secret}
+        if next_sha256:
+            form["next_secret_sha256"] = next_sha256
+        answer = self._post(urlencode(form))
+        self._secret.accepted(secret)
+        return answer
+
+    def _post(self, form: str) -> _Answer:
         try:
             response = self._pool.request(
                 "POST",
                 self._url,
-                body=self._form,
+                body=form,
                 headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
                 timeout=_REQUEST_SECONDS,
                 retries=False,  # also: no redirects, so that the secret goes nowhere else

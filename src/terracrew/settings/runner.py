@@ -97,6 +97,11 @@ class Credentials(_Section):
 
 
 class Runner(_Section):
+    rotate_worker_token: bool = Field(
+        default=True,
+        description="Replace the worker token every 24 hours; the new one is kept in the working directory. Set it to false "
+        "where that directory does not outlive the process, as in most containers without a volume.",
+    )
     id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("rnr", text)))] = Field(
         description="The id of the runner's record (`rnr_…`)."
     )
@@ -196,6 +201,7 @@ class RunnerSettings(BaseSettings):
             client_secret=secret,
             working_directory=working,
             temp_directory=self.working_directory.temp_directory or str(Path(working) / ".temp"),
+            rotates_worker_token=self.runner.rotate_worker_token,
             capacity=self.runner.capacity,
             cgroup=self.working_directory.cgroup,
             engine_paths=self.engine.additional_binary_paths,

@@ -119,9 +119,38 @@ async def note_use(tx: Tx, secret_id: str) -> None:
 
 
 async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
+    """The runner with this token, or with this one as the next, which then counts as its token."""
     return await tx.one(
-        "SELECT id, name, organization_id, worker_token_sha256 FROM runners WHERE worker_token_sha256 = :sha256",
+        "SELECT id, name, organization_id, worker_token_sha256, false AS is_next FROM runners"
+        " WHERE worker_token_sha256 = :sha256",
         sha256=token_sha256,
+    ) or await tx.one(
+        "SELECT id, name, organization_id, next_worker_token_sha256 AS worker_token_sha256, true AS is_next FROM runners"
+        " WHERE next_worker_token_sha256 = :sha256",
+        sha256=token_sha256,
+    )
+
+
+async def offer_worker_token(tx: Tx, token_sha256: str, next_sha256: str) -> bool:
+    """Let another token follow the runner's one. Processes that share a token could not learn of it, so theirs stays."""
+    return bool(
+        await tx.run(
+            "UPDATE runners SET next_worker_token_sha256 = :next"
+            " WHERE worker_token_sha256 = :sha256 AND NOT allow_multiple_instances AND organization_id IS NOT NULL",
+            sha256=token_sha256,
+            next=next_sha256,
+        )
+    )
+
+
+async def replace_worker_token(tx: Tx, next_sha256: str) -> bool:
+    """The next token was used: from now on it is the only one."""
+    return bool(
+        await tx.run(
+            "UPDATE runners SET worker_token_sha256 = next_worker_token_sha256, next_worker_token_sha256 = NULL"
+            " WHERE next_worker_token_sha256 = :next",
+            next=next_sha256,
+        )
     )
 
 

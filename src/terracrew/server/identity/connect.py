@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_plus
@@ -16,6 +17,8 @@ from terracrew.server.identity.tokens import AccessToken
 from terracrew.server.request import Call
 
 _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+_NEXT = "next_secret_sha256"
+_SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS = ("grant_type", "client_id", "client_secret")
 
 
@@ -31,16 +34,18 @@ async def token(request: Call) -> Response[Any]:
     """Trade a client id and secret, in the form or by HTTP Basic, for an access token of fifteen minutes.
 
     The client id is `<organization>:<client>`: a service account's id with one of its secrets, or a worker id with its
-    worker token.
+    worker token. With `next_secret_sha256`, the hash of a worker token that is to follow the one that is sent, a runner
+    replaces its token: the first use of the new one ends the old one.
     """
     try:
         grant_type, client_id, client_secret = await _credentials(request)
+        next_sha256 = await _next_secret(request)
     except Invalid as error:
         return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
         return _refused(400, "unsupported_grant_type", Invalid("grant_type is client_credentials here"))
     try:
-        granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request))
+        granted = await identity_of(request).tokens.exchange(client_id, client_secret, address_of(request), next_sha256)
     except Removed as error:
         return _refused(401, "invalid_client", error)
     except Unauthenticated as error:
@@ -84,6 +89,15 @@ async def _credentials(request: Call) -> tuple[str, str, str]:
     if missing:
         raise Invalid(f"{', '.join(missing)} is missing")
     return fields["grant_type"], fields["client_id"], fields["client_secret"]
+
+
+async def _next_secret(request: Call) -> str:
+    values = (await request.form()).getall(_NEXT, [])
+    if not values:
+        return ""
+    if len(values) > 1 or not isinstance(values[0], str) or not _SHA256.fullmatch(values[0]):
+        raise Invalid(f"{_NEXT} is one SHA-256 in hexadecimal")
+    return values[0]
 
 
 def _basic(authorization: str) -> tuple[str, str]:

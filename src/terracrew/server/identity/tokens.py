@@ -12,6 +12,7 @@ from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
 from terracrew.errors import RateLimited, Removed, TerracrewError, Unauthenticated
+from terracrew.server.audit import service as audit
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity import access_store, credentials, limits, store
@@ -37,6 +38,8 @@ class AccessToken(msgspec.Struct, frozen=True):
     access_token: str
     expires_in: int = LIFETIME
     token_type: str = "Bearer"  # noqa: S105 (a word of the standard)
+    is_next_secret_accepted: bool = False
+    """Whether the worker token whose hash was sent may be used from now on, instead of the one that was sent."""
 
     def __repr__(self) -> str:
         return "AccessToken(…)"
@@ -61,12 +64,15 @@ class AccessTokens:
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0
 
-    async def exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
-        """Trade a secret for a token. Whoever knows the secret gets through, however often others failed."""
-        async with self.turns.taken():
-            return await self._exchange(client_id, client_secret, address)
+    async def exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str = "") -> AccessToken:
+        """Trade a secret for a token. Whoever knows the secret gets through, however often others failed.
 
-    async def _exchange(self, client_id: str, client_secret: str, address: str) -> AccessToken:
+        `next_sha256` is the hash of a worker token that is to follow this one; the first exchange of that one ends this one.
+        """
+        async with self.turns.taken():
+            return await self._exchange(client_id, client_secret, address, next_sha256)
+
+    async def _exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str) -> AccessToken:
         sha256 = credentials.digest(client_secret)
         client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
         if client is None:
@@ -75,12 +81,28 @@ class AccessTokens:
             raise await self._failed(client_id, address)
         if client.kind == "service_account":
             await self._note_use(client.credential_id or "")
+        is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
         now = int(time.time())
         claims: dict[str, Any] = {
             "iss": self._issuer, "sub": client.id, "aud": AUDIENCE, "iat": now, "exp": now + LIFETIME,
             "org": client.organization_id, "kind": client.kind, "sid": client.credential_id,
         }  # fmt: skip
-        return AccessToken(await self.signing.sign(claims, KIND), LIFETIME)
+        return AccessToken(await self.signing.sign(claims, KIND), LIFETIME, is_next_secret_accepted=is_next_accepted)
+
+    async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
+        """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
+        row = await self._db.read(lambda tx: access_store.runner_by_worker_token(tx, sha256))
+        if row is not None and row["is_next"]:
+
+            async def replace(tx: Tx) -> None:
+                if await access_store.replace_worker_token(tx, sha256):
+                    who = msgspec.structs.replace(runner, address=address)
+                    await audit.record(tx, who, "runner.token_rotate", "runner", runner.id)
+
+            await self._db.write(replace)
+        if not next_sha256 or next_sha256 == sha256:
+            return False
+        return await self._db.write(lambda tx: access_store.offer_worker_token(tx, sha256, next_sha256))
 
     async def _failed(self, client_id: str, address: str) -> TerracrewError:
         """Count a failed exchange, and return what to say of it."""

@@ -34,7 +34,11 @@ async def update(tx: Tx, runner: Runner) -> None:
 
 
 async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002
-    await tx.run("UPDATE runners SET worker_token_sha256 = :sha256 WHERE id = :id", id=id, sha256=sha256)
+    await tx.run(
+        "UPDATE runners SET worker_token_sha256 = :sha256, next_worker_token_sha256 = NULL WHERE id = :id",
+        id=id,
+        sha256=sha256,
+    )
 
 
 async def get(tx: Tx, id: str) -> Runner | None:  # noqa: A002

@@ -1,0 +1,98 @@
+"""The runner's worker token, which it replaces by itself: a copy that somebody made is worth nothing after the next change.
+
+The runner makes each new token itself and tells the server only its hash, with the token that is in use. Both are good until
+the new one is used for the first time. The file is written before the server hears of the new one, so that a crash at any
+moment leaves a token that works.
+"""
+
+import hashlib
+import logging
+import os
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+
+from terracrew import durable
+
+log = logging.getLogger(__name__)
+
+FILE = "worker.token"
+PREFIX = "tcw_"
+ROTATION_SECONDS = 24 * 3600.0
+_VOLATILE = frozenset({"aufs", "overlay", "ramfs", "tmpfs"})
+"""File systems that do not outlive a container or the machine: a token that is kept there would be lost with them."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    configured_sha256: str
+    """Of the token in the runner's settings. Another one there (the runner was registered anew) replaces all that is kept."""
+    current: str
+    since: float
+    """When the token in use was first used, in seconds since 1970."""
+    next: str = ""
+    """Replaces the current one as soon as the server has accepted it."""
+
+
+class WorkerToken:
+    def __init__(self, directory: Path, configured: str, *, rotates: bool = True) -> None:
+        """`configured` is what the settings have: a worker token, or a secret of a service account, which stays as it is."""
+        self._path = directory / FILE
+        self._kept = self._read(configured)
+        self.rotates = rotates and configured.startswith(PREFIX) and not _is_volatile(directory)
+
+    @property
+    def candidates(self) -> list[str]:
+        """What to show to the server, until it accepts one."""
+        return [each for each in (self._kept.next, self._kept.current) if each]
+
+    def next_sha256(self) -> str:
+        """The hash of the token that is to follow; empty while it is not time for another one."""
+        if not self.rotates or abs(time.time() - self._kept.since) < ROTATION_SECONDS:
+            return ""
+        if not self._kept.next:
+            self._write(msgspec.structs.replace(self._kept, next=PREFIX + secrets.token_urlsafe(32)))
+        return _digest(self._kept.next)
+
+    def accepted(self, token: str) -> None:
+        """The server has accepted this one. If it is the new one, the old one is over."""
+        if token == self._kept.next:
+            self._write(msgspec.structs.replace(self._kept, current=token, next="", since=time.time()))
+            log.info("the worker token was replaced; the old one is not valid any more")
+        elif self.rotates and not self._path.exists():
+            self._write(self._kept)
+
+    def declined(self) -> None:
+        """The server does not replace the token: several processes share it, or the server is of an earlier version."""
+        self._write(msgspec.structs.replace(self._kept, next="", since=time.time()))
+
+    def _read(self, configured: str) -> _Kept:
+        fresh = _Kept(_digest(configured), configured, time.time())
+        try:
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+        except FileNotFoundError:
+            return fresh
+        except (OSError, ValueError) as error:
+            log.error("%s cannot be read (%s): using the worker token of the settings", self._path, error)
+            return fresh
+        return kept if kept.configured_sha256 == fresh.configured_sha256 else fresh
+
+    def _write(self, kept: _Kept) -> None:
+        durable.write(self._path, msgspec.json.encode(kept))
+        self._kept = kept
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _is_volatile(directory: Path) -> bool:
+    place, found = os.path.realpath(directory), ("", "")
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        point = fields.split()[4].replace("\\040", " ")
+        is_above = place == point or place.startswith(point.rstrip("/") + "/")
+        if is_above and len(point) >= len(found[0]):
+            found = point, rest.split()[0]
+    return found[1] in _VOLATILE

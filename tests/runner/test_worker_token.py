@@ -1,0 +1,145 @@
+"""The worker token that a runner replaces by itself: a crash at any moment leaves one that the server accepts."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from terracrew.errors import Unauthenticated
+from terracrew.runner import worker_token
+from terracrew.runner.token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
+from terracrew.runner.worker_token import FILE, ROTATION_SECONDS, WorkerToken
+
+pytestmark = pytest.mark.feature("A2", "R5")
+
+FIRST = "tcw_first"
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class Server:
+    """The server's side of an exchange, which may crash its client before or after it has done its part."""
+
+    def __init__(self) -> None:
+        self.valid, self.next = digest(FIRST), ""
+        self.crash_before = self.crash_after = False
+
+    def exchange(self, form: dict[str, str]) -> _Answer:
+        if self.crash_before:
+            raise Crash
+        if (shown := digest(form["client_secret"])) not in (self.valid, self.next):
+            raise Unauthenticated("not this one")
+        if shown == self.next:
+            self.valid, self.next = shown, ""
+        self.next = form.get("next_secret_sha256", self.next)
+        if self.crash_after:
+            raise Crash
+        return _Answer("token", 900.0, is_next_secret_accepted="next_secret_sha256" in form)
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which tests set; and a disk that stays."""
+    found = [1_000_000.0]
+    monkeypatch.setattr("time.time", lambda: found[0])
+    monkeypatch.setattr(worker_token, "_is_volatile", lambda _: False)
+    return found
+
+
+def started(directory: Path, server: Server, configured: str = FIRST) -> Tokens:
+    """A process that starts with this in its settings."""
+    tokens = Tokens("http://127.0.0.1:1", "org:rnr", WorkerToken(directory, configured))
+
+    def post(form: str) -> _Answer:
+        from urllib.parse import parse_qsl
+
+        return server.exchange(dict(parse_qsl(form)))
+
+    tokens._post = post  # pyright: ignore[reportPrivateUsage]
+    return tokens
+
+
+async def test_a_token_is_replaced_after_a_day_and_the_new_one_survives_a_restart(
+    tmp_path: Path, now: list[float]
+) -> None:
+    server = Server()
+    tokens = started(tmp_path, server)
+    await tokens.renew()
+    assert server.valid == digest(FIRST)
+    now[0] += ROTATION_SECONDS
+    await tokens.renew()
+    assert (server.valid == digest(FIRST), server.next) == (False, "")
+    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+    second = server.valid
+    await started(tmp_path, server).renew()
+    assert server.valid == second, "the settings still have the first one"
+    now[0] += 30 * 24 * 3600
+    await started(tmp_path, server).renew()
+    assert server.valid not in (second, digest(FIRST)), "after a month it comes back, and replaces the token"
+
+
+@pytest.mark.parametrize("moment", ["crash_before", "crash_after"])
+@pytest.mark.parametrize("exchanges", [1, 2])
+async def test_a_crash_at_any_moment_locks_nobody_out(
+    tmp_path: Path, now: list[float], moment: str, exchanges: int
+) -> None:
+    server = Server()
+    await started(tmp_path, server).renew()
+    now[0] += ROTATION_SECONDS
+    count, exchange = 0, server.exchange
+
+    def counted(form: dict[str, str]) -> _Answer:
+        nonlocal count
+        count += 1
+        setattr(server, moment, count == exchanges)
+        return exchange(form)
+
+    server.exchange = counted
+    with pytest.raises(Crash):
+        await started(tmp_path, server).renew()
+    await started(tmp_path, server).renew()
+    assert server.valid != digest(FIRST)
+
+
+async def test_where_the_server_does_not_replace_it_the_token_stays_and_is_offered_again_a_day_later(
+    tmp_path: Path, now: list[float]
+) -> None:
+    shown: list[str] = []
+    server = Server()
+
+    def unwilling(form: dict[str, str]) -> _Answer:
+        shown.append(form["client_secret"])
+        return _Answer("token", 900.0)
+
+    server.exchange = unwilling
+    tokens = started(tmp_path, server)
+    for seconds in (0.0, ROTATION_SECONDS, 600.0, 600.0):
+        now[0] += seconds
+        await tokens.renew()
+    assert shown == [FIRST] * 4
+
+
+async def test_a_runner_that_was_registered_anew_uses_what_its_settings_have(tmp_path: Path, now: list[float]) -> None:
+    server = Server()
+    await started(tmp_path, server).renew()
+    now[0] += ROTATION_SECONDS
+    await started(tmp_path, server).renew()
+    server.valid = digest("tcw_anew")
+    await started(tmp_path, server, "tcw_anew").renew()
+
+
+async def test_secrets_of_service_accounts_and_tokens_on_a_volatile_disk_stay(
+    tmp_path: Path, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not WorkerToken(tmp_path, "tcs_secret").rotates
+    assert not WorkerToken(tmp_path, FIRST, rotates=False).rotates
+    monkeypatch.setattr(worker_token, "_is_volatile", lambda _: True)
+    assert not WorkerToken(tmp_path, FIRST).rotates
+    monkeypatch.undo()
+    assert worker_token._is_volatile(Path("/dev/shm"))  # pyright: ignore[reportPrivateUsage]
