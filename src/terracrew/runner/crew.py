@@ -48,7 +48,6 @@ class Crew:
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
         self._plugin_cache = PluginCache(instance.cache, environment, config.engine_paths)
-        self._filling = tasks.create_task(self._plugin_cache.run())
         self._tasks = tasks
         self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -66,7 +65,9 @@ class Crew:
         return sorted(self._lives.keys() - self._unfollowed)
 
     def recover(self) -> None:
-        """Take over what a predecessor left in the working directory."""
+        """Take over what a predecessor left in the working directory, and begin to fill the cache of plug-ins."""
+        filling = self._tasks.create_task(self._plugin_cache.run())
+        self._endings.add(filling)  # `leave` ends it with the others
         found = attempts.scan(self._instance.attempts)
         self._scratch.sweep(found)
         self._workspaces.sweep(found)
@@ -100,7 +101,7 @@ class Crew:
 
     def leave(self) -> None:
         """Stop watching; the executors go on, and the next runner process finds them."""
-        for task in (*self._lives.values(), *self._endings, self._filling):
+        for task in (*self._lives.values(), *self._endings):
             task.cancel()
 
     def _begin(self, ref: AttemptRef, granted: Granted | None) -> None:
