@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import modules
+from tests.e2e.constants import constants, environment
 from tests.e2e.gate import Gate
 from tests.e2e.system import System, eventually, lines_of
 
@@ -180,7 +181,8 @@ def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
     os.kill(executor, signal.SIGSTOP)
     runner.kill()
     gate.open()
-    system.start_server(runner=False)
+    with environment(system, constants(server__jobs__decide__SILENT_FOR=20)):
+        system.start_server(runner=False)
     system.start_runner(second, "second")
     ended = system.wait(job, within=150)  # a server that has just started gives everybody a full period
     assert (ended["status"], ended["attempt"]) == ("SUCCEEDED", 2), system.log(job)
