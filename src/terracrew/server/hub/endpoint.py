@@ -49,7 +49,7 @@ async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> Terr
         await server.db.ready(HOLD_SECONDS)
         token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
         principal = await principal_from_bearer(server.identity, token)
-        principal = msgspec.structs.replace(principal, address=scope["client"][0] if scope["client"] else None)
+        principal = msgspec.structs.replace(principal, address=client[0] if (client := scope.get("client")) else None)
         serve = executors.serve if principal.kind == "executor" else runners.serve
         await serve(server, hub_socket, principal)
     except TerracrewError as error:
