@@ -49,7 +49,8 @@ async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> Terr
         await server.db.ready(HOLD_SECONDS)
         token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
         principal = await principal_from_bearer(server.identity, token)
-        principal = msgspec.structs.replace(principal, address=client[0] if (client := scope.get("client")) else None)
+        client = scope["client"] if "client" in scope else None  # noqa: SIM401 - `get` of this type is not typed
+        principal = msgspec.structs.replace(principal, address=client[0] if client else None)
         serve = executors.serve if principal.kind == "executor" else runners.serve
         await serve(server, hub_socket, principal)
     except TerracrewError as error:
