@@ -12,6 +12,7 @@ from terracrew.server.jobs.fair import Waiting
 
 PAGE_ROWS = 1_000
 MAX_JOBS_PER_READ = 100
+# SQLite reads every attempt for each job if the makers are joined as a whole: they begin with the jobs in question.
 # An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
 _QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
@@ -19,7 +20,8 @@ SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path
     modules.runner_instance_name, made.instance_id AS made_by
 FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
-LEFT JOIN ({routes.MAKER}) ON {routes.OF_JOB}
+LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch JOIN jobs ON jobs.id = batch.job_id
+    CROSS JOIN {routes.MAKER} WHERE {routes.OF_JOB}) AS made ON made.job_id = jobs.id
 WHERE jobs.status || '' = 'QUEUED'"""
 _QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
 _PLANNED_BY: LiteralString = """
