@@ -116,5 +116,6 @@ async def _storage(tx: Tx) -> Storage:
     )
     assert row is not None
     runs = await tx.all("SELECT name, finished_at FROM retention_runs")
-    finished = dict.fromkeys(("pass", "sweep"), tx.now) | {run["name"]: run["finished_at"] for run in runs}
+    finished: dict[str, float] = {"pass": tx.now, "sweep": tx.now}
+    finished |= {run["name"]: run["finished_at"] for run in runs}
     return Storage(row["logs"], row["oldest"], row["objects"], finished)
