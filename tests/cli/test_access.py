@@ -106,10 +106,13 @@ def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:
 
 
 def test_a_password_is_read_from_standard_input_and_never_from_the_line(terracrew: Terracrew, site: Site) -> None:
-    site.on("POST /api/v1/me/password", {"ended_tokens": 1})
-    assert terracrew("password", stdin="old one\nnew one\n") == "changed your password\n"
+    site.on("POST /api/v1/me/password", {"sessions_ended": 2, "tokens_revoked": 1})
+    assert terracrew("user", "password", stdin="old one\nnew one\n") == "changed your password\n"
     assert site.asked[-1].json() == {"new_password": "new one", "current_password": "old one"}
-    assert terracrew("password", "secret") == ""
+    assert "ended 2 sessions and 1 API tokens" in terracrew.err
+    assert terracrew("user", "password", stdin="\nnew one\n") == "changed your password\n"
+    assert site.asked[-1].json() == {"new_password": "new one", "current_password": None}, "a first password"
+    assert terracrew("user", "password", "secret") == ""
     assert terracrew.code == 2
 
 

@@ -20,7 +20,6 @@ COMMANDS = {
     "login": ("terracrew.cli.login:login", "Store the address of a server and a token for it."),
     "logout": ("terracrew.cli.login:logout", "Forget the token of a server."),
     "whoami": ("terracrew.cli.whoami:whoami", "Show as whom, and at which server, this command line acts."),
-    "password": ("terracrew.cli.password:password", "Change the password with which you log in."),
     "module": ("terracrew.cli.module:module", "Modules: a source, an engine and its inputs."),
     "group": ("terracrew.cli.group:group", "Groups: the tree that modules and runners live in."),
     "job": ("terracrew.cli.job:job", "Run jobs, follow their logs, decide about their plans."),

@@ -103,15 +103,17 @@ def password(target: Target, as_json: bool) -> None:
     Without a terminal, the current and the new password are read from standard input, one on each line.
     """
     if sys.stdin.isatty():
-        current = click.prompt("Current password", hide_input=True, err=True)
-        new = click.prompt("New password", hide_input=True, confirmation_prompt="Once more", err=True)
+        question = "Current password (empty if you have none)"
+        current: str = click.prompt(question, hide_input=True, default="", show_default=False, err=True)
+        new: str = click.prompt("New password", hide_input=True, confirmation_prompt="New password again", err=True)
     else:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
-    made = target.api().post("/me/password", {"current_password": current, "new_password": new})
+    made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
     if as_json:
         return show.as_json(made)
-    click.echo(f"changed; ended sessions: {made['sessions_ended']}, API tokens: {made['tokens_revoked']}")
-    return show.note("log in to the dashboard with the new password, and give scripts new tokens: `terracrew login`")
+    click.echo("changed your password")
+    ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
+    return show.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
 
 
 def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:

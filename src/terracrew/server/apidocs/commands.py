@@ -47,7 +47,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/events": "events",
     "GET /api/v1/me": "whoami",
     "POST /api/v1/me/link": "login --link",
-    "POST /api/v1/me/password": "password",
+    "POST /api/v1/me/password": "user password",
     "GET /api/v1/users/{user}/sessions": "user sessions",
     "DELETE /api/v1/users/{user}/sessions": "user end-sessions",
     "DELETE /api/v1/users/{user}/sessions/{session_id}": "user end-sessions --session",
