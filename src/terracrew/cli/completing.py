@@ -11,7 +11,6 @@ from terracrew.errors import TerracrewError
 
 TIMEOUT_SECONDS = 1.5
 MAX_NAMES = 200
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def modules(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

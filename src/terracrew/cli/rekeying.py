@@ -48,5 +48,4 @@ def tell(progress: Any) -> None:
 
 
 def _line(progress: Any) -> str:
-    of = f" of {progress['total']:,}" if progress["total"] else ""
-    return f"{progress['doing']}: {progress['done']:,}{of} looked at; {progress['encrypted']:,} encrypted anew so far"
+    return f"{progress['doing']}: {progress['done']:,} looked at; {progress['encrypted']:,} encrypted anew so far"

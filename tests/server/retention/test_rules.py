@@ -197,8 +197,8 @@ async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
     assert [row["action"] for row in rows] == ["retention.pass"]
     told = json.loads(rows[0]["details"])
     assert (told["audit"]["count"], told["logs"]["count"]) == (before, 3)
-    names = {run.name for run in await crew.server.db.read(passes.runs)}
-    assert names == {"pass", "sweep"}
+    runs = await crew.server.db.read(lambda tx: tx.all("SELECT name FROM retention_runs"))
+    assert {run["name"] for run in runs} == {"pass", "sweep"}
 
 
 def test_settings_that_would_remove_what_was_made_today_are_refused() -> None:

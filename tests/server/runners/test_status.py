@@ -8,7 +8,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Tx
-from terracrew.server.runners.model import Instance, RunnerStatus, instance_status, status
+from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
 from tests.server.app.world import World
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
@@ -26,13 +26,21 @@ def test_an_instance_is_what_it_was_heard_to_be(is_connected: bool, is_draining:
 
 
 @pytest.mark.feature("O2")
-def test_a_runner_is_what_its_best_instance_is_and_drains_when_told() -> None:
-    for count in range(4):
-        for instances in itertools.product(RunnerStatus, repeat=count):
-            expected = ONLINE if ONLINE in instances else DRAINING if DRAINING in instances else OFFLINE
-            assert status(False, instances) is expected
-            # Told to drain, it drains for as long as anything of it is there.
-            assert status(True, instances) is (OFFLINE if expected is OFFLINE else DRAINING)
+async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world: World) -> None:
+    fleets = [fleet for count in range(3) for fleet in itertools.product(RunnerStatus, repeat=count)]
+    expected: dict[str, RunnerStatus] = {}
+    for is_told, fleet in itertools.product((False, True), fleets):
+        name = f"r{len(expected)}"
+        made = await world.admin.made("/api/v1/runners", {"name": name})
+        await world.admin.post(f"/api/v1/runners/{name}/drain", json={"on": is_told})
+        for number, each in enumerate(fleet):
+            flags = {"is_connected": each is not OFFLINE, "is_draining": each is DRAINING}
+            await connect(world, made["id"], f"i{number}", **flags)
+        best = ONLINE if ONLINE in fleet else DRAINING if DRAINING in fleet else OFFLINE
+        # Told to drain, it drains for as long as anything of it is there.
+        expected[name] = DRAINING if is_told and best is ONLINE else best
+    found = (await world.admin.get("/api/v1/runners", params={"limit": 100})).json()["items"]
+    assert {each["name"]: each["status"] for each in found} == expected
 
 
 async def connect(world: World, runner_id: str, name: str, **changes: Any) -> str:

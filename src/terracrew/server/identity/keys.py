@@ -143,10 +143,5 @@ def _generate(file: Path) -> None:
     durable.publish(file, base64.b64encode(secrets.token_bytes(32)) + b"\n")
 
 
-def id_of(head: bytes) -> str:
-    """The name of the key in the beginning of a ciphertext."""
-    return head[1:HEAD_BYTES].hex()
-
-
 def _id_of(key: bytes) -> bytes:
     return hashlib.sha256(b"terracrew master key" + key).digest()[:_ID_LENGTH]

@@ -146,10 +146,6 @@ async def _steps(tx: Tx, job: Job) -> list[StepRow]:
     return run.merged(own, job.attempt, made, job.plan_attempt)
 
 
-async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
-    return await store.steps(tx, job_id, attempt)
-
-
 async def lock(tx: Tx, module_id: str) -> Lock | None:
     """Who holds a module's lock."""
     row = await tx.one(

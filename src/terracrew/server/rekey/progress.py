@@ -20,7 +20,6 @@ class Progress(msgspec.Struct, frozen=True):
     """What is being encrypted."""
     done: int = 0
     """How many of these were looked at."""
-    total: int = 0
     encrypted: int = 0
     """How many ciphertexts were encrypted anew, of all kinds."""
     failed: int = 0

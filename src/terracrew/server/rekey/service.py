@@ -81,12 +81,12 @@ class Rekey:
         if is_whole:
             await self._column(LAST)
         now = datetime.now(UTC)
-        self._note(status="finished" if is_whole else "incomplete", doing="", done=0, total=0, finished_at=now)
+        self._note(status="finished" if is_whole else "incomplete", doing="", done=0, finished_at=now)
         await self._save()
         log.info("encryption under a new master key", **msgspec.to_builtins(self._progress))
 
     async def _column(self, column: Column) -> None:
-        self._note(doing=column.name, done=0, total=0)
+        self._note(doing=column.name, done=0)
         after = dict(column.first)
         while True:
             await self._save()
@@ -121,7 +121,7 @@ class Rekey:
         self._count(*await self._db.write(work))
 
     async def _folder(self, folder: Folder) -> None:
-        self._note(doing=folder.name, done=0, total=0)
+        self._note(doing=folder.name, done=0)
         async for page in self._server.objects.listing(folder.folder):
             await self._save()
             for start in range(0, len(page), _HEADS_AT_ONCE):

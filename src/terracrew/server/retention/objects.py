@@ -1,7 +1,5 @@
 """Objects whose rows are deleted: their names wait in a table, and the objects are deleted after a delay."""
 
-import msgspec
-
 from terracrew.server.db.seam import Columns, Database, Tx
 from terracrew.server.objects import Objects
 
@@ -18,13 +16,6 @@ async def delete_later(tx: Tx, names: list[str]) -> None:
         {"name": "text", "requested_at": "double precision"},
         rows,
     )
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """How many objects wait to be deleted, and since when the first of them does."""
-
-    count: int
-    since: float | None
 
 
 async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> int:

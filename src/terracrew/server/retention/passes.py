@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.retention.policy import Item, Policy, Tally, tally
@@ -18,14 +17,6 @@ BATCH_BYTES = 1 << 20
 PAUSE_SECONDS = 0.02
 _PREVIEW_ITEMS = 2000
 Renew = Callable[[], Awaitable[bool]]
-
-
-class Run(msgspec.Struct, frozen=True):
-    """When a chore last came to its end, and what it removed."""
-
-    name: str
-    finished_at: float
-    removed: dict[str, Tally]
 
 
 async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Tally]:
@@ -78,7 +69,3 @@ async def record(db: Database, name: str, server_id: str, removed: Mapping[str, 
             await audit.record(tx, SYSTEM, f"retention.{name}", "server", server_id, details)
 
     await db.write(work)
-
-
-async def runs(tx: Tx) -> list[Run]:
-    return rows_to(Run, await tx.all("SELECT name, finished_at, removed FROM retention_runs ORDER BY name"))

@@ -1,6 +1,5 @@
 """A runner: the record that processes connect as. What it is doing is computed from its instances."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -202,13 +201,3 @@ def instance_status(instance: Instance) -> RunnerStatus:
     if not instance.is_connected:
         return RunnerStatus.OFFLINE
     return RunnerStatus.DRAINING if instance.is_draining else RunnerStatus.ONLINE
-
-
-def status(is_draining: bool, instances: Sequence[RunnerStatus]) -> RunnerStatus:
-    """A runner is what its best instance is; one that was told to drain drains for as long as it is there.
-
-    `reads.STATUS` says the same in SQL.
-    """
-    if RunnerStatus.ONLINE in instances:
-        return RunnerStatus.DRAINING if is_draining else RunnerStatus.ONLINE
-    return RunnerStatus.DRAINING if RunnerStatus.DRAINING in instances else RunnerStatus.OFFLINE

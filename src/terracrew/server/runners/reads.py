@@ -17,6 +17,7 @@ STATUS: LiteralString = """CASE
     WHEN NOT runners.is_draining AND EXISTS (SELECT 1 FROM instances
         WHERE instances.runner_id = runners.id AND instances.is_connected AND NOT instances.is_draining) THEN 'ONLINE'
     ELSE 'DRAINING' END"""
+"""A runner is what its best instance is. One that was told to drain drains for as long as an instance is connected."""
 _MATCHES: LiteralString = (
     "lower(runners.path || ' ' || runners.description || ' ' || coalesce(runners.region, '') || ' ' || runners.tags)"
 )
