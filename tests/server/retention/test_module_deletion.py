@@ -8,6 +8,7 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.logs.mover import Mover
+from terracrew.server.modules import removal
 from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import INLINE
 from tests.server.logs.crew import DONE, RUNNING, Crew, log
@@ -165,4 +166,16 @@ async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing
     await deletion.remove_deleted(crew.server.db)
     with pytest.raises(Exception, match="no attempt"):
         await attempt.deliver(log("late\n"))
+    assert await left(crew) == {}
+
+
+async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(crew: Crew) -> None:
+    """It could be claimed, and applied against no state at all, until the loop that removes the module canceled it."""
+    module_id = await crew.world.module()
+    job_id = await crew.world.job(module_id, kind="APPLY")
+    await crew.server.db.write(lambda tx: removal.delete(tx, module_id))
+    assert await crew.instance.claim(job_id) is None
+    assert await deletion.remove_deleted(crew.server.db) == 0
+    assert await crew.app.scalar("SELECT status FROM jobs") == "CANCELED"
+    assert await deletion.remove_deleted(crew.server.db) == 1
     assert await left(crew) == {}

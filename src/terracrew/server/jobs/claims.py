@@ -42,6 +42,7 @@ class Won(msgspec.Struct, frozen=True):
     module_id: str
 
 
+# A module that was deleted has left the organization of its jobs: one that was queued at that moment is not run any more.
 # An expression of the status: by the status alone PostgreSQL, when it takes the queue for short, reads all of it for each claim.
 CLAIM: LiteralString = f"""
 UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
@@ -54,7 +55,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
-    JOIN modules ON modules.id = jobs.module_id
+    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
     WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
       AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN ('CLAIMED', 'PROCESSING'))
