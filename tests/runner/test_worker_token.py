@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.errors import Unauthenticated
+from terracrew.errors import RateLimited, Unauthenticated
 from terracrew.runner import worker_token
 from terracrew.runner.token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
 from terracrew.runner.worker_token import FILE, ROTATION_SECONDS, WorkerToken
@@ -123,6 +123,49 @@ async def test_where_the_server_does_not_replace_it_the_token_stays_and_is_offer
         now[0] += seconds
         await tokens.renew()
     assert shown == [FIRST] * 4
+
+
+@pytest.mark.feature("O3")
+@pytest.mark.parametrize("days", [1, 3, 30])
+async def test_a_server_that_was_restored_from_a_backup_gets_the_token_that_it_knows(
+    tmp_path: Path, now: list[float], days: int
+) -> None:
+    """After a restore, every runner whose token had been replaced since the backup was locked out."""
+    server, known = Server(), list[str]()
+    for _ in range(days + 1):
+        await started(tmp_path, server).renew()
+        known.append(server.valid)
+        now[0] += ROTATION_SECONDS
+    backup = known[-4] if days > 3 else known[0]
+    server.valid, server.next = backup, ""
+    await started(tmp_path, server).renew()
+    assert server.valid == backup
+    tokens = started(tmp_path, server)
+    await tokens.renew()
+    assert server.valid not in known, "a token that was in use before does not stay"
+    server.valid = digest("tcw_revoked")
+    with pytest.raises(Unauthenticated):
+        await tokens.renew()
+
+
+async def test_failures_of_others_do_not_keep_a_runner_from_its_valid_token(tmp_path: Path, now: list[float]) -> None:
+    """A server that counts failures says "too many" to a token that it has not heard of; the next one was not tried."""
+    server = Server()
+    await started(tmp_path, server).renew()
+    now[0] += ROTATION_SECONDS
+    server.crash_before = True
+    with pytest.raises(Crash):
+        await started(tmp_path, server).renew()
+    server.crash_before, exchange = False, server.exchange
+
+    def limited(form: dict[str, str]) -> _Answer:
+        try:
+            return exchange(form)
+        except Unauthenticated as error:
+            raise RateLimited(error.message, retry_after=30) from error
+
+    server.exchange = limited
+    await started(tmp_path, server).renew()
 
 
 async def test_a_runner_that_was_registered_anew_uses_what_its_settings_have(tmp_path: Path, now: list[float]) -> None:

@@ -38,6 +38,9 @@ _WITHOUT_CODE: dict[str, type[TerracrewError]] = {
     "temporarily_unavailable": errors.RateLimited,
 }
 
+_NOT_ACCEPTED = (errors.Unauthenticated, errors.RateLimited)
+"""Both say that a secret is not valid: one that is gets through, however many others were tried."""
+
 
 class Tokens:
     def __init__(self, server_url: str, client_id: str, secret: WorkerToken) -> None:
@@ -72,18 +75,28 @@ class Tokens:
     def _exchange(self) -> _Answer:
         """Trade the secret for a token. One whose replacement the server has accepted is replaced by that, at once."""
         *unconfirmed, current = self._secret.candidates
-        for secret in unconfirmed:
-            try:
-                return self._ask(secret)
-            except errors.Unauthenticated:  # a process that crashed had not told the server of it yet
-                continue
+        # A process that crashed may not have told the server of it yet.
+        if answer := self._accepted_of(unconfirmed):
+            return answer
         next_sha256 = self._secret.next_sha256()
-        answer = self._ask(current, next_sha256)
+        try:
+            answer = self._ask(current, next_sha256)
+        except _NOT_ACCEPTED:
+            if answer := self._accepted_of(self._secret.earlier):
+                return answer
+            raise
         if answer.is_next_secret_accepted:
             return self._ask(self._secret.candidates[0])
         if next_sha256:
             self._secret.declined()
         return answer
+
+    def _accepted_of(self, secrets: list[str]) -> _Answer | None:
+        """Show one after the other; None if the server accepts none of them."""
+        for secret in secrets:
+            with contextlib.suppress(*_NOT_ACCEPTED):
+                return self._ask(secret)
+        return None
 
     def _ask(self, secret: str, next_sha256: str = "") -> _Answer:
         form = {"grant_type": "client_credentials", "client_id": self._client_id, "client_secret": secret}

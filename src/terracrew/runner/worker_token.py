@@ -2,7 +2,8 @@
 
 The runner makes each new token itself and tells the server only its hash, with the token that is in use. Both are good until
 the new one is used for the first time. The file is written before the server hears of the new one, so that a crash at any
-moment leaves a token that works.
+moment leaves a token that works. A server that was restored from a backup knows an earlier token only, so these are kept, too:
+they are worth nothing anywhere else.
 """
 
 import hashlib
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 FILE = "worker.token"
 PREFIX = "tcw_"
 ROTATION_SECONDS = 24 * 3600.0
+MAX_EARLIER = 14
+"""Tokens that are kept for a server that was restored: a backup that is older needs the token of the settings, or a new one."""
 _VOLATILE = frozenset({"aufs", "overlay", "ramfs", "tmpfs"})
 """File systems that do not outlive a container or the machine: a token that is kept there would be lost with them."""
 
@@ -33,12 +36,14 @@ class _Kept(msgspec.Struct, frozen=True):
     """When the token in use was first used, in seconds since 1970."""
     next: str = ""
     """Replaces the current one as soon as the server has accepted it."""
+    earlier: list[str] = []
+    """Those before the current one, the newest first."""
 
 
 class WorkerToken:
     def __init__(self, directory: Path, configured: str, *, rotates: bool = True) -> None:
         """`configured` is what the settings have: a worker token, or a secret of a service account, which stays as it is."""
-        self._path = directory / FILE
+        self._path, self._configured = directory / FILE, configured
         self._kept = self._read(configured)
         self.rotates = rotates and configured.startswith(PREFIX) and not _is_volatile(directory)
 
@@ -46,6 +51,12 @@ class WorkerToken:
     def candidates(self) -> list[str]:
         """What to show to the server, until it accepts one."""
         return [each for each in (self._kept.next, self._kept.current) if each]
+
+    @property
+    def earlier(self) -> list[str]:
+        """What to show to a server that accepts none of the candidates: it may have been restored from a backup."""
+        known = [*self._kept.earlier, self._configured]
+        return [each for each in dict.fromkeys(known) if each not in self.candidates]
 
     def next_sha256(self) -> str:
         """The hash of the token that is to follow; empty while it is not time for another one."""
@@ -57,9 +68,15 @@ class WorkerToken:
 
     def accepted(self, token: str) -> None:
         """The server has accepted this one. If it is the new one, the old one is over."""
-        if token == self._kept.next:
-            self._write(msgspec.structs.replace(self._kept, current=token, next="", since=time.time()))
+        kept = self._kept
+        if token == kept.next:
+            earlier = [kept.current, *kept.earlier][:MAX_EARLIER]
+            self._write(msgspec.structs.replace(kept, current=token, next="", since=time.time(), earlier=earlier))
             log.info("the worker token was replaced; the old one is not valid any more")
+        elif token in self.earlier:
+            # Others may have seen this one while it was in use, so the next exchange replaces it.
+            self._write(msgspec.structs.replace(kept, current=token, next="", since=0.0))
+            log.warning("the server accepts an earlier worker token only (it was restored?); it is replaced soon")
         elif self.rotates and not self._path.exists():
             self._write(self._kept)
 
