@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from terracrew import ids
+from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import lists, reasons
+from terracrew.server.jobs import lists, reasons, service
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.paging import Page
 from tests.server.jobs.world import World
@@ -209,3 +210,15 @@ async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(compa
     shown, _ = await company.page(await company.reader(""))
     assert shown.items[0].reason is not None
     assert runner.runner_id in shown.items[0].reason.text
+
+
+@pytest.mark.feature("X3")
+async def test_a_job_that_one_may_not_see_looks_like_a_number_that_nobody_has_used(company: Company) -> None:
+    """The answer to its number named its id, so that anybody could count all jobs and learn when each was made."""
+    await company.world.job(company.modules["ab/m"])
+    everything, _ = await company.page(await company.reader(""))
+    number = str(everything.items[0].number)
+    stranger = await company.reader("a")
+    for asked in (number, "99999"):
+        with pytest.raises(NotFound, match=rf"^there is no job number {asked}$"):
+            await company.world.db.read(lambda tx, asked=asked: service.find(tx, stranger, asked, Verb.JOB_READ))

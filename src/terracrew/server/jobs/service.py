@@ -48,16 +48,23 @@ async def place_of(tx: Tx, job: Job) -> authorize.Place:
 
 async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
     """A job by its id or its number, if the principal may do this with it."""
+    unseen: NotFound | None = None
     if name.isascii() and name.isdigit() and len(name) < 19:
+        unseen = NotFound(f"there is no job number {name}")  # the id would tell that there is one
         row = await tx.one(
             "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
             organization_id=principal.organization_id, number=int(name),
         )  # fmt: skip
         if row is None:
-            raise NotFound(f"there is no job number {name}")
+            raise unseen
         name = row["id"]
     job = await store.get(tx, ids.parse("job", name))
-    await authorize.require(tx, principal, verb, await place_of(tx, job), NotFound(f"there is no job {job.id}"))
+    unseen = unseen or NotFound(f"there is no job {job.id}")
+    try:
+        place = await place_of(tx, job)
+    except NotFound:
+        raise unseen from None
+    await authorize.require(tx, principal, verb, place, unseen)
     return job
 
 
