@@ -136,6 +136,20 @@ async def test_a_service_account_has_roles_in_its_own_part_of_the_tree_only(worl
     assert answer.status_code == 201
 
 
+@pytest.mark.feature("X3")
+async def test_names_of_people_cannot_be_tried_out_by_who_may_not_administer_them(world: World) -> None:
+    """A person who exists was answered 403, and one who does not, 404."""
+    await world.user("vera")
+    stranger = await as_user(world, "mallory")
+    for method, what in (("GET", "sessions"), ("GET", "tokens"), ("DELETE", "sessions")):
+        known = await stranger.request(method, f"/api/v1/users/vera/{what}")
+        unknown = await stranger.request(method, f"/api/v1/users/nobody/{what}")
+        assert (known.status_code, known.text) == (unknown.status_code, unknown.text)
+    owner = await as_user(world, "olga", Role.OWNER)
+    assert (await owner.get("/api/v1/users/nobody/sessions")).status_code == 404
+    assert (await stranger.get("/api/v1/users/mallory/tokens")).status_code == 200
+
+
 @pytest.mark.feature("A5", "X3")
 async def test_nothing_of_another_organization_is_seen_or_touched(world: World) -> None:
     account, secret, _ = await world.account()

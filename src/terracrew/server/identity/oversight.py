@@ -46,9 +46,13 @@ async def _person(tx: Tx, who: Principal, user: str, verb: Verb) -> User:
     unseen = store.no_user(user)
     if not user.isprintable():
         raise unseen
-    found = await store.user(tx, who.id if user == ME and who.kind == "user" else user)
-    if found.id == who.id:
+    found = await store.find_user(tx, who.id if user == ME and who.kind == "user" else user)
+    if found is not None and found.id == who.id:
         return found
+    # Before it is told whether there is such a person: else whoever may not know could try names.
+    await authorize.require(tx, who, verb, authorize.organization(who.organization_id))
+    if found is None:
+        raise unseen
     await authorize.require(tx, who, verb, authorize.organization(found.organization_id), unseen)
     if found.is_system_admin:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)

@@ -24,11 +24,16 @@ async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admi
     return row_to(User, row or {})
 
 
-async def user(tx: Tx, name_or_id: str) -> User:
+async def find_user(tx: Tx, name_or_id: str) -> User | None:
     row = await tx.one("SELECT * FROM users WHERE id = :it OR name = :it", it=name_or_id)
-    if row is None:
+    return None if row is None else row_to(User, row)
+
+
+async def user(tx: Tx, name_or_id: str) -> User:
+    found = await find_user(tx, name_or_id)
+    if found is None:
         raise no_user(name_or_id)
-    return row_to(User, row)
+    return found
 
 
 def no_user(name_or_id: str) -> NotFound:
