@@ -82,7 +82,8 @@ async def test_the_servers_own_token_counts_like_a_login_on_its_machine_only(wor
     async with world.client(own) as client:
         assert (await post(client, "/me/link")).status_code == 201
         assert (await post(client, "/tokens", {"name": "a"})).json()["expires_at"] is None
-    for options in ({"address": ELSEWHERE}, {"headers": {"X-Forwarded-For": ELSEWHERE}}):
+    proxied = [{"X-Forwarded-For": ELSEWHERE}, {"X-Forwarded-Proto": "https"}, {"Via": "1.1 edge"}]
+    for options in ({"address": ELSEWHERE}, *({"headers": each} for each in proxied)):
         async with world.client(own, **options) as client:
             assert (await client.get("/api/v1/me")).status_code == 200
             assert (await post(client, "/me/link")).status_code == 403

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from terracrew.server.transport.addresses import Network, is_within, parse
 
 Headers = Iterable[tuple[bytes, bytes]]
-_FORWARDING = frozenset({b"x-forwarded-for", b"forwarded", b"x-real-ip"})
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_FORWARDING_PREFIX = b"x-forwarded-"
 
 
 def client_of(peer: str, headers: Headers, trusted: tuple[Network, ...]) -> str:
@@ -38,8 +39,11 @@ def scheme_of(peer: str, headers: Headers, trusted: tuple[Network, ...]) -> str 
 
 
 def is_forwarded(headers: Headers) -> bool:
-    """Tell whether a proxy says that it passes this request on for somebody else."""
-    return any(name in _FORWARDING for name, _ in headers)
+    """Tell whether a proxy says that it passes this request on for somebody else.
+
+    Not every proxy tells for whom: some send only the scheme or the name that they were asked for, or their own name.
+    """
+    return any(name in _FORWARDING or name.startswith(_FORWARDING_PREFIX) for name, _ in headers)
 
 
 def _without_port(hop: str) -> str:
