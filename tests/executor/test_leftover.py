@@ -127,15 +127,28 @@ async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_en
 def test_a_link_of_that_name_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("x")
     (tmp_path / NAME).symlink_to("other")
-    assert leftover.remove(tmp_path / NAME)
-    assert not leftover.remove(tmp_path / NAME)
+    assert leftover.remove(tmp_path / NAME, tmp_path)
+    assert not leftover.remove(tmp_path / NAME, tmp_path)
     assert (tmp_path / "other").exists()
+
+
+def test_a_folder_that_became_a_link_out_of_the_workspace_leads_to_nobody_elses_state(tmp_path: Path) -> None:
+    """A plan put a link to another job's workspace in the place of its folder: that job's state was removed, or taken."""
+    place, others = tmp_path / "own", tmp_path / "others"
+    for folder in (place, others):
+        folder.mkdir()
+    (others / NAME).write_text(STALE)
+    (place / "app").symlink_to(others)
+    assert leftover.find(place / "app" / NAME, place) is None
+    with pytest.raises(Conflict, match="leads out of the workspace"):
+        leftover.remove(place / "app" / NAME, place)
+    assert (others / NAME).read_text() == STALE
 
 
 def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     with pytest.raises(Conflict, match=r"folder errored\.tfstate"):
-        leftover.remove(tmp_path / NAME)
+        leftover.remove(tmp_path / NAME, tmp_path)
 
 
 @pytest.mark.parametrize(

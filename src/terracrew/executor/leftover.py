@@ -24,8 +24,10 @@ class MutationRecord(msgspec.Struct, frozen=True):
     """The path of the file, relative to the workspace."""
 
 
-def remove(path: Path) -> bool:
-    """Remove a file or a link of this name, durably. Returns whether there was one."""
+def remove(path: Path, place: Path) -> bool:
+    """Remove a file or a link of this name from the workspace, durably. Returns whether there was one."""
+    if not _is_inside(path, place):
+        raise Conflict(f"the folder of {path.name} was replaced by a link that leads out of the workspace")
     if not os.path.lexists(path):
         return False
     if path.is_dir() and not path.is_symlink():
@@ -43,8 +45,13 @@ def expect(directory: Path, path: Path) -> None:
     durable.write(directory / RECORD, msgspec.json.encode(MutationRecord(str(inside))))
 
 
-def find(path: Path) -> Path | None:
-    return path if path.is_file() and not path.is_symlink() else None
+def find(path: Path, place: Path) -> Path | None:
+    """The path if there is a file. An engine can put links in the place of the file and of its folders: they count as none."""
+    return path if path.is_file() and not path.is_symlink() and _is_inside(path, place) else None
+
+
+def _is_inside(path: Path, place: Path) -> bool:
+    return path.parent.resolve().is_relative_to(place.resolve())
 
 
 def find_after_crash(directory: Path) -> Path | None:
@@ -54,13 +61,12 @@ def find_after_crash(directory: Path) -> Path | None:
         place = workspace.of(directory)
     except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
         return None
-    path = place / record.leftover
-    return find(path) if path.parent.resolve().is_relative_to(place.resolve()) else None
+    return find(place / record.leftover, place)
 
 
 def read(path: Path) -> bytes | None:
     """The content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
-    with path.open("rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_STATE:
             return None
         content = file.read(MAX_STATE + 1)

@@ -225,7 +225,7 @@ class Steps:
     def _use(self, folder: Path) -> None:
         self._folder = folder
         self._engine = Tofu(self._found, Place(folder, self._files, self._plugins))
-        if leftover.remove(self._engine.leftover):
+        if leftover.remove(self._engine.leftover, workspace.of(self._directory)):
             self._recorder.say(
                 f"The source has a file {self._engine.leftover.name}, a state that some engine could not save; it is not used"
             )
@@ -309,7 +309,7 @@ class Steps:
 
     async def _collect_leftover(self) -> bool:
         """Take in a state that the engine could not hand over; it is as real as any. Returns whether there was one."""
-        path = leftover.find(self._engine.leftover)
+        path = leftover.find(self._engine.leftover, workspace.of(self._directory))
         if path is None:
             return False
         content = leftover.read(path)
@@ -350,7 +350,7 @@ class Steps:
         # Before the question: the permit is good for seconds, and these wait for the disk. What is said until the step
         # starts belongs to the step before it: a job that was never applied has no log of an apply.
         try:
-            if leftover.remove(self._engine.leftover):
+            if leftover.remove(self._engine.leftover, workspace.of(self._directory)):
                 self._recorder.say(f"Removed an old {self._engine.leftover.name}, which is not of this {step}")
             leftover.expect(self._directory, self._engine.leftover)
         except (TerracrewError, OSError) as error:
