@@ -3,6 +3,9 @@
 The store is listed a page at a time. An object that is older than the grace period is looked up in the database, and is an
 orphan if nothing names it and nothing that can still happen would. The grace period covers uploads in flight, because an object is
 written before its row. Two servers that sweep at the same time delete the same orphans.
+
+What this database knows nothing of is not its own to delete: the job may be another server's that uses the same store, or
+newer than the backup from which this database was restored. So objects of unknown jobs stay, and all archives do.
 """
 
 import re
@@ -86,13 +89,14 @@ def _is_awaited(name: str, marks: dict[str, int]) -> bool:
     return folder in marks and bool(_NUMBER.match(number)) and int(number) > marks[folder]
 
 
-async def _archives(tx: Tx, names: Sequence[str], _: float) -> set[str]:
+async def _of_unknown_jobs(tx: Tx, names: Sequence[str]) -> set[str]:
+    """Those of <kind>/<job>/… whose job has no row here."""
+    jobs = sorted({name.split("/")[1] for name in names})
     rows = await tx.each(
-        "SELECT archives.id FROM batch JOIN archives ON archives.id = batch.id",
-        {"id": "text"},
-        [(name.partition("/")[2],) for name in names],
+        "SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in jobs]
     )
-    return {f"archives/{row['id']}" for row in rows}
+    known = {row["id"] for row in rows}
+    return {name for name in names if name.split("/")[1] not in known}
 
 
 async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
@@ -104,9 +108,8 @@ async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
     return {name for name in names if name.split("/")[1] in kept}
 
 
-KINDS: dict[str, Needed] = {
-    "logs": _logs, "plans": _plans, "states": _states, "archives": _archives, "parts": _parts,
-}  # fmt: skip
+KINDS: dict[str, Needed] = {"logs": _logs, "plans": _plans, "states": _states, "parts": _parts}
+_OF_JOBS = frozenset({"logs", "plans", "states"})
 
 
 async def sweep(
@@ -114,10 +117,10 @@ async def sweep(
 ) -> dict[str, Tally]:
     """Delete all orphans, or only count them; how many of each kind, and their bytes."""
     found: dict[str, Tally] = {}
-    for kind, needed in KINDS.items():
+    for kind in KINDS:
         total = Tally()
         async for page in objects.listing(kind):
-            orphans = await _orphans(db, needed, page, late_seconds, grace_seconds)
+            orphans = await _orphans(db, kind, page, late_seconds, grace_seconds)
             total += Tally(len(orphans), sum(each.size for each in orphans))
             if not is_dry:
                 for each in orphans:
@@ -130,14 +133,16 @@ async def sweep(
 
 
 async def _orphans(
-    db: Database, needed: Needed, page: list[Listed], late_seconds: float, grace_seconds: float
+    db: Database, kind: str, page: list[Listed], late_seconds: float, grace_seconds: float
 ) -> list[Listed]:
     async def work(tx: Tx) -> list[Listed]:
         old = [each for each in page if each.modified_at <= tx.now - grace_seconds]
         if not old:
             return []
         names = [each.name for each in old]
-        kept = await needed(tx, names, late_seconds)
+        kept = await KINDS[kind](tx, names, late_seconds)
+        if kind in _OF_JOBS:
+            kept |= await _of_unknown_jobs(tx, names)
         # These have a row of their own, and their own time.
         rows = await tx.each(
             "SELECT object_deletions.name FROM batch JOIN object_deletions ON object_deletions.name = batch.name",
