@@ -31,15 +31,9 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
         identity.failures.note_login(address, name, is_limited=True)
         raise
     found = await identity.db.read(lambda tx: store.password_of(tx, name)) if NAME.match(name) else None
-    try:
-        is_right = await passwords.matches(password, found[1] if found else None)
-    except Unavailable:
-        attempt.refund()  # nothing was evaluated
-        raise
-    if not is_right:
+    if not await _matches(attempt, password, found[1] if found else None):
         identity.failures.note_login(address, name, found[0] if found else None)
         raise Unauthenticated(WRONG_LOGIN)
-    attempt.refund()
 
     async def work(tx: Tx) -> Session:
         user = await store.password_of(tx, name)
@@ -48,6 +42,18 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
         return await start_session(tx, user[0], "password", address)
 
     return await identity.db.write(work)
+
+
+async def _matches(attempt: limits.Attempt, password: str, password_hash: str | None) -> bool:
+    """Compare a password with its hash. The attempt is refunded unless the password was found to be wrong."""
+    try:
+        is_right = await passwords.matches(password, password_hash)
+    except Unavailable:  # nothing was evaluated
+        attempt.refund()
+        raise
+    if is_right:
+        attempt.refund()
+    return is_right
 
 
 def _limit_keys(identity: Identity, name: str, address: str, device: str | None) -> list[limits.Key]:
@@ -110,10 +116,9 @@ async def _check_current(identity: Identity, who: Principal, current: str, passw
     except RateLimited:
         identity.failures.note("password.fail", address, "user", who.id, who.organization_id, is_limited=True)
         raise
-    if not await passwords.matches(current, password_hash):
+    if not await _matches(attempt, current, password_hash):
         identity.failures.note("password.fail", address, "user", who.id, who.organization_id)
         raise Forbidden("the current password is wrong")
-    attempt.refund()
 
 
 async def store_password(
