@@ -1,6 +1,5 @@
 """What a server is told when it starts."""
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
@@ -154,11 +153,3 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ]
         if problems:
             raise Invalid("the server's settings cannot work: " + "; ".join(problems), problems=problems)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return host == "localhost"

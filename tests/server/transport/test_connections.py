@@ -1,6 +1,6 @@
 """The table of open connections."""
 
-from terracrew.server.transport.addresses import limit_key, parse_networks
+from terracrew.server.transport.addresses import is_loopback, limit_key, parse_networks
 from terracrew.server.transport.connections import Connections
 
 
@@ -88,3 +88,9 @@ def test_an_ipv6_client_is_counted_by_its_64_bit_prefix() -> None:
     assert limit_key("2001:db8:1:3::1") != limit_key("2001:db8:1:2::1")
     assert limit_key("::ffff:192.0.2.1") == limit_key("192.0.2.1") == "192.0.2.1"
     assert limit_key("fe80::1%eth0") == "fe80::/64"
+
+
+def test_loopback_is_known_in_every_form_that_a_socket_shows() -> None:
+    """A server on `::` took a command on its own machine, at 127.0.0.1, for one from elsewhere."""
+    assert all(map(is_loopback, ("127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost")))
+    assert not any(map(is_loopback, ("192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "unknown", "")))

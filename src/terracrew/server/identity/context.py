@@ -11,6 +11,8 @@ from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.signing import SigningKeys
 from terracrew.server.identity.tokens import AccessTokens
+from terracrew.server.transport.addresses import UNKNOWN, is_loopback
+from terracrew.server.transport.forwarded import is_forwarded
 
 
 @dataclass(frozen=True)
@@ -39,4 +41,9 @@ def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
 
 def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     """Return the client's address. Behind a trusted proxy, `transport.front` has put the address of the proxy's client here."""
-    return connection.client.host if connection.client is not None else "unknown"
+    return connection.client.host if connection.client is not None else UNKNOWN
+
+
+def is_on_this_machine(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """Tell whether a request was made on this machine. What a proxy on this machine passes on comes from elsewhere."""
+    return is_loopback(address_of(connection)) and not is_forwarded(connection.scope["headers"])

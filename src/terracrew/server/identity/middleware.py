@@ -17,10 +17,8 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from terracrew.errors import Unauthenticated
 from terracrew.server.identity import sessions
 from terracrew.server.identity.bearer import principal_from_bearer
-from terracrew.server.identity.context import Identity, address_of, identity_of
+from terracrew.server.identity.context import Identity, address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.model import Principal
-from terracrew.server.settings import is_loopback
-from terracrew.server.transport.forwarded import is_forwarded
 
 
 class Authentication(msgspec.Struct, frozen=True):
@@ -43,7 +41,7 @@ class AuthenticationMiddleware(ASGIMiddleware):
         if user is None and not is_public:
             raise Unauthenticated("log in, or send a token: `Authorization: Bearer …`")
         if user is not None:
-            is_elsewhere = user.credential == "local_token" and not _is_local(request)
+            is_elsewhere = user.credential == "local_token" and not is_on_this_machine(request)
             credential = "token" if is_elsewhere else user.credential
             user = msgspec.structs.replace(user, address=address_of(request), credential=credential)
         scope["user"], scope["auth"] = user, auth
@@ -74,11 +72,4 @@ async def authenticate(
 
 def _is_public(request: Request[Any, Any, Any]) -> bool:
     public = request.route_handler.opt.get("public", False)
-    if public != "loopback":
-        return public is True
-    return _is_local(request)
-
-
-def _is_local(request: Request[Any, Any, Any]) -> bool:
-    """Tell whether a request was made on this machine. What a proxy on this machine passes on comes from elsewhere."""
-    return is_loopback(address_of(request)) and not is_forwarded(request.scope["headers"])
+    return is_on_this_machine(request) if public == "loopback" else public is True

@@ -9,14 +9,12 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
-from terracrew.client.address import is_loopback as is_loopback_url
+from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.identity import devices, logins, passwords, service, sessions
-from terracrew.server.identity.context import address_of
+from terracrew.server.identity.context import address_of, is_on_this_machine
 from terracrew.server.identity.model import Session
 from terracrew.server.request import Call
-from terracrew.server.settings import is_loopback
-from terracrew.server.transport.forwarded import is_forwarded
 from terracrew.server.web import forms, render
 from terracrew.server.web.errors import HANDLERS
 
@@ -104,8 +102,7 @@ async def logout(request: Call) -> Response[Any]:
 
 def _is_local(request: Call) -> bool:
     """Whether both the server and the reader are on one machine, with no proxy between them."""
-    is_near = is_loopback(address_of(request)) and not is_forwarded(request.scope["headers"])
-    return is_loopback_url(request.server.settings.url) and is_near
+    return is_loopback(request.server.settings.url) and is_on_this_machine(request)
 
 
 async def _link_answer(

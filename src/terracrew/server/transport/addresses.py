@@ -21,6 +21,12 @@ def parse(text: str) -> IPv4Address | IPv6Address | None:
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
+def is_loopback(text: str) -> bool:
+    """Tell whether only this machine has that address. A socket for both families shows 127.0.0.1 as `::ffff:127.0.0.1`."""
+    address = parse(text)
+    return text == "localhost" if address is None else address.is_loopback
+
+
 @lru_cache(4096)
 def limit_key(text: str) -> str:
     """Return what a limit counts for this client: its IPv4 address, or the /64 of its IPv6 address."""
