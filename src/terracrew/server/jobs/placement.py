@@ -15,6 +15,7 @@ from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import crews, routes
 from terracrew.server.jobs.crews import SHARED, Crew
 from terracrew.server.jobs.model import Job, Reason
+from terracrew.server.jobs.reads import OPEN
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 NAMED = 3
@@ -26,7 +27,6 @@ HIDDEN_RUNNER = "a runner that you may not see"
 # Compared in the database: a time that has been outside is not quite the same.
 _BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
     AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
-_IS_OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -193,7 +193,7 @@ async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
     rows = await tx.each(
         "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
         " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
-        + _IS_OPEN
+        + OPEN
         + " AND "
         + _BEFORE
         + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",

@@ -62,14 +62,9 @@ def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
             text = f"Attempt {attempt.number} was set back{because}"
         case _:
             text = f"Attempt {attempt.number} was lost after {took}{because}"
-    is_last = attempt.number == job.attempt
-    return RunPart(
-        attempt.number, text + ("" if is_last else " · queued again") * _is_loss(attempt), True, attempt.ended_at
-    )
-
-
-def _is_loss(attempt: Attempt) -> bool:
-    return attempt.outcome not in ("succeeded", "failed", "canceled")
+    if attempt.number != job.attempt and attempt.outcome not in ("succeeded", "failed", "canceled"):
+        text += " · queued again"
+    return RunPart(attempt.number, text, True, attempt.ended_at)
 
 
 def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:

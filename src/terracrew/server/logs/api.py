@@ -152,9 +152,8 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
             yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
             continue
         if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
-            now = await request.server.db.read_in_background(
-                view
-            )  # when all is quiet, too: why it waits may change by time alone
+            # When all is quiet, too: why a job waits may change by time alone.
+            now = await request.server.db.read_in_background(view)
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now

@@ -21,7 +21,7 @@ import structlog
 import zstandard
 
 from terracrew import ids
-from terracrew.server.db import lease
+from terracrew.server.db import batches, lease
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.logs import blocks, moved
@@ -34,8 +34,7 @@ SETTLE_SECONDS = 300.0
 MAX_OBJECT_BYTES = 128 << 20
 """Bytes of records in one object. A longer log has several objects, so that moving it needs bounded time and disk."""
 BATCH_ROWS = 200
-BATCH_BYTES = 1 << 20
-"""Compressed bytes that one statement reads or deletes: on SQLite it keeps the event loop from everything else."""
+"""Chunks that one statement reads or deletes; fewer if they have more than `batches.MAX_BYTES` together."""
 _PAGE = 100
 _LEASE = "move logs"
 _LEASE_SECONDS = 300.0
@@ -159,13 +158,8 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
             WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_chunks.first LIMIT :rows""",
             job_id=job_id, attempt=attempt, rows=BATCH_ROWS,
         )  # fmt: skip
-        last, total = None, 0
-        for row in rows:
-            total += row["bytes"]
-            if last is not None and total > BATCH_BYTES:
-                break
-            last = row["first"]
-        return last
+        chosen = batches.leading(rows, lambda row: row["bytes"])
+        return chosen[-1]["first"] if chosen else None
 
     while (last := await db.read(batch)) is not None:
         await db.write(
@@ -189,7 +183,7 @@ async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.
         ) AS near
         JOIN log_chunks USING (job_id, attempt, first)
         WHERE near.before < :bytes ORDER BY first""",
-        job_id=job_id, attempt=attempt, after=after, rows=BATCH_ROWS, bytes=BATCH_BYTES,
+        job_id=job_id, attempt=attempt, after=after, rows=BATCH_ROWS, bytes=batches.MAX_BYTES,
     )  # fmt: skip
     return rows_to(blocks.Row, rows)
 

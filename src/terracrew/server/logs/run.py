@@ -55,7 +55,7 @@ async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[byt
             yield piece
         line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
         if line is not None:
-            yield b"\n" * is_open + f"── {line.text.rstrip()} ──\n".encode()
+            yield ("\n" if is_open else "").encode() + f"── {line.text.rstrip()} ──\n".encode()
             is_open = False
         if number >= last:
             return

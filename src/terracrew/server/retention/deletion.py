@@ -7,14 +7,14 @@ that do it at the same time delete each row once.
 import structlog
 
 from terracrew.errors import Conflict, Superseded
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db import batches
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import service as jobs
 from terracrew.server.modules import removal
 from terracrew.server.retention import objects
 
 BATCH_ROWS = 200
-BATCH_BYTES = 1 << 20
-"""Bytes of content in the rows that one statement deletes, unless a single row has more."""
+"""Rows that one statement deletes; fewer if they have more than `batches.MAX_BYTES` together."""
 _JOBS = 50
 log = structlog.get_logger("terracrew.server")
 
@@ -101,12 +101,8 @@ async def _delete_chunks(tx: Tx, job_id: str) -> int:
     )  # fmt: skip
     if not rows:
         return 0
-    attempt, last, total = rows[0]["attempt"], rows[0]["first"], 0
-    for row in rows:
-        total += row["bytes"]
-        if row["attempt"] != attempt or total > BATCH_BYTES:
-            break
-        last = row["first"]
+    attempt = rows[0]["attempt"]
+    last = batches.leading([row for row in rows if row["attempt"] == attempt], _bytes)[-1]["first"]
     return await tx.run(
         "DELETE FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :last",
         job_id=job_id, attempt=attempt, last=last,
@@ -120,16 +116,12 @@ async def _delete_states(tx: Tx, module_id: str) -> int:
         ORDER BY id LIMIT :rows""",
         module_id=module_id, rows=BATCH_ROWS,
     )  # fmt: skip
-    chosen: list[str] = []
-    names: list[str] = []
-    total = 0
-    for row in rows:
-        total += row["bytes"]
-        if chosen and total > BATCH_BYTES:
-            break
-        chosen.append(row["id"])
-        if row["object"] is not None:
-            names.append(row["object"])
-    await objects.delete_later(tx, names)
-    await tx.each("DELETE FROM states WHERE id IN (SELECT id FROM batch)", {"id": "text"}, [(each,) for each in chosen])
+    chosen = batches.leading(rows, _bytes)
+    await objects.delete_later(tx, [row["object"] for row in chosen if row["object"] is not None])
+    keys = [(row["id"],) for row in chosen]
+    await tx.each("DELETE FROM states WHERE id IN (SELECT id FROM batch)", {"id": "text"}, keys)
     return len(chosen)
+
+
+def _bytes(row: Row) -> int:
+    return row["bytes"]

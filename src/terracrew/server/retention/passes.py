@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from terracrew.server.audit import service as audit
+from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.model import SYSTEM
-from terracrew.server.retention.policy import Item, Policy, Tally, tally
+from terracrew.server.retention.policy import Policy, Tally, tally
 from terracrew.server.retention.rules import RULES, Rule
 
 BATCH_ITEMS = 200
-BATCH_BYTES = 1 << 20
-"""Bytes of content that one transaction removes, unless a single item has more: on SQLite everybody else waits for it."""
+"""Items that one transaction removes; fewer if they have more than `batches.MAX_BYTES` together."""
 PAUSE_SECONDS = 0.02
 _PREVIEW_ITEMS = 2000
 Renew = Callable[[], Awaitable[bool]]
@@ -28,7 +28,7 @@ async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Ta
             items = await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, BATCH_ITEMS))  # noqa: B023
             if not items:
                 break
-            batch = _batch(items)
+            batch = batches.leading(items, lambda item: item.bytes)
             total += tally(await db.write(lambda tx, batch=batch: rule.remove(tx, policy, batch)))  # noqa: B023
             after = batch[-1]
             await asyncio.sleep(PAUSE_SECONDS)
@@ -44,14 +44,6 @@ async def preview(db: Database, policy: Policy, rule: Rule) -> Tally:
         total += tally(items)
         after = items[-1]
     return total
-
-
-def _batch(items: list[Item]) -> list[Item]:
-    size, count = items[0].bytes, 1
-    while count < len(items) and size + items[count].bytes <= BATCH_BYTES:
-        size += items[count].bytes
-        count += 1
-    return items[:count]
 
 
 async def record(db: Database, name: str, server_id: str, removed: Mapping[str, Tally]) -> None:

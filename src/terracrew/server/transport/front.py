@@ -3,12 +3,11 @@
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 import structlog
 
 from terracrew.client.problems import MEDIA_TYPE
 from terracrew.server.settings import ServerSettings
-from terracrew.server.transport import forwarded
+from terracrew.server.transport import forwarded, refusals
 from terracrew.server.transport.addresses import UNKNOWN, parse_networks
 from terracrew.server.transport.hosts import AllowedHosts
 
@@ -53,14 +52,7 @@ async def _refuse(scope: Any, send: Any, host: str) -> None:
     )
     _log.info("refused a host name", host=name, client=scope["client"][0] if scope.get("client") else UNKNOWN)
     status = HTTPStatus.MISDIRECTED_REQUEST
-    problem = {
-        "type": "about:blank",
-        "title": status.phrase,
-        "status": status.value,
-        "detail": detail,
-        "code": "invalid",
-    }
-    body = msgspec.json.encode(problem)
+    body = refusals.body(status, "invalid", detail)
     headers = [
         (b"content-type", MEDIA_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),

@@ -221,10 +221,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.transport.close()  # there is no request to answer
 
     def _on_body_window(self) -> None:
-        is_ours = self.flow.read_paused or (
-            self.cycle and self.cycle.waiting_for_100_continue
-        )  # it waits for this server
-        if is_ours or self._body_bytes_in_window >= MIN_BODY_BYTES_PER_WINDOW:
+        waits_for_us = self.flow.read_paused or (self.cycle and self.cycle.waiting_for_100_continue)
+        if waits_for_us or self._body_bytes_in_window >= MIN_BODY_BYTES_PER_WINDOW:
             self._body_bytes_in_window = 0
             self._timer = self.loop.call_later(BODY_WINDOW_SECONDS, self._on_body_window)
             return

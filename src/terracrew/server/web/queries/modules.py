@@ -13,13 +13,11 @@ from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import known, service
 from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import service as modules
-from terracrew.server.web.queries import jobs, module_search, states
+from terracrew.server.web.queries import jobs, module_search, nav, states
 from terracrew.server.web.views import ModulePage, ModuleRow, ModulesPage
 
 RECENT = 20
 PAGE = 100
-MAX_COUNTED = 999
-"""Modules beyond that are not counted."""
 _ROWS: LiteralString = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
@@ -41,7 +39,7 @@ async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> Modul
     """A page of the modules that match a search, by group and name; `after` is the path of the last module of the page before."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
-    found = await module_search.matching(tx, who, seen, search, after, MAX_COUNTED + 1)
+    found = await module_search.matching(tx, who, seen, search, after, nav.MAX_COUNTED + 1)
     ids = found[: PAGE + 1]
     rows = {
         row["id"]: row_to(ModuleRow, row) for row in await tx.each(_ROWS, {"id": "text"}, [(each,) for each in ids])
@@ -50,7 +48,7 @@ async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> Modul
         msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
         for row in (rows[each] for each in ids[:PAGE] if each in rows)
     ]
-    count = len(await module_search.matching(tx, who, seen, search, "", MAX_COUNTED + 1) if after else found)
+    count = len(await module_search.matching(tx, who, seen, search, "", nav.MAX_COUNTED + 1) if after else found)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE and shown else "")
 

@@ -7,20 +7,20 @@ from terracrew.server.db.seam import Param, Tx
 from terracrew.server.identity import authorize, visibility
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
+from terracrew.server.jobs.reads import OPEN
 from terracrew.server.runners import service as runners
 from terracrew.server.web.views import Nav
 
 MAX_COUNTED = 999
 """Whatever there is more of is shown as `999+`."""
-_OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
 _SHARED: LiteralString = "SELECT id FROM runners WHERE organization_id IS NULL AND CAST(:is_shared AS boolean)"
 _OF_ORGANIZATION: LiteralString = (
     """SELECT name AS organization,
     (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND """
-    + _OPEN
+    + OPEN
     + """ AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
     (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND """
-    + _OPEN
+    + OPEN
     + """ ORDER BY jobs.id LIMIT :most) AS counted) AS open_jobs,
     (SELECT count(*) FROM (SELECT 1 FROM modules WHERE organization_id = :id LIMIT :most) AS counted) AS modules,
     (SELECT count(*) FROM (SELECT id FROM runners WHERE organization_id = :id UNION ALL """
@@ -32,10 +32,10 @@ _OF_READER: LiteralString = (
     visibility.SEEN_MODULES
     + """ SELECT name AS organization,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND """
-    + _OPEN
+    + OPEN
     + """ AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND """
-    + _OPEN
+    + OPEN
     + """ LIMIT :most) AS counted) AS open_jobs,
     (SELECT count(*) FROM (SELECT 1 FROM seen_modules LIMIT :most) AS counted) AS modules,
     (SELECT count(*) FROM (SELECT runners.id FROM seen_groups JOIN runners ON runners.group_id = seen_groups.id UNION ALL """
