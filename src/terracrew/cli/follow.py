@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PATIENCE = 300.0
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
 WAITS_FOR_APPROVAL = 14
-NEWLINE = "\n"
 LOOK_EVERY = 2.0
 """Seconds at least between two looks at a job because of what happens to others."""
 _DECIDE = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
@@ -152,7 +151,8 @@ def follow(
             case "log":
                 for each in msgspec.json.decode(event.data):
                     if each["step"] == "between":  # what happened between two attempts
-                        write(f"{'' if is_line_start else NEWLINE}── {each['text'].rstrip()} ──\n")
+                        start = "" if is_line_start else "\n"
+                        write(f"{start}── {each['text'].rstrip()} ──\n")
                         is_line_start = True
                         continue
                     number = each.get("attempt") or 0

@@ -38,7 +38,7 @@ def usage(target: Target, as_json: bool) -> None:
 def retention(target: Target, dry_run: bool, as_json: bool) -> None:
     """Show what retention would remove. The server removes it by itself, once an hour; this command removes nothing.
 
-    How long what is kept is a setting of the server: `terracrew server --help`, --retain-….
+    How long each kind is kept is a setting of the server (--retain-…, see `terracrew server --help`).
     """
     if not dry_run:
         raise click.UsageError("retention runs by itself on the server: ask for --dry-run to see what it would remove")

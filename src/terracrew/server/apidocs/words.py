@@ -28,6 +28,7 @@ TAGS = {
     "live": "A stream of what has changed.",
     "access": "People, service accounts, tokens and roles.",
     "audit": "Who changed what.",
+    "server": "What the server stores, what retention would remove, and the change of the master key; for administrators.",
 }
 _PAGE = re.compile(rb"Page_[\w.]*?(\w+)_(?=\")")
 
