@@ -79,7 +79,6 @@ def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> 
     with env.database(kind) as url, running(env.folder(kind), url) as system:
         system.data.mkdir()
         token, members, paths = asyncio.run(_fill(url or str(system.data / "terracrew.db"), runners, modules, queued))
-        (system.data / "admin.token").write_text(token)
         yield Filled(system, system.start_server(runner=False), token, members, paths)
 
 
