@@ -1,6 +1,8 @@
 """The worker token that a runner replaces by itself: a crash at any moment leaves one that the server accepts."""
 
+import asyncio
 import hashlib
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,42 @@ async def test_a_server_that_was_restored_from_a_backup_gets_the_token_that_it_k
     server.valid = digest("tcw_revoked")
     with pytest.raises(Unauthenticated):
         await tokens.renew()
+
+
+async def test_a_server_that_was_restored_by_mistake_may_be_given_up_again(tmp_path: Path, now: list[float]) -> None:
+    server = Server()
+    for _ in range(3):
+        await started(tmp_path, server).renew()
+        now[0] += ROTATION_SECONDS
+    first, server.valid = server.valid, digest(FIRST)
+    await started(tmp_path, server).renew()
+    server.valid = first
+    await started(tmp_path, server).renew()
+    assert server.valid == first
+
+
+async def test_two_exchanges_at_a_time_do_not_overwrite_each_others_secrets(tmp_path: Path, now: list[float]) -> None:
+    """A task that is cancelled leaves a thread that goes on: its late answer to the old token replaced the new one."""
+    server = Server()
+    tokens = started(tmp_path, server)
+    await tokens.renew()
+    exchange, order = server.exchange, list[str]()
+
+    def slow(form: dict[str, str]) -> _Answer:
+        answer = exchange(form)
+        order.append(form["client_secret"])
+        threading.Event().wait(0.2 if len(order) == 1 else 0.0)
+        return answer
+
+    server.exchange = slow
+    first = asyncio.create_task(tokens.renew())
+    await asyncio.sleep(0.05)
+    now[0] += ROTATION_SECONDS
+    await asyncio.gather(first, tokens.renew())
+    server.exchange = exchange
+    await started(tmp_path, server).renew()
+    assert order == [FIRST, FIRST, order[2]]
+    assert server.valid == digest(order[2])
 
 
 async def test_failures_of_others_do_not_keep_a_runner_from_its_valid_token(tmp_path: Path, now: list[float]) -> None:

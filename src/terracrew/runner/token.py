@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 from urllib.parse import urlencode
 
@@ -49,6 +50,8 @@ class Tokens:
         self._pool: PoolManager = address.pool(server_url)
         self._token = ""
         self._renew_at = 0.0
+        self._exchanging = threading.Lock()
+        """A thread goes on when the task that waits for it is cancelled, and two would overwrite each other's secrets."""
 
     async def current(self) -> str:
         """A token that has most of its life before it."""
@@ -58,7 +61,7 @@ class Tokens:
 
     async def renew(self) -> str:
         asked_at = time.monotonic()
-        answer = await asyncio.to_thread(self._exchange)
+        answer = await asyncio.to_thread(self._exchange_alone)
         self._token = answer.access_token
         self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER
         return self._token
@@ -71,6 +74,10 @@ class Tokens:
     def seconds_left(self) -> float:
         """Until it is to be renewed."""
         return max(0.0, self._renew_at - time.monotonic())
+
+    def _exchange_alone(self) -> _Answer:
+        with self._exchanging:
+            return self._exchange()
 
     def _exchange(self) -> _Answer:
         """Trade the secret for a token. One whose replacement the server has accepted is replaced by that, at once."""

@@ -37,7 +37,7 @@ class _Kept(msgspec.Struct, frozen=True):
     next: str = ""
     """Replaces the current one as soon as the server has accepted it."""
     earlier: list[str] = []
-    """Those before the current one, the newest first."""
+    """Those that were in use before the current one, the last one first."""
 
 
 class WorkerToken:
@@ -75,7 +75,9 @@ class WorkerToken:
             log.info("the worker token was replaced; the old one is not valid any more")
         elif token in self.earlier:
             # Others may have seen this one while it was in use, so the next exchange replaces it.
-            self._write(msgspec.structs.replace(kept, current=token, next="", since=0.0))
+            # The ones after it stay: the server that was restored may be given up for the one that was there before.
+            others = [each for each in (kept.next, kept.current, *kept.earlier) if each and each != token]
+            self._write(msgspec.structs.replace(kept, current=token, next="", since=0.0, earlier=others[:MAX_EARLIER]))
             log.warning("the server accepts an earlier worker token only (it was restored?); it is replaced soon")
         elif self.rotates and not self._path.exists():
             self._write(self._kept)
