@@ -197,7 +197,7 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
     site.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
     site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
-    assert "neither its runner nor its executor is heard (since " in terracrew.err
+    assert "neither its runner nor its executor is heard (for " in terracrew.err
 
 
 @pytest.mark.feature("J8")

@@ -85,7 +85,7 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
         told = terminal.communicate(timeout=30)[1]
     assert terminal.returncode == 0
     assert re.search(
-        r"AWAITING_APPROVAL: its plan waits for approval: the module or the job requires an approval \(since .* left\)",
+        r"AWAITING_APPROVAL: its plan waits for approval: the module or the job requires an approval \(for .* left\)",
         told,
     ), told
     assert "terracrew job approve 1 --plan 1" in told

@@ -218,7 +218,7 @@ def why(job: dict[str, Any]) -> str:
     reason: dict[str, Any] = job.get("reason") or {}
     if not reason.get("text"):
         return plain(job.get("message") or "")
-    times = [f"since {show.moment(reason['since'])}"] if reason.get("since") else []
+    times = [show.lasting(reason["since"])] if reason.get("since") else []
     times += [show.left(reason["until"])] if reason.get("until") else []
     return plain(reason["text"]) + (f" ({', '.join(times)})" if times else "")
 

@@ -114,6 +114,12 @@ def moment(when: str | None) -> str:
     return age(when) if when else ""
 
 
+def lasting(since: str, now: datetime | None = None) -> str:
+    """For how long something has been so: `for 3m`."""
+    words = age(since, now)
+    return f"for {words.removesuffix(' ago')}" if words.endswith(" ago") else "for 0s"
+
+
 def left(until: str, now: datetime | None = None) -> str:
     """How much time is left until then: `6d left`."""
     words = age(until, now)

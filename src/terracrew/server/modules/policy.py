@@ -1,5 +1,7 @@
 """What the groups above a module say about its approvals: how much it may destroy unasked, and who may approve."""
 
+from typing import Any
+
 import msgspec
 
 from terracrew.server.db.seam import Tx
@@ -22,16 +24,18 @@ async def of_module(tx: Tx, module_id: str) -> Policy:
             modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
         FROM modules JOIN groups ON groups.organization_id = modules.organization_id
             AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-        WHERE modules.id = :module_id ORDER BY groups.depth""",
+        WHERE modules.id = :module_id ORDER BY groups.depth DESC""",
         module_id=module_id,
     )
-    count = percent = is_self = is_service = None
-    for row in rows:  # the nearest group comes last
-        count = row["max_destroy"] if row["max_destroy"] is not None else count
-        percent = row["max_destroy_percent"] if row["max_destroy_percent"] is not None else percent
-        is_self = row["self_approval"] if row["self_approval"] is not None else is_self
-        is_service = row["service_account_approval"] if row["service_account_approval"] is not None else is_service
-    if rows:
-        count = rows[0]["own_destroy"] if rows[0]["own_destroy"] is not None else count
-        percent = rows[0]["own_percent"] if rows[0]["own_percent"] is not None else percent
-    return Policy(DestroyLimits(count, percent), is_self is None or bool(is_self), bool(is_service))
+    if not rows:
+        return Policy()
+    found: dict[str, Any] = {"max_destroy": rows[0]["own_destroy"], "max_destroy_percent": rows[0]["own_percent"]}
+    for row in rows:  # the nearest group comes first
+        for name in ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval"):
+            if found.get(name) is None:
+                found[name] = row[name]
+    return Policy(
+        DestroyLimits(found["max_destroy"], found["max_destroy_percent"]),
+        self_approval=found["self_approval"] is None or bool(found["self_approval"]),
+        service_account_approval=bool(found["service_account_approval"]),
+    )
