@@ -59,9 +59,15 @@ _REASONS = {
     "read because check nested": "read during the apply because it is part of a check",
 }
 _ACTIONS = {
-    "create": "created", "update": "updated in place", "delete": "destroyed", "replace": "destroyed and created again",
-    "read": "read during the apply", "import": "imported", "move": "moved", "forget": "no longer managed, not destroyed",
-}  # fmt: skip
+    "create": "created",
+    "update": "updated in place",
+    "delete": "destroyed",
+    "replace": "destroyed and created again",
+    "read": "read during the apply",
+    "import": "imported",
+    "move": "moved",
+    "forget": "no longer managed, not destroyed",
+}
 
 
 def reason(code: str) -> str:

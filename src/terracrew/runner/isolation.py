@@ -49,5 +49,6 @@ def describe(settings: IsolationSettings, own_directories: Sequence[str]) -> Non
         if any(Path(own).resolve().is_relative_to(Path(path).resolve()) for own in own_directories):
             log.warning(
                 "executor.read_paths or executor.write_paths has %s, which holds this runner's own files: modules can read its "
-                "credentials", path,
-            )  # fmt: skip
+                "credentials",
+                path,
+            )

@@ -73,9 +73,17 @@ class PluginCache:
         environment = {**self._environment, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
         environment.pop("TF_DATA_DIR", None)
         process = await asyncio.create_subprocess_exec(
-            program, "init", "-backend=false", "-input=false", "-no-color", cwd=folder, env=environment,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            program,
+            "init",
+            "-backend=false",
+            "-input=false",
+            "-no-color",
+            cwd=folder,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
         try:
             async with asyncio.timeout(_DOWNLOAD_SECONDS):
                 _, said = await process.communicate()

@@ -19,8 +19,12 @@ SHARED = ""
 MAX_LISTED = 100
 """How many runners of one place are looked at to say who is offline."""
 _COLUMNS: Columns = {
-    "place_id": "text", "name": "text", "now": "double precision", "since": "double precision", "most": "bigint",
-}  # fmt: skip
+    "place_id": "text",
+    "name": "text",
+    "now": "double precision",
+    "since": "double precision",
+    "most": "bigint",
+}
 _MEMBERS: LiteralString = """WITH members AS (
     SELECT batch.place_id, batch.name, batch.now, batch.since, batch.most, assignments.runner_id
     FROM batch JOIN assignments ON assignments.place_id = batch.place_id

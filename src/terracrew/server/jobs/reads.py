@@ -80,8 +80,11 @@ ORDER BY jobs.id DESC LIMIT :count"""
 
 
 _MATCHING: dict[str, LiteralString] = {
-    "any": _ANY_STATUS, "ended": _ENDED_STATUS, "open": _OPEN_STATUS, "any_open": _ANY_OPEN,
-}  # fmt: skip
+    "any": _ANY_STATUS,
+    "ended": _ENDED_STATUS,
+    "open": _OPEN_STATUS,
+    "any_open": _ANY_OPEN,
+}
 _ORGANIZATION: dict[str, LiteralString] = {name: _of_organization(matching) for name, matching in _MATCHING.items()}
 _MODULE: dict[str, LiteralString] = {name: _of_module(matching) for name, matching in _MATCHING.items()}
 _READER: dict[str, LiteralString] = {name: _of_reader(matching) for name, matching in _MATCHING.items()}

@@ -52,8 +52,10 @@ async def part_after(tx: Tx, job_id: str, attempt: int, after: int) -> Part | Re
         FROM attempts LEFT JOIN log_objects ON log_objects.job_id = attempts.job_id
             AND log_objects.attempt = attempts.number AND log_objects.last > :after
         WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_objects.first LIMIT 1""",
-        job_id=job_id, attempt=attempt, after=after,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        after=after,
+    )
     if row is None:
         return None
     if row["object"] is not None:
@@ -67,8 +69,10 @@ async def part_before_line(tx: Tx, job_id: str, attempt: int, line: int) -> Part
     row = await tx.one(
         """SELECT object, stored_bytes, blocks FROM log_objects
         WHERE job_id = :job_id AND attempt = :attempt AND first_line < :line ORDER BY first DESC LIMIT 1""",
-        job_id=job_id, attempt=attempt, line=line,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        line=line,
+    )
     return None if row is None else row_to(Part, row)
 
 
@@ -76,8 +80,9 @@ async def last_part(tx: Tx, job_id: str, attempt: int) -> Part | None:
     row = await tx.one(
         """SELECT object, stored_bytes, blocks FROM log_objects
         WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1""",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     return None if row is None else row_to(Part, row)
 
 
@@ -87,7 +92,15 @@ async def insert(tx: Tx, job_id: str, attempt: int, name: str, index: Sequence[B
         """INSERT INTO log_objects (job_id, attempt, first, last, first_line, lines, size, stored_bytes, object, blocks,
             created_at)
         VALUES (:job_id, :attempt, :first, :last, :first_line, :lines, :size, :stored_bytes, :object, :blocks, :now)""",
-        job_id=job_id, attempt=attempt, first=first.first, last=last.last, first_line=first.first_line,
-        lines=sum(block.lines for block in index), size=sum(block.size for block in index), stored_bytes=stored_bytes,
-        object=name, blocks=blocks.encode_index(list(index)), now=tx.now,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        first=first.first,
+        last=last.last,
+        first_line=first.first_line,
+        lines=sum(block.lines for block in index),
+        size=sum(block.size for block in index),
+        stored_bytes=stored_bytes,
+        object=name,
+        blocks=blocks.encode_index(list(index)),
+        now=tx.now,
+    )

@@ -106,9 +106,10 @@ class Mover:
         row = await self._db.read(
             lambda tx: tx.one(
                 "SELECT mark, log_moved FROM attempts WHERE job_id = :job_id AND number = :attempt",
-                job_id=job_id, attempt=attempt,
+                job_id=job_id,
+                attempt=attempt,
             )
-        )  # fmt: skip
+        )
         if row is None:
             return False
         mark, was = row["mark"], row["log_moved"]
@@ -133,8 +134,11 @@ class Mover:
             touched = await tx.run(
                 """UPDATE attempts SET log_moved = :last
                 WHERE job_id = :job_id AND number = :attempt AND log_moved = :was""",
-                last=index[-1].last, job_id=job_id, attempt=attempt, was=was,
-            )  # fmt: skip
+                last=index[-1].last,
+                job_id=job_id,
+                attempt=attempt,
+                was=was,
+            )
             if touched:
                 await moved.insert(tx, job_id, attempt, name, index, writer.stored_bytes)
             return bool(touched)
@@ -156,8 +160,10 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
             JOIN log_chunks ON log_chunks.job_id = attempts.job_id AND log_chunks.attempt = attempts.number
                 AND log_chunks.first <= attempts.log_moved
             WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_chunks.first LIMIT :rows""",
-            job_id=job_id, attempt=attempt, rows=BATCH_ROWS,
-        )  # fmt: skip
+            job_id=job_id,
+            attempt=attempt,
+            rows=BATCH_ROWS,
+        )
         chosen = batches.leading(rows, lambda row: row["bytes"])
         return chosen[-1]["first"] if chosen else None
 
@@ -165,9 +171,11 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
         await db.write(
             lambda tx, last=last: tx.run(
                 "DELETE FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :last",
-                job_id=job_id, attempt=attempt, last=last,
+                job_id=job_id,
+                attempt=attempt,
+                last=last,
             )
-        )  # fmt: skip
+        )
 
 
 async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
@@ -183,8 +191,12 @@ async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.
         ) AS near
         JOIN log_chunks USING (job_id, attempt, first)
         WHERE near.before < :bytes ORDER BY first""",
-        job_id=job_id, attempt=attempt, after=after, rows=BATCH_ROWS, bytes=batches.MAX_BYTES,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        after=after,
+        rows=BATCH_ROWS,
+        bytes=batches.MAX_BYTES,
+    )
     return rows_to(blocks.Row, rows)
 
 
@@ -193,5 +205,7 @@ async def _clear(tx: Tx, job_id: str, attempt: int, mark: int) -> None:
     await tx.run(
         """UPDATE attempts SET has_log_chunks = false
         WHERE job_id = :job_id AND number = :attempt AND mark = :mark""",
-        job_id=job_id, attempt=attempt, mark=mark,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        mark=mark,
+    )

@@ -32,20 +32,26 @@ async def delete(tx: Tx, module_id: str) -> None:
     """Hide the module and whatever belongs to it from everybody."""
     await tx.run(
         """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING""",
-        id=DELETED_ORGANIZATION, name="(deleted modules)", now=tx.now,
-    )  # fmt: skip
+        id=DELETED_ORGANIZATION,
+        name="(deleted modules)",
+        now=tx.now,
+    )
     await tx.run(
         """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
         VALUES (:id, :organization_id, '', '', 0, :now) ON CONFLICT DO NOTHING""",
-        id=_DELETED_GROUP, organization_id=DELETED_ORGANIZATION, now=tx.now,
-    )  # fmt: skip
+        id=_DELETED_GROUP,
+        organization_id=DELETED_ORGANIZATION,
+        now=tx.now,
+    )
     await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
     await tx.run(
         """UPDATE modules SET organization_id = :organization_id, group_id = :group_id, path = id, name = id,
             runner_id = NULL, runner_instance_name = NULL
         WHERE id = :id""",
-        organization_id=DELETED_ORGANIZATION, group_id=_DELETED_GROUP, id=module_id,
-    )  # fmt: skip
+        organization_id=DELETED_ORGANIZATION,
+        group_id=_DELETED_GROUP,
+        id=module_id,
+    )
     tx.wake("deletions", module_id)
 
 
@@ -53,6 +59,7 @@ async def next_deleted(tx: Tx, after: str) -> str | None:
     """A deleted module of which something is left, by id."""
     row = await tx.one(
         """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
-        organization_id=DELETED_ORGANIZATION, after=after,
-    )  # fmt: skip
+        organization_id=DELETED_ORGANIZATION,
+        after=after,
+    )
     return None if row is None else row["id"]

@@ -56,8 +56,10 @@ async def _jobs(tx: Tx, module_id: str, after: str) -> list[tuple[str, bool]]:
     rows = await tx.all(
         """SELECT id, finished_at IS NOT NULL AS is_finished FROM jobs
         WHERE module_id = :module_id AND id > :after ORDER BY id LIMIT :page""",
-        module_id=module_id, after=after, page=_JOBS,
-    )  # fmt: skip
+        module_id=module_id,
+        after=after,
+        page=_JOBS,
+    )
     return [(row["id"], bool(row["is_finished"])) for row in rows]
 
 
@@ -97,16 +99,19 @@ async def _delete_chunks(tx: Tx, job_id: str) -> int:
     rows = await tx.all(
         """SELECT attempt, first, length(data) AS bytes FROM log_chunks WHERE job_id = :job_id
         ORDER BY attempt, first LIMIT :rows""",
-        job_id=job_id, rows=BATCH_ROWS,
-    )  # fmt: skip
+        job_id=job_id,
+        rows=BATCH_ROWS,
+    )
     if not rows:
         return 0
     attempt = rows[0]["attempt"]
     last = batches.leading([row for row in rows if row["attempt"] == attempt], _bytes)[-1]["first"]
     return await tx.run(
         "DELETE FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :last",
-        job_id=job_id, attempt=attempt, last=last,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        last=last,
+    )
 
 
 async def _delete_states(tx: Tx, module_id: str) -> int:
@@ -114,8 +119,9 @@ async def _delete_states(tx: Tx, module_id: str) -> int:
     rows = await tx.all(
         """SELECT id, object, coalesce(length(content), 0) AS bytes FROM states WHERE module_id = :module_id
         ORDER BY id LIMIT :rows""",
-        module_id=module_id, rows=BATCH_ROWS,
-    )  # fmt: skip
+        module_id=module_id,
+        rows=BATCH_ROWS,
+    )
     chosen = batches.leading(rows, _bytes)
     await objects.delete_later(tx, [row["object"] for row in chosen if row["object"] is not None])
     keys = [(row["id"],) for row in chosen]

@@ -25,9 +25,10 @@ async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> in
         rows = await db.read(
             lambda tx: tx.all(
                 "SELECT name FROM object_deletions WHERE requested_at <= :before ORDER BY requested_at LIMIT :page",
-                before=tx.now - delay_seconds, page=_PAGE,
+                before=tx.now - delay_seconds,
+                page=_PAGE,
             )
-        )  # fmt: skip
+        )
         names = [row["name"] for row in rows]
         for name in names:
             await objects.delete(name)

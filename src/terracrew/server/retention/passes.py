@@ -54,8 +54,10 @@ async def record(db: Database, name: str, server_id: str, removed: Mapping[str, 
         await tx.run(
             """INSERT INTO retention_runs (name, finished_at, removed) VALUES (:name, :now, :removed)
             ON CONFLICT (name) DO UPDATE SET finished_at = excluded.finished_at, removed = excluded.removed""",
-            name=name, now=tx.now, removed=text,
-        )  # fmt: skip
+            name=name,
+            now=tx.now,
+            removed=text,
+        )
         if removed:
             details = {kind: msgspec.to_builtins(found) for kind, found in removed.items()}
             await audit.record(tx, SYSTEM, f"retention.{name}", "server", server_id, details)

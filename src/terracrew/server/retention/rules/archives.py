@@ -23,8 +23,11 @@ def _before(tx: Tx, policy: Policy) -> float:
 async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
     rows = await tx.all(
         "SELECT id, size AS bytes FROM archives WHERE id > :after AND " + _UNUSED + " ORDER BY id LIMIT :limit",
-        after=after.id if after else "", grace=tx.now - GRACE_SECONDS, before=_before(tx, policy), limit=limit,
-    )  # fmt: skip
+        after=after.id if after else "",
+        grace=tx.now - GRACE_SECONDS,
+        before=_before(tx, policy),
+        limit=limit,
+    )
     return rows_to(Item, rows)
 
 
@@ -35,8 +38,10 @@ async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
         await tx.one("SELECT id FROM archives WHERE id = :id FOR UPDATE", id=item.id)
         if await tx.run(
             "DELETE FROM archives WHERE id = :id AND " + _UNUSED,
-            id=item.id, grace=tx.now - GRACE_SECONDS, before=_before(tx, policy),
-        ):  # fmt: skip
+            id=item.id,
+            grace=tx.now - GRACE_SECONDS,
+            before=_before(tx, policy),
+        ):
             removed.append(item)
     await objects.delete_later(tx, [f"archives/{item.id}" for item in removed])
     return removed

@@ -12,8 +12,11 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
     rows = await tx.all(
         """SELECT id, length(details) + length(action) + length(target_id) + length(actor_name) AS bytes FROM audit
         WHERE id > :after AND id < :newest AND created_at <= :before ORDER BY id LIMIT :limit""",
-        after=after.id if after else "", newest=newest_id("aud", before), before=before, limit=limit,
-    )  # fmt: skip
+        after=after.id if after else "",
+        newest=newest_id("aud", before),
+        before=before,
+        limit=limit,
+    )
     return rows_to(Item, rows)
 
 

@@ -19,9 +19,12 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
             AND attempts.ended_at <= :before AND jobs.finished_at <= :before
             AND NOT attempts.has_log_chunks AND NOT attempts.is_in_doubt
         GROUP BY log_objects.job_id, log_objects.attempt ORDER BY log_objects.job_id, log_objects.attempt LIMIT :limit""",
-        after=after.id if after else "", number=after.number if after else 0, newest=newest_id("job", before),
-        before=before, limit=limit,
-    )  # fmt: skip
+        after=after.id if after else "",
+        number=after.number if after else 0,
+        newest=newest_id("job", before),
+        before=before,
+        limit=limit,
+    )
     return rows_to(Item, rows)
 
 
@@ -31,14 +34,18 @@ async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
         touched = await tx.run(
             """UPDATE attempts SET log_removed_at = :now, log_removed_days = :days
             WHERE job_id = :job_id AND number = :number AND NOT has_log_chunks""",
-            now=tx.now, days=policy.logs_days, job_id=item.id, number=item.number,
-        )  # fmt: skip
+            now=tx.now,
+            days=policy.logs_days,
+            job_id=item.id,
+            number=item.number,
+        )
         if not touched:
             continue  # something was delivered meanwhile, or the module was deleted
         rows = await tx.all(
             "SELECT object FROM log_objects WHERE job_id = :job_id AND attempt = :number",
-            job_id=item.id, number=item.number,
-        )  # fmt: skip
+            job_id=item.id,
+            number=item.number,
+        )
         await objects.delete_later(tx, [row["object"] for row in rows])
         await tx.run(
             "DELETE FROM log_objects WHERE job_id = :job_id AND attempt = :number", job_id=item.id, number=item.number

@@ -21,9 +21,12 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
             AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.job_id = states.job_id
                 AND attempts.number = states.attempt AND attempts.is_in_doubt)
         ORDER BY states.id LIMIT :limit""",
-        after=after.id if after else "", newest=newest_id("sta", before), before=before,
-        others=max(1, policy.states_count) - 1, limit=limit,
-    )  # fmt: skip
+        after=after.id if after else "",
+        newest=newest_id("sta", before),
+        before=before,
+        others=max(1, policy.states_count) - 1,
+        limit=limit,
+    )
     return rows_to(Item, rows)
 
 
