@@ -72,7 +72,7 @@ def raw(system: System, request: str, body: bytes = b"") -> socket.socket:
 
 @pytest.mark.parametrize(
     "value",
-    ["..", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%00", "a%00b", "%0d%0aX-Injected:%201", "%C2%B2", "9" * 5000,
+    ["..%2f", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%00", "a%00b", "%0d%0aX-Injected:%201", "%C2%B2", "9" * 5000,
      "a" * 3000, "%F0%9F%98%80", "%E2%80%AEgpj", "%FF%FE", "Team", "-", "mod_", "job_" + "0" * 32 + "%0A", "%25%30%30"],
 )  # fmt: skip
 def test_no_path_parameter_leads_anywhere(system: System, value: str) -> None:

@@ -235,11 +235,12 @@ async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
     following = output.Output(small_disk / "output", recorder)
     printed = b"".join(b"line %d\n" % at for at in range(1_000_000))
+    first_lines = printed.index(b"line 100\n")
     with open(small_disk / "output", "ab") as engine:
-        engine.write(printed[:1000])
+        engine.write(printed[:first_lines])
     await following.drain()
     with open(small_disk / "output", "ab") as engine:
-        engine.write(printed[1000:])
+        engine.write(printed[first_lines:])
     fill(small_disk / "ballast")
     draining = asyncio.create_task(following.drain())
     async with asyncio.timeout(10):

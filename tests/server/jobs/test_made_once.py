@@ -11,7 +11,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, decide, known, made, service
+from terracrew.server.jobs import approvals, claims, decide, known, made, service
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job, Made
 from terracrew.server.state import service as states
@@ -49,10 +49,10 @@ class Change:
         await change.tell(APPLYING)
         return change
 
-    @property
-    def sealed(self) -> bytes:
+    def sealed(self, ref: AttemptRef, event: int) -> bytes:
         """The content of a state, as the hub would have encrypted it for its row."""
-        return KEYS.encrypt(b"{}", f"state:{self.module}")
+        context, _ = claims.state_contexts(self.module, ref.job_id, ref.attempt, event)
+        return KEYS.encrypt(b"{}", context)
 
     @property
     def ref(self) -> AttemptRef:
@@ -71,7 +71,7 @@ class Change:
     async def write(self, serial: int, origin: str = "engine", lineage: str = "a") -> None:
         record, _ = state(serial, lineage)
         told = StateFact("ab", 2, serial, lineage, is_inline=True, origin=origin, resources=3)  # type: ignore[arg-type]
-        received = Received(told, self.sealed, None)
+        received = Received(told, self.sealed(self.ref, self.next), None)
         self.next = 1 + await self.take(delivery(self.ref, self.next, record, received={self.next: received}))
 
     async def gone(self, *, last: int | None, is_delivered: bool = True) -> None:
@@ -276,7 +276,7 @@ async def test_a_plan_whose_state_has_moved_cannot_be_approved_and_is_made_again
     ref = await change.start(2, other)
     assert await begin(change.world.db, ref, 0, 1, change.registry) == Begun(0)
     record, received = state(1)
-    received = Received(received.fact, change.sealed, None)
+    received = Received(received.fact, change.sealed(ref, 2), None)
     applied = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
     await change.take(delivery(ref, 2, record, applied, fact(Result("SUCCEEDED")), received={2: received}))
     with pytest.raises(Conflict, match="has changed since"):

@@ -220,7 +220,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(12):
+    for _ in range(14):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -230,8 +230,8 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
         assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen
     assert seen[1].startswith("Modules")
     assert seen[3].startswith("Runners")
-    assert [word.split()[0] for word in seen[6:10]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[10:] == ["Search runners", "Add runner"]
+    assert [word.split()[0] for word in seen[8:12]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[12:] == ["Search runners", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:
