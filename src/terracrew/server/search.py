@@ -4,6 +4,8 @@ from terracrew.server.db.seam import Param
 
 MAX_WORDS = 4
 """A statement has room for so many words; what is typed behind them has to come in the same order."""
+UNUSED = "%%"
+"""The pattern of a word that was not typed."""
 
 
 def patterns(typed: str) -> dict[str, Param]:

@@ -8,7 +8,7 @@ from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Param
 from terracrew.server.hub.registry import Registry
-from terracrew.server.jobs import decide, known, reasons, service
+from terracrew.server.jobs import crews, decide, known, reasons, service
 from terracrew.server.jobs.model import Reason
 from tests.server.jobs.world import Instance, World, begin
 
@@ -266,3 +266,22 @@ async def test_a_runner_with_a_full_disk_is_not_called_draining(queue: Queue) ->
     assert "(its disk is full)" in (await queue.why()).text
     await queue.set("UPDATE runners SET is_draining = true")
     assert "(draining)" in (await queue.why()).text
+
+
+async def test_a_large_crew_is_summed_up_once_a_second(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each list of jobs took tens of milliseconds to sum up the thousands of runners that serve a whole organization."""
+    root = await queue.world.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
+    assert root is not None
+    key = str(root["place_id"]), ""
+
+    async def crew() -> crews.Crew:
+        return (await queue.world.db.read(lambda tx: crews.crews(tx, {key})))[key]
+
+    assert (await crew()).online == 1
+    monkeypatch.setattr(crews, "MIN_KEPT_RUNNERS", 1)
+    monkeypatch.setattr(crews, "KEPT_SECONDS", 1_000.0)
+    assert (await crew()).online == 1
+    await queue.set("UPDATE instances SET is_connected = false, disconnected_at = :now")
+    assert (await crew()).online == 1
+    monkeypatch.setattr(crews, "KEPT_SECONDS", 0.0)
+    assert (await crew()).online == 0

@@ -8,7 +8,11 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity import service
+from terracrew.server.identity import store as people
+from terracrew.server.identity.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
+from terracrew.server.web.queries import runners as rows
 from tests.server.app.world import World
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
@@ -41,6 +45,17 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world:
         expected[name] = DRAINING if is_told and best is ONLINE else best
     found = (await world.admin.get("/api/v1/runners", params={"limit": 100})).json()["items"]
     assert {each["name"]: each["status"] for each in found} == expected
+    who = person(await world.server.db.read(lambda tx: people.user(tx, service.ADMINISTRATOR)), None)
+    # Every name has an r: a search for it finds the same runners by another statement.
+    all_, searched = [
+        await world.server.db.read(lambda tx, typed=typed: rows.listing(tx, who, None, typed, 1)) for typed in ("", "r")
+    ]
+    statuses = list(expected.values())
+    assert all_.counts == {"ALL": len(expected), **{each.value: statuses.count(each) for each in RunnerStatus}}
+    assert searched.counts == all_.counts
+    paths = [row.runner.path for row in all_.rows]
+    assert paths == sorted(expected)
+    assert [row.runner.path for row in searched.rows] == paths
 
 
 async def connect(world: World, runner_id: str, name: str, **changes: Any) -> str:

@@ -18,6 +18,10 @@ SHARED = ""
 """The place of the runners that serve everybody."""
 MAX_LISTED = 100
 """How many runners of one place are looked at to say who is offline."""
+KEPT_SECONDS = 1.0
+MIN_KEPT_RUNNERS = 200
+"""Smaller crews are read each time."""
+MAX_KEPT_CREWS = 1_000
 _COLUMNS: Columns = {
     "place_id": "text",
     "name": "text",
@@ -125,6 +129,28 @@ class Crew(msgspec.Struct, frozen=True):
         return bool(getattr(self, engine))
 
 
+class LargeCrews:
+    """Crews of thousands of runners, kept for a moment: to sum one up takes tens of milliseconds, and every list of jobs asks
+    for the one that serves the whole organization. Places are known by their ids, which no two databases share."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[float, Crew]] = {}
+
+    def get(self, key: tuple[str, str], now: float) -> Crew | None:
+        read_at, crew = self._kept.get(key, (0.0, None))
+        return crew if 0 <= now - read_at < KEPT_SECONDS else None
+
+    def keep(self, key: tuple[str, str], crew: Crew, now: float) -> None:
+        if crew.runners < MIN_KEPT_RUNNERS or crew.place_id == SHARED:
+            return
+        if len(self._kept) >= MAX_KEPT_CREWS:
+            self._kept = {}
+        self._kept[key] = now, crew
+
+
+_LARGE = LargeCrews()
+
+
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
     """The module of each job, and the runner that made the plan which the job goes on with, where no other may have it."""
     rows = await tx.each(_MODULES, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
@@ -154,9 +180,16 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
 
 
 async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Crew]:
-    """The crews of places, each with the name of the instance that is asked for (empty for any). Empty places are left out."""
-    rows = await tx.each(_CREWS, _COLUMNS, _batch(tx, wanted))
-    return {(row["place_id"], row["name"]): row_to(Crew, row) for row in rows if row["runners"]}
+    """The crews of places, each with the name of the instance that is asked for (empty for any). Empty places are left out.
+
+    A large crew may be as it was up to a second ago.
+    """
+    kept = {key: crew for key in wanted if (crew := _LARGE.get(key, tx.now))}
+    rows = await tx.each(_CREWS, _COLUMNS, _batch(tx, [key for key in wanted if key not in kept]))
+    read = {(row["place_id"], row["name"]): row_to(Crew, row) for row in rows if row["runners"]}
+    for key, crew in read.items():
+        _LARGE.keep(key, crew, tx.now)
+    return kept | read
 
 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:

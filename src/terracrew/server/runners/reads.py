@@ -10,6 +10,7 @@ import msgspec
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.identity import visibility
 from terracrew.server.identity.authorize import Visible
+from terracrew.server.search import UNUSED
 
 STATUS: LiteralString = """CASE
     WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)
@@ -78,6 +79,24 @@ _COUNTS: LiteralString = (
     " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
 )  # fmt: skip
 """Materialized, since SQLite would find out the status once for the group and once for the answer."""
+_COUNTS_OF_ORGANIZATION: LiteralString = """
+SELECT CASE WHEN runners.is_draining OR here.is_taking = 0 THEN 'DRAINING' ELSE 'ONLINE' END AS status, count(*) AS runners
+FROM (SELECT instances.runner_id, max(CASE WHEN instances.is_draining THEN 0 ELSE 1 END) AS is_taking
+    FROM instances WHERE instances.is_connected GROUP BY instances.runner_id) AS here
+JOIN runners ON runners.id = here.runner_id
+WHERE runners.organization_id = :organization_id OR runners.organization_id IS NULL AND CAST(:is_shared AS boolean)
+GROUP BY 1
+UNION ALL SELECT 'ALL', count(*) FROM runners WHERE runners.organization_id = :organization_id
+UNION ALL SELECT 'ALL', count(*) FROM runners WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean)"""
+"""Without a search every runner counts: the connected instances are read once, and the other runners are only counted."""
+_FIRST_BY_PATH: LiteralString = """
+SELECT found.id FROM (
+    SELECT own.id, own.path FROM (SELECT runners.id, runners.path FROM runners
+        WHERE runners.organization_id = :organization_id ORDER BY runners.path LIMIT :last) AS own
+    UNION ALL SELECT shared.id, shared.path FROM (SELECT runners.id, runners.path FROM runners
+        WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean) ORDER BY runners.path LIMIT :last) AS shared
+) AS found ORDER BY found.path, found.id LIMIT :count OFFSET :skipped"""
+"""Without a search and a status the index of paths has the order, and only the runners up to the page are read."""
 
 
 class Within(msgspec.Struct, frozen=True):
@@ -102,6 +121,9 @@ async def by_path(
 ) -> list[str]:
     """The runners that match a search, in the order of their paths."""
     source, given = _source(seen, within)
+    if source == "organization" and status is None and not _is_search(words):
+        rows = await tx.all(_FIRST_BY_PATH, last=skipped + count, skipped=skipped, count=count, **given)
+        return [row["id"] for row in rows]
     sql = _SOURCES[source] + _BY_PATH
     return [row["id"] for row in await tx.all(sql, status=status, skipped=skipped, count=count, **words, **given)]
 
@@ -109,7 +131,16 @@ async def by_path(
 async def counts(tx: Tx, seen: Visible, within: Within, words: dict[str, Param]) -> dict[str, int]:
     """How many runners match a search, by their status."""
     source, given = _source(seen, within)
+    if source == "organization" and not _is_search(words):
+        rows = await tx.all(_COUNTS_OF_ORGANIZATION, **given)
+        connected = {row["status"]: row["runners"] for row in rows if row["status"] != "ALL"}
+        total = sum(row["runners"] for row in rows if row["status"] == "ALL")
+        return {**connected, "OFFLINE": total - sum(connected.values())}
     return {row["status"]: row["runners"] for row in await tx.all(_SOURCES[source] + _COUNTS, **words, **given)}
+
+
+def _is_search(words: dict[str, Param]) -> bool:
+    return any(word != UNUSED for word in words.values())
 
 
 def _source(seen: Visible, within: Within) -> tuple[str, dict[str, Param]]:
