@@ -237,3 +237,27 @@ def test_an_upgraded_connection_is_counted_until_it_ends_and_a_bad_handshake_is_
         pass
     eventually(lambda: server.open_connections() < 10, what="the end of all connections")
     assert server.process.is_running()
+
+
+def test_a_refused_websocket_neither_stays_nor_fills_the_memory(server: Attacked) -> None:
+    """Each of them was kept for ten seconds, and up to 5 MB of a frame that nobody would ever read with it."""
+    before = server.resident_bytes()
+    upgrade = (
+        b"GET /runnerhub HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    unfinished = b"\x82\xff" + (5 * MEGABYTE).to_bytes(8, "big") + b"mask" + b"x" * (4 * MEGABYTE)
+    with contextlib.ExitStack() as stack:
+        refused = [stack.enter_context(server.connect()) for _ in range(30)]
+        for connection in refused:
+            connection.sendall(upgrade)
+            answer = b""
+            while b"is_final" not in answer:
+                answer += connection.recv(65536)
+        started = time.monotonic()
+        for connection in refused:
+            with contextlib.suppress(OSError):
+                connection.sendall(unfinished)
+        assert server.resident_bytes() - before < MAX_GROWTH_BYTES
+        eventually(lambda: server.open_connections() < 10, what="the end of all connections")
+        assert time.monotonic() - started < 8

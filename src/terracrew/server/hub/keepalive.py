@@ -14,11 +14,27 @@ SILENT = 1011
 """The code of a disconnection that was ours, since the other end did not answer. It was not seen to go."""
 STOPPING = 1012
 """The code of a disconnection that was ours, since this server stops."""
+CLOSE_SECONDS = 3.0
+"""How long the other end may take to answer a close. Uvicorn waits for ten seconds, and a refused connection counts as long."""
+MAX_BYTES_AFTER_CLOSE = 64 * 1024
+"""What comes behind that is not read any more: nobody hears it, and a frame of 5 MB would be kept until it is whole."""
 
 
 class HubWebSocket(WebSocketsSansIOProtocol):
     on_lost: Callable[[], None] | None = None
     """Called once when the connection has ended."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.close_timeout = CLOSE_SECONDS
+        self._bytes_after_close = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.close_sent:
+            self._bytes_after_close += len(data)
+            if self._bytes_after_close > MAX_BYTES_AFTER_CLOSE:
+                return
+        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
