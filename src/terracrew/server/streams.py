@@ -1,7 +1,8 @@
 """Streams that stay open: so many for each reader, and none for longer than the reader's rights."""
 
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from terracrew.errors import RateLimited
 from terracrew.server.db.seam import Database
@@ -12,8 +13,8 @@ MOST = 100
 
 
 class Streams:
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, clock: Callable[[], float] = time.time) -> None:
+        self._db, self._clock = db, clock
         self._open: Counter[str] = Counter()
         self._changes: Counter[str] = Counter()
 
@@ -21,14 +22,15 @@ class Streams:
         """The same stream, until the reader's credentials or roles change: whoever still may comes again."""
         if self._open[who.id] >= MOST:
             raise RateLimited(f"you have {MOST} streams open already: close some of them first")
-        return self._admitted(who.id, stream)
+        return self._admitted(who.id, who.credential_ends_at, stream)
 
-    async def _admitted(self, reader: str, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _admitted(self, reader: str, ends_at: float | None, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self._open[reader] += 1
         before = self._changes[reader], self._changes[""]
         try:
             async for piece in stream:
-                if before != (self._changes[reader], self._changes[""]):
+                is_over = ends_at is not None and self._clock() >= ends_at  # nobody is told when a token ends by time
+                if is_over or before != (self._changes[reader], self._changes[""]):
                     return
                 yield piece
         finally:
