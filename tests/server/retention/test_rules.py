@@ -137,6 +137,22 @@ async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_
     assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
 
 
+async def test_states_that_were_discarded_do_not_take_the_place_of_versions(crew: Crew) -> None:
+    """Ten states that nobody could read, each discarded by a person, were the newest ten: every earlier version went."""
+    attempt = await crew.run(kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    for serial in range(1, 8):
+        await attempt.write(b'{"version": 4, "serial": %d}' % serial, serial=serial)
+    await attempt.deliver(APPLIED, DONE)
+    await age(crew, 91)
+    ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
+    for each in ids[3:]:
+        await write(crew, "UPDATE states SET status = 'discarded', version = NULL WHERE id = :id", id=each)
+    await write(crew, "UPDATE states SET status = 'current' WHERE id = :id", id=ids[2])
+    assert "states" not in await due(crew)
+
+
 class _Row(msgspec.Struct):
     source: Source
 

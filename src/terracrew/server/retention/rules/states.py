@@ -7,7 +7,10 @@ from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_
 
 
 async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
-    """States of jobs that have ended. What is known of an attempt in doubt includes its states, so those stay."""
+    """States of jobs that have ended. Discarded ones were never current, so they do not count among the newest.
+
+    What is known of an attempt in doubt includes its states, so those stay.
+    """
     if policy.states_days is None:
         return []
     before = tx.now - policy.states_days * DAY_SECONDS
@@ -15,7 +18,8 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
         """SELECT states.id, states.size AS bytes, states.object FROM states
         WHERE states.id > :after AND states.id < :newest AND states.created_at <= :before
             AND states.status IN ('superseded', 'discarded')
-            AND states.id < coalesce((SELECT kept.id FROM states AS kept WHERE kept.module_id = states.module_id
+            AND states.id < coalesce((SELECT kept.id FROM states AS kept
+                WHERE kept.module_id = states.module_id AND kept.version IS NOT NULL
                 ORDER BY kept.id DESC LIMIT 1 OFFSET :others), '')
             AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = states.job_id AND jobs.finished_at IS NULL)
             AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.job_id = states.job_id
