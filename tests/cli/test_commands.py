@@ -136,7 +136,11 @@ def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terra
 def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
     site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
     terracrew("module", "delete", "platform/vpc", stdin="n\n")
+    assert (terracrew.code, site.asked) == (1, [])
+    assert terracrew.err.endswith("Not deleted.\n")
+    terracrew("module", "delete", "platform/vpc", stdin="")
     assert (terracrew.code, site.asked) == (130, [])
+    assert terracrew.err.endswith("\nNot deleted.\n")
     terracrew("module", "delete", "platform/vpc", "--yes")
     assert (terracrew.code, len(site.asked)) == (0, 1)
 

@@ -299,7 +299,8 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(terracre
     assert made == {"matching": 657, "ended": 656, "asked": 1}
     left = iter(answers)
     terracrew("job", "cancel", "--all", stdin="n\n")
-    assert terracrew.code == 130
+    assert terracrew.code == 1
+    assert terracrew.err.endswith("No job was canceled.\n")
     for wrong in (("job_1", "--all"), (), ("job_1", "--status", "QUEUED")):
         terracrew("job", "cancel", *wrong)
         assert terracrew.code == 2, wrong

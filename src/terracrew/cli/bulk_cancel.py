@@ -16,7 +16,7 @@ def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool,
     counted = api.post("/jobs/cancel", body | {"count_only": True})
     matching: int = counted["matching"]
     if matching and not yes:
-        click.confirm(f"Cancel {_words(matching, filters)}?", abort=True, err=True)
+        show.ask(f"Cancel {_words(matching, filters)}?", "No job was canceled.")
     ended = asked = seen = 0
     after = "" if matching else None
     while after is not None:

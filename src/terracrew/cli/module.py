@@ -251,7 +251,7 @@ def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
     from terracrew.client.http import segment
 
     if not yes:
-        click.confirm(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", abort=True, err=True)
+        show.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     if as_json:
         return show.as_json({"deleted": path})

@@ -221,7 +221,7 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
 def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
     """Remove the runner PATH, which should be drained first. Its processes end, and say why."""
     if not yes:
-        click.confirm(f"Remove the runner {path}?", abort=True, err=True)
+        show.ask(f"Remove the runner {path}?", "Not removed.")
     target.api().delete(_place(path) + ("?force=true" if force else ""))
     return show.as_json({"removed": path}) if as_json else click.echo(f"removed {path}")
 

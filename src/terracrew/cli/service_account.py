@@ -47,7 +47,7 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
 def delete(target: Target, account: str, yes: bool, as_json: bool) -> None:
     """Delete ACCOUNT with its secrets and roles."""
     if not yes:
-        click.confirm(f"Delete the service account {account} with its secrets and roles?", abort=True, err=True)
+        show.ask(f"Delete the service account {account} with its secrets and roles?", "Not deleted.")
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}")
     return show.as_json({"deleted": account}) if as_json else click.echo(f"deleted service account {account}")

@@ -67,8 +67,16 @@ def note(words: str) -> None:
 
 
 def ask(question: str, refusal: str) -> None:
-    """Return if the person at the terminal says yes; otherwise say what did not happen, and end with exit code 1."""
-    if not click.confirm(question, err=True):
+    """Return if the person at the terminal says yes; otherwise say what did not happen, and end with exit code 1.
+
+    Ctrl-C and an end of the input are a no, too, and end with 130.
+    """
+    try:
+        is_confirmed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(f"\n{refusal}", err=True)  # The question has left the cursor in the middle of its line.
+        raise
+    if not is_confirmed:
         click.echo(refusal, err=True)
         raise click.exceptions.Exit(1)
 

@@ -92,7 +92,7 @@ def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool
 
     if not yes:
         show.note(consequence)
-        click.confirm(f"{act.capitalize()} {state_id}?", abort=True, err=True)
+        show.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
     after = target.api().post(f"/states/{segment(state_id)}/{act}")
     if as_json:
         return show.as_json(after)

@@ -50,7 +50,7 @@ def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> N
 def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
-        click.confirm(f"Disable {name}? Their sessions and tokens end at once.", abort=True, err=True)
+        show.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
     _change(target, name, True, as_json)
 
 
@@ -105,7 +105,7 @@ def password(target: Target, as_json: bool) -> None:
     if sys.stdin.isatty():
         question = "Current password (empty if you have none)"
         current: str = click.prompt(question, hide_input=True, default="", show_default=False, err=True)
-        new: str = click.prompt("New password", hide_input=True, confirmation_prompt="New password again", err=True)
+        new: str = click.prompt("New password", hide_input=True, confirmation_prompt="Confirm password", err=True)
     else:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
     made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
