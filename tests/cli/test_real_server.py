@@ -10,13 +10,14 @@ import pytest
 
 from terracrew.demo.machine import Machine
 from terracrew.demo.samples import FOLDER
+from tests.e2e.system import free_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("E1")]
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    machine = Machine(directory=tmp_path_factory.mktemp("server"))
+    machine = Machine(free_port(), tmp_path_factory.mktemp("server"))
     try:
         machine.start()
         yield machine

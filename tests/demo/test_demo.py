@@ -8,10 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
+
+from terracrew.demo.machine import Machine
+from terracrew.errors import Unavailable
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("E1"), pytest.mark.timeout(180)]
 SECOND_RUN = 15.0
@@ -55,6 +60,25 @@ def test_each_sample_ends_as_it_should_and_a_second_run_is_quick(tmp_path: Path)
     assert second.returncode == 0, second.stdout + second.stderr
     assert "No changes." in (tmp_path / "demo" / "jobs.log").read_text()
     assert took < SECOND_RUN
+
+
+def test_a_server_that_took_the_port_meanwhile_is_not_taken_for_the_own_one(tmp_path: Path) -> None:
+    """Two demos that started at once found the same port free; the second used the first one's server."""
+
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/readyz" else 401)
+            self.end_headers()
+
+    machine = Machine(directory=tmp_path / "demo")
+    with ThreadingHTTPServer(("127.0.0.1", int(machine.url.rpartition(":")[2])), Ready) as stranger:
+        Thread(target=stranger.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(Unavailable, match="ended before it was ready"):
+                machine.start()
+        finally:
+            machine.stop()
+            stranger.shutdown()
 
 
 def let_in(link: str) -> None:

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from terracrew.cli import local
 from terracrew.client.http import Api
-from terracrew.errors import Conflict, Unavailable
+from terracrew.errors import Conflict, TerracrewError, Unavailable
 from terracrew.executor.engines import cache
 
 HOST = "127.0.0.1"
@@ -52,13 +52,20 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we stop it in our own order
             )
-        api, deadline = Api(self.url), time.monotonic() + _READY_WITHIN
-        while not api.is_ready():
+        deadline = time.monotonic() + _READY_WITHIN
+        while not self._is_ready():
             if self._process.poll() is not None:
                 raise Unavailable("the server ended before it was ready", hint=self._what_it_said())
             if time.monotonic() > deadline:
                 raise Unavailable(f"the server was not ready within {_READY_WITHIN:g} s", hint=self._what_it_said())
             time.sleep(0.05)
+
+    def _is_ready(self) -> bool:
+        """Whether our own server serves. Another one may have taken the port since it was found free: it refuses our token."""
+        try:
+            return Api(self.url).is_ready() and bool(self.api().get("/me"))
+        except (OSError, TerracrewError):
+            return False
 
     def open_job_log(self) -> TextIO:
         """The file for what the engines print, made anew; for its owner alone, like the server's own log."""
