@@ -347,6 +347,21 @@ async def test_a_job_is_found_by_its_number_and_lists_go_on_page_by_page(world: 
     assert (await someone.get("/dashboard/jobs/401")).status_code == 303
 
 
+async def test_jobs_are_found_by_the_paths_of_modules_alone(world: World) -> None:
+    """A search for `gateway` listed jobs of platform/network, whose description has the word but is not on the page."""
+
+    async def work(tx: Tx) -> None:
+        made = Company(tx, world.server.organization_id, world.admin.principal.id)
+        for path, description in (("network", "subnets and a gateway"), ("gateway", "")):
+            await made.job(await made.module(path, description), JobType.PLAN, "SUCCEEDED")
+
+    await world.server.db.write(work)
+    someone = await logged_in(world)
+    assert len(re.findall(r'id="row-job_\w+', await someone.see("/dashboard/jobs?module=gatew"))) == 1
+    modules = await someone.see("/dashboard/modules?q=gatew")
+    assert ("network" in modules, "subnets and a gateway" in modules) == (True, True)
+
+
 def _still(text: str) -> str:
     """Without what goes on by itself between two looks: times."""
     return re.sub(r"<time[^>]*>[^<]*", "<time>", text)

@@ -82,7 +82,8 @@ async def _searched(tx: Tx, who: Principal, typed: str, wanted: reads.Wanted, wa
         except NotFound:
             found = []
     else:
-        modules = await module_search.matching(tx, who, seen, typed, "", MAX_SEARCHED_MODULES)
+        # A row of a job does not show the module's description: a match in it would look like a mistake.
+        modules = await module_search.matching(tx, who, seen, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
         of_each = [msgspec.structs.replace(wanted, module_id=each) for each in modules]
         found = [job for each in of_each for job in await reads.ids(tx, organization_id, seen, each, count)]
     return await _made(tx, await reads.rows(tx, _COLUMNS, sorted(found, reverse=True)[:count]), watch)

@@ -23,17 +23,22 @@ _OF_READER: LiteralString = (
     JOIN groups ON groups.id = modules.group_id WHERE """
     + _SEARCHED
 )
+_OF_PATHS: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modules.description", "modules.path")
 _ORDERED: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 
 
-async def matching(tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int) -> list[str]:
-    """The ids of the modules, by group and name, behind the path `after`."""
+async def matching(
+    tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int, *, only_paths: bool = False
+) -> list[str]:
+    """The ids of the modules, by group and name, behind the path `after`; with `only_paths`, descriptions do not count."""
     if seen.is_nothing:
         return []
     group_path, _, name = after.rpartition("/")
     given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(search)}
     if seen.is_everything(who.organization_id or ""):
-        rows = await tx.all(_OF_ORGANIZATION + _ORDERED, organization_id=who.organization_id, **given)
+        sql = _OF_ORGANIZATION.replace(*_OF_PATHS) if only_paths else _OF_ORGANIZATION
+        rows = await tx.all(sql + _ORDERED, organization_id=who.organization_id, **given)
     else:
-        rows = await tx.all(_OF_READER + _ORDERED, **given, **visibility.params(seen))
+        sql = _OF_READER.replace(*_OF_PATHS) if only_paths else _OF_READER
+        rows = await tx.all(sql + _ORDERED, **given, **visibility.params(seen))
     return [row["id"] for row in rows]
