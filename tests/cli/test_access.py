@@ -90,7 +90,7 @@ def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(terracr
     terracrew("module", "state", "net", "--version", "4")
     assert site.asked[-1] == "GET /api/v1/states/sta_4"
     terracrew("state", "show", "4")
-    assert "--module PATH 4" in terracrew.err
+    assert "with --module PATH" in terracrew.err
 
 
 def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:

@@ -287,7 +287,7 @@ def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
 
 def test_a_duration_is_never_negative() -> None:
     """After a clock jump `job show` said "took -7159.6s"."""
-    assert show.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "0.0s"
+    assert show.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
 
 
 def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: Site) -> None:

@@ -121,7 +121,9 @@ def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_
     then = "The job is canceled, as it was asked to be." if job.get("cancel_mode") else "The job is queued again."
     show.note(_RISK.format(then=then, module=job["module_path"]))
     if not yes:
-        show.ask(f"Is attempt {number} of job {job['number']} gone for certain?", "Not given up: the job waits as before.")
+        show.ask(
+            f"Is attempt {number} of job {job['number']} gone for certain?", "Not given up: the job waits as before."
+        )
     after = api.post(f"/jobs/{job['id']}/attempts/{number}/gone")
     if as_json:
         return show.as_json(after)

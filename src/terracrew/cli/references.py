@@ -39,7 +39,10 @@ def state(api: "Api", named: str, module: str | None) -> str:
     if not named.isdecimal():
         return named
     if module is None:
-        raise NotFound(f"{named} is a version, and each module has one", hint=f"name the module: --module PATH {named}")
+        raise NotFound(
+            f"{named} is the version of a state, but no module is named",
+            hint="name the module with --module PATH",
+        )
     for each in api.list(f"/modules/{segment(module)}/states"):
         if str(each["version"]) == named:
             return each["id"]

@@ -33,7 +33,7 @@ def tell(progress: Any) -> None:
     match progress["status"]:
         case "finished":
             click.echo(f"finished: {encrypted} ciphertexts were encrypted anew; nothing needs a key other than {key}")
-            click.echo("the older keys may be removed from the master key file; then restart the server")
+            click.echo("if the master key file has older keys, they may be removed; then restart the server")
         case "running":
             click.echo(f"running under key {key}: `terracrew server rekey` shows how far it has come")
         case "stopped":

@@ -114,6 +114,8 @@ def duration(start: str | None, end: str | None) -> str:
         return "—"
     # The times of steps are of a runner's clock, which may have been set back meanwhile.
     seconds = max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+    if seconds < 0.05:
+        return "<0.1s"
     return f"{seconds:.1f}s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"
 
 

@@ -72,7 +72,9 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
     parent = await store.at(tx, organization_id, parent_path)
     if parent is None:
         if not make_parents:
-            raise NotFound(f"there is no group `{parent_path}` to put it in: create it first, or ask for parents=true")
+            raise NotFound(
+                f"there is no group `{parent_path}` to put it in: create it first, or ask for parents=true (-p on the command line)"
+            )
         parent = await create(tx, who, NewGroup(parent_path), make_parents)
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)

@@ -163,7 +163,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     if (kept.jobs or kept.states) and not force:
         raise Conflict(
             f"module `{module.path}` has {kept.jobs} jobs and {kept.states} states, which would be deleted with it. "
-            "What it has built stays and would be unknown here: run a DESTROY first, or ask for force=true",
+            "What it has built stays and would be unknown here: run a DESTROY first, or ask for force=true (--force on the command line)",
             jobs=kept.jobs,
             states=kept.states,
         )

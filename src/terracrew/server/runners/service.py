@@ -166,19 +166,21 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
         numbers = ", ".join(f"#{number}" for number in jobs[:5]) + (" and more" if len(jobs) > 5 else "")
         count = f"{len(jobs)} jobs" if len(jobs) > 1 else "a job"
         raise Conflict(
-            f"`{runner.path}` still has {count} ({numbers}): drain it and wait for them, or ask for force=true; "
-            "they then count as lost unless their executors deliver",
+            f"`{runner.path}` still has {count} ({numbers}): drain it and wait for them, or ask for force=true "
+            "(--force on the command line); they then count as lost unless their executors deliver",
             jobs=jobs,
         )
     pinned = await store.count_pinned_modules(tx, runner.id)
     if pinned and not force:
         raise Conflict(
             f"`{runner.path}` is the only runner that {await _pinned_words(tx, who, runner, pinned)} may use: change that "
-            "first, or ask for force=true; their jobs then wait until they name another runner. Disabled, it takes no more "
-            "jobs at once"
+            "first, or ask for force=true (--force on the command line); their jobs then wait until they name another runner. "
+            "Disabled, it takes no more jobs at once"
         )
     if not force and not runner.is_draining and await store.is_connected(tx, runner.id):
-        raise Conflict(f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true")
+        raise Conflict(
+            f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true (--force on the command line)"
+        )
     await store.delete(tx, runner.id)
     facts: dict[str, object] = {"unfinished": jobs} if jobs else {}
     await note(tx, who, "runner.delete", runner, **facts, **({"pinned_modules": pinned} if pinned else {}))
