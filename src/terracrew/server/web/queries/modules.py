@@ -17,7 +17,7 @@ from terracrew.server.web.queries import jobs, module_search, nav, states
 from terracrew.server.web.views import ModulePage, ModuleRow, ModulesPage
 
 RECENT = 20
-PAGE = 100
+PAGE = 50
 _ROWS: LiteralString = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,

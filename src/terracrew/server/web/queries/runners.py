@@ -9,7 +9,7 @@ from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.search import patterns
 from terracrew.server.web.views import RunnerRow, RunnersPage
 
-PAGE = 100
+PAGE = 50
 MAX_GROUPS = 300
 
 
