@@ -73,10 +73,9 @@ async def test_jobs_that_were_queued_after_the_count_are_left_alone(crew: Crew) 
 
 
 async def test_one_cancels_only_where_one_may(crew: Crew) -> None:
-    await crew.app.admin.made("/api/v1/groups", {"path": "net"})
-    await crew.app.admin.made("/api/v1/groups", {"path": "app"})
     for path in ("net/vpc", "app/web"):
-        await crew.world.job(await crew.world.module(path))
+        group = await crew.app.admin.made("/api/v1/groups", {"path": path.partition("/")[0]})
+        await crew.world.job(await crew.world.module(path, group["id"]))
     operator = await crew.app.person("ada", "operator", "net")
     assert (await canceled(operator, count_only=True))["matching"] == 1
     assert (await canceled(operator))["ended"] == 1
@@ -84,6 +83,17 @@ async def test_one_cancels_only_where_one_may(crew: Crew) -> None:
     viewer = await crew.app.person("bob", "viewer")
     await viewer.refused("POST", "/api/v1/jobs/cancel", 403, json={})
     await operator.refused("POST", "/api/v1/jobs/cancel", 404, json={"module": "app/web"})
+
+
+async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: Crew) -> None:
+    """`next` was the id of a job of another group, and one request read every open job of the organization."""
+    net = await crew.app.admin.made("/api/v1/groups", {"path": "net"})
+    operator = await crew.app.person("ada", "operator", "net")
+    await queue(crew, await crew.world.module("app"), 500)  # with ids that sort before all others
+    await crew.world.job(await crew.world.module("net/vpc", net["id"]))
+    done = await canceled(operator)
+    assert (done["matching"], done["ended"], done["next"]) == (1, 1, None)
+    assert await statuses(crew) == {"CANCELED": 1, "QUEUED": 500}
 
 
 @on_one

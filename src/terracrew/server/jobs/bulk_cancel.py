@@ -10,10 +10,10 @@ import msgspec
 from terracrew.errors import Forbidden
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity import authorize
+from terracrew.server.identity import authorize, visibility
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, store
@@ -24,15 +24,16 @@ MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100
 MAX_COUNTED = 100_000
 _Id = Annotated[str, msgspec.Meta(max_length=64)]
-_MATCHING: LiteralString = """FROM jobs JOIN modules ON modules.id = jobs.module_id
+_MATCHING: LiteralString = """ FROM jobs JOIN modules ON modules.id = jobs.module_id
 WHERE jobs.organization_id = :organization_id AND jobs.id > :after
   AND jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
   AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
   AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
   AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
-  AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
-ORDER BY jobs.id LIMIT :count"""
-"""The jobs of a `_Selection` after a given one that have not ended, oldest first."""
+  AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"""
+"""The jobs of a `_Selection` after a given one that have not ended."""
+_IN_ORDER: LiteralString = " ORDER BY jobs.id LIMIT :count"
+_SEEN: LiteralString = " AND jobs.module_id IN (SELECT id FROM seen_modules)"
 
 
 class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -102,29 +103,30 @@ async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[_Selectio
     return _Selection(who.organization_id or "", module_id, below, wanted.status, wanted.up_to), seen
 
 
-async def _fetch(tx: Tx, selection: _Selection, after: str, count: int) -> list[JobListed]:
-    rows = await tx.all(
-        f"SELECT {store.JOB}, modules.path AS module_path {_MATCHING} FOR NO KEY UPDATE OF jobs",
-        after=after, count=count, **msgspec.structs.asdict(selection),
-    )  # fmt: skip
-    return [row_to(JobListed, row) for row in rows]
+def _statement(
+    seen: authorize.Visible, selection: _Selection, columns: LiteralString
+) -> tuple[LiteralString, dict[str, Param]]:
+    """The oldest jobs of the selection that the principal may cancel, and what the statement takes."""
+    given: dict[str, Param] = msgspec.structs.asdict(selection)
+    matching: LiteralString = " SELECT " + columns + _MATCHING
+    if seen.is_everything(selection.organization_id):
+        return matching + _IN_ORDER, given
+    return visibility.SEEN_MODULES + matching + _SEEN + _IN_ORDER, given | visibility.params(seen)
 
 
 async def _count(tx: Tx, selection: _Selection, seen: authorize.Visible, after: str) -> CanceledMany:
     """Count the jobs that this principal may cancel, and name the newest of them."""
-    rows = await tx.all(
-        f"SELECT jobs.id, jobs.organization_id, modules.path {_MATCHING}",
-        after=after, count=MAX_COUNTED, **msgspec.structs.asdict(selection),
-    )  # fmt: skip
-    own = [row["id"] for row in rows if seen.covers(authorize.module(row["organization_id"], row["path"]))]
-    return CanceledMany(matching=len(own), up_to=own[-1] if own else None)
+    statement, given = _statement(seen, selection, "jobs.id")
+    rows = await tx.all(statement, after=after, count=MAX_COUNTED, **given)
+    return CanceledMany(matching=len(rows), up_to=rows[-1]["id"] if rows else None)
 
 
 async def _cancel_some(
     tx: Tx, who: Principal, selection: _Selection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
-    found = await _fetch(tx, selection, after, MAX_PER_TRANSACTION)
-    own = [job for job in found if seen.covers(authorize.module(job.organization_id, job.module_path))]
+    statement, given = _statement(seen, selection, store.JOB + ", modules.path AS module_path")
+    statement += " FOR NO KEY UPDATE OF jobs"
+    own = rows_to(JobListed, await tx.all(statement, after=after, count=MAX_PER_TRANSACTION, **given))
     now = store.moment(tx)
     ended = asked = 0
     changes: list[audit.Change] = []
@@ -145,5 +147,5 @@ async def _cancel_some(
         await audit.record_all(tx, changes)
     return CanceledMany(
         matching=len(own), ended=ended, asked=asked, up_to=own[-1].id if own else None,
-        next=found[-1].id if len(found) == MAX_PER_TRANSACTION else None,
+        next=own[-1].id if len(own) == MAX_PER_TRANSACTION else None,
     )  # fmt: skip
