@@ -47,7 +47,7 @@ def test_plan_and_apply_hold_different_tokens_which_open_nothing_here(
     system.module("net/vpc", copying(witness, gate), oidc_audiences=[CLOUD])
     job_id = system.run("net/vpc", kind)
     assert gate.reached.wait(60)
-    (file,) = tmp_path.glob(f"**/attempts/{job_id}.1/oidc/*")
+    (file,) = tmp_path.glob(f"**/engine-files/{job_id}.1/provided/oidc/*")
     planned = file.read_text()
     claims = as_a_cloud_reads_it(system, planned)
     assert claims["sub"] == "organization:default:module:net/vpc:phase:plan"
