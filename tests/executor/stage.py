@@ -28,6 +28,11 @@ def module(folder: Path, **files: str) -> bytes:
     return archive.pack(folder)
 
 
+def joined(text: bytes) -> bytes:
+    """The text without line feeds: a log has one more where a step leaves a line open."""
+    return text.replace(b"\n", b"")
+
+
 class Gate:
     """Holds a provisioner, and with it the engine, at a known place until the test lets it go."""
 

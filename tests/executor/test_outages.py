@@ -22,7 +22,7 @@ from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, Exec
 from terracrew.protocol.spec import JobType, Step
 from terracrew.protocol.start import AttemptRecord
 from tests.executor.hub_server import API, HUB, Hub
-from tests.executor.stage import Executor, Gate, Stage, gone, module, session
+from tests.executor.stage import Executor, Gate, Stage, gone, joined, module, session
 from tests.small_disk import fill
 
 pytestmark = pytest.mark.engine
@@ -54,7 +54,7 @@ async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeat
     assert hub.result.status == "SUCCEEDED", hub.result
     assert len(hub.hellos) == 6
     assert hub.refused_numbers == []
-    assert hub.log() == executor.printed
+    assert joined(hub.log()) == joined(executor.printed)
     assert hub.log().count(b"(local-exec):") >= 20000
 
 
@@ -77,7 +77,7 @@ async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when
     numbers = [number for number, _, _ in hub.states]
     assert numbers == sorted(set(numbers))
     assert [resource["name"] for resource in json.loads(hub.states[-1][2])["resources"]] == ["first", "held"]
-    assert hub.log() == executor.printed
+    assert joined(hub.log()) == joined(executor.printed)
     assert isinstance(hub.facts[-1], Result), "the result comes after the state, and last"
 
 
@@ -186,8 +186,8 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert (executor.directory / "done").read_text() == str(hub.mark), "the runner's report names the last event"
-    assert hub.log() == executor.printed.replace(b"a-secret-of-the-runner", b"***")
-    assert hub.log(step="apply").endswith(executor.printed.replace(b"a-secret-of-the-runner", b"***")[-200:])
+    assert joined(hub.log()) == joined(executor.printed.replace(b"a-secret-of-the-runner", b"***"))
+    assert joined(hub.log(step="apply")).endswith(joined(executor.printed[-200:]))
     _, fact, content = hub.states[-1]
     assert (fact.origin, fact.is_inline) == ("errored", False)
     assert sorted(resource["name"] for resource in json.loads(content)["resources"]) == ["first", "held"]
@@ -217,7 +217,7 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
     hub.drop_after = []
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
-    assert hub.log() == executor.printed
+    assert joined(hub.log()) == joined(executor.printed)
     assert StepStatus("init", "SUCCEEDED", 0, is_cut_short=False) in hub.facts
     assert not hub.has_result
 

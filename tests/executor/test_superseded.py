@@ -8,7 +8,7 @@ from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Superseded
 from terracrew.protocol.spec import JobType, StateSeed
 from tests.executor.hub_server import Hub
-from tests.executor.stage import Gate, Stage, gone, module
+from tests.executor.stage import Gate, Stage, gone, joined, module
 from tests.executor.test_jobs import statuses
 from tests.executor.test_outages import at_the_gate, gated
 
@@ -33,7 +33,7 @@ async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_e
     await gone(executor.process.pid)
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
-    assert hub.log() == executor.printed
+    assert joined(hub.log()) == joined(executor.printed)
     _, fact, content = hub.states[-1]
     assert fact.origin == "errored"
     assert sorted(resource["name"] for resource in json.loads(content)["resources"]) == ["first", "held"]
@@ -54,7 +54,7 @@ async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_
     assert await executor.exit_code() == 0, executor.said
     assert len(json.loads(hub.states[-1][2])["resources"]) == 2
     assert "apply SUCCEEDED" in statuses(hub)
-    assert hub.log() == executor.printed
+    assert joined(hub.log()) == joined(executor.printed)
 
 
 async def test_an_attempt_whose_module_has_a_state_in_quarantine_stops_and_does_not_fail(

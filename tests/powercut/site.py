@@ -118,6 +118,7 @@ class Site:
         source = self.folder / "source" / name
         source.mkdir(parents=True)
         (source / "chaos.json").write_text(json.dumps(fields))
+        (source / "main.tf").touch()  # a source without a configuration is refused
         system.module(name, "")
 
     def _run(self, system: System, module: str, kind: str) -> str:

@@ -106,11 +106,11 @@ async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(world
 
     await world.server.db.write(work)
     first = (await world.admin.get("/dashboard/modules")).text
-    assert (">m090<" in first, ">m109<" in first) == (True, False)
+    assert (">m040<" in first, ">m060<" in first) == (True, False)
     following = re.search(r'rel="next" href="([^"]*)"', first)
     assert following is not None
     second = (await world.admin.get(following[1].replace("&amp;", "&"))).text
-    assert (">m090<" in second, ">m109<" in second, ">three<" in second) == (False, True, True)
+    assert (">m040<" in second, ">m060<" in second, ">m109<" in second) == (False, True, False)
     found = (await world.admin.get("/dashboard/modules", params={"q": "AB m05"})).text
     assert (">m055<" in found, ">m060<" in found) == (True, False)
     assert ">m0" not in (await world.admin.get("/dashboard/modules", params={"q": "m_5%"})).text

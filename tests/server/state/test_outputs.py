@@ -10,6 +10,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.hub import event_contents
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
+from terracrew.server.retention.deletion import remove_deleted
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact
 
 pytestmark = pytest.mark.feature("J13")
@@ -54,7 +55,8 @@ async def test_outputs_that_came_by_http_are_read_back_and_lie_open_nowhere(crew
     page = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")
     assert page.json()["status"] == "SUCCEEDED"
     assert (await crew.app.admin.delete(f"/api/v1/modules/{attempt.module_id}?force=true")).status_code in (200, 204)
-    assert not await crew.server.objects.exists(stored), "they go with the module"
+    await remove_deleted(crew.server.db)
+    assert await crew.app.scalar("SELECT name FROM object_deletions") == stored, "they go with the module"
 
 
 @pytest.mark.parametrize("content", [b"no outputs", b"deep"])
