@@ -208,6 +208,7 @@ class Started(System):
         self.env |= environment | {
             _MARK: str(site.folder), "HOME": str(site.folder), "TERRACREW_CACHE": str(site.folder / "cache"),
             "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(site.folder / "bin"),
+            "TERRACREW_EXECUTOR__ISOLATION": "none",  # the engine here is a program of these tests, in their own folder
         }  # fmt: skip
         self.logs: list[Path] = []
 
