@@ -114,7 +114,7 @@ class Site:
         self._env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
-            "TERRACREW_EXECUTOR__WRITE_PATHS": str(directory),  # for the witnesses that modules leave
+            "TERRACREW_EXECUTOR__ISOLATION": "none",  # modules run programs of the storm, which lie outside of the system
             "TERRACREW_CACHE": str(cache.root()),
         }
         self.servers: dict[str, Process] = {}
