@@ -289,7 +289,7 @@ def report_resource(what: str, folder: str, name: str, resource: str, number: st
 def _plan_above(pid: int) -> str:
     """The plan that the engine above this process applies."""
     with open(f"/proc/{pid}/cmdline") as file:
-        plans = [one for one in file.read().split("\0") if "/attempts/" in one]
+        plans = [one for one in file.read().split("\0") if "/engine-files/" in one]
     if plans:
         return plans[0]
     with open(f"/proc/{pid}/stat") as file:

@@ -105,11 +105,11 @@ def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(sy
 
 @pytest.mark.feature("O3", "O5", "S6", "U4")
 def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_looked(
-    system: System, page: Page, tmp_path: Path
+    system: System, page: Page
 ) -> None:
     credentials = system.register_runner("night", allow_multiple_instances=True)
     runner = system.start_runner(credentials, "lost")
-    witness, gate = tmp_path / "witness", tmp_path / "gate"
+    witness, gate = system.directory / "witness", system.directory / "gate"
     system.module("team/db", modules.gated_apply(str(witness), str(gate)))
     job = system.run("team/db", "APPLY")
     eventually(lambda: witness.exists(), what="the middle of the apply")
@@ -151,7 +151,7 @@ def test_a_lost_apply_is_seen_live_given_up_and_done_again_after_somebody_has_lo
         told = terminal.communicate(timeout=30)[1]
     assert terminal.returncode == 0
     for words in (
-        "in the middle of a change",
+        "contact with its runner was lost during a change",
         f"terracrew job gone {number}",
         f"terracrew job approve {number} --plan 2",
     ):

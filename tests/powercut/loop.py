@@ -29,9 +29,11 @@ class LoopDisk:
         self._count = 0
         with self._image.open("wb") as file:
             file.truncate(IMAGE_BYTES)
-        need(None if shutil.which("mkfs.ext4") else "no mkfs.ext4 here")
+        # A PATH of somebody who is not root often leaves out the directories of the system's own commands.
+        make_ext4 = shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        need(None if make_ext4 else "no mkfs.ext4 here")
         options = ["-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "-J", "size=8"]
-        subprocess.run(["mkfs.ext4", "-q", *options, self._image], check=True)
+        subprocess.run([str(make_ext4), "-q", *options, self._image], check=True)
         mount_point.mkdir(exist_ok=True)
         self._mount(self._image)
 
