@@ -21,6 +21,20 @@ async def test_every_type_arrives_as_it_was_sent(db: Database) -> None:
     assert await db.write(work) == rows
 
 
+async def test_a_read_sees_all_rows_at_once(db: Database, add: Add) -> None:
+    """SQLite took one statement for each row of a page, and a count over them counted one row at a time."""
+
+    async def work(tx: Tx) -> object:
+        columns: Columns = {"id": "text", "n": "bigint", "is_known": "boolean"}
+        rows = [("a", 2**62, True), ("ä'\"\n", -1, None), ("a", 0, False)]
+        values = await tx.each("SELECT id, n, is_known FROM batch", columns, rows)
+        assert [(row["id"], row["n"], row["is_known"]) for row in values] == rows
+        return await tx.each("SELECT count(*) AS n FROM batch JOIN things ON things.id = batch.id", columns, rows)
+
+    await db.write(add("a", 1))
+    assert await db.read(work) == [{"n": 2}]
+
+
 async def test_rows_are_inserted_updated_and_returned_together(db: Database, contents: Work[dict[str, int]]) -> None:
     async def work(tx: Tx) -> list[str]:
         upsert = """INSERT INTO things (id, n) SELECT id, n FROM batch WHERE true

@@ -11,6 +11,7 @@ _LOCK = re.compile(
     rf"{_OPAQUE}|(?P<lock>\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)\b(?:\s+OF\s+\w+(?:\s*,\s*\w+)*)?(?:\s+SKIP\s+LOCKED|\s+NOWAIT)?)",
     re.DOTALL | re.IGNORECASE,
 )
+_WRITE = re.compile(rf"{_OPAQUE}|(?P<write>\b(?:INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE)
 _WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -51,6 +52,19 @@ def batch_from_row(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
     """For SQLite: the relation `batch` made of one row."""
     row = ", ".join("?" * len(names))
     return _prepend(f"batch({', '.join(map(_plain, names))}) AS (VALUES ({row}))", lockless(sql))
+
+
+@cache
+def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString:
+    """For SQLite: the relation `batch` made of a JSON array of rows, so that one statement reads for all of them."""
+    columns = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(names)))
+    return _prepend(f"batch({', '.join(map(_plain, names))}) AS (SELECT {columns} FROM json_each(?))", lockless(sql))
+
+
+@cache
+def is_read(sql: LiteralString) -> bool:
+    """Whether a statement changes nothing."""
+    return not any(match["write"] for match in _WRITE.finditer(sql))
 
 
 def values(names: tuple[str, ...], params: Mapping[str, object]) -> list[object]:

@@ -1,5 +1,6 @@
 """A transaction on SQLite: its statements run at once and never suspend."""
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from terracrew.server.db.seam import Columns, Param, Row, Work
 from terracrew.server.db.wakeups import Wake
 
 T = TypeVar("T")
+_JSON_TYPES = {"text", "bigint", "boolean"}
 _NEVER_ITS_FAULT = {
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
@@ -80,11 +82,13 @@ class SqliteTx:
             raise self._failed(error) from error
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
-        text = texts.batch_from_row(sql, tuple(columns))
         self._check()
         if not rows:
             return []
         try:
+            if len(rows) > 1 and texts.is_read(sql) and (batch := _json_of(columns, rows)) is not None:
+                return _rows(self._connection.execute(texts.batch_from_json(sql, tuple(columns)), (batch,)))
+            text = texts.batch_from_row(sql, tuple(columns))
             cursor = self._connection.execute(text, rows[0])
             if cursor.description is None:
                 self._connection.executemany(text, rows[1:])
@@ -133,6 +137,14 @@ def drive(work: Work[T], tx: SqliteTx) -> T:
         return end.value
     steps.close()
     raise RuntimeError("a unit of work awaited something else than its own transaction; do that before or after it")
+
+
+def _json_of(columns: Columns, rows: Sequence[Sequence[Param]]) -> str | None:
+    """The rows as JSON, or None where a value would not come back from it as it was."""
+    if not _JSON_TYPES.issuperset(columns.values()):
+        return None
+    text = json.dumps(rows)
+    return None if "\\u0000" in text else text
 
 
 def _rows(cursor: sqlite3.Cursor) -> list[Row]:
