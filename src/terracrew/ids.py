@@ -7,11 +7,25 @@ from uuid_utils import uuid7
 from terracrew.errors import Invalid
 
 KINDS = {
-    "org": "organization", "grp": "group", "mod": "module", "rnr": "runner", "ins": "runner instance", "job": "job",
-    "usr": "user", "ses": "session", "tok": "API token", "sac": "service account", "sec": "client secret", "arc": "archive",
-    "sta": "state", "aud": "audit entry", "key": "key", "srv": "server", "rol": "role binding",
+    "org": "organization",
+    "grp": "group",
+    "mod": "module",
+    "rnr": "runner",
+    "ins": "runner instance",
+    "job": "job",
+    "usr": "user",
+    "ses": "session",
+    "tok": "API token",
+    "sac": "service account",
+    "sec": "client secret",
+    "arc": "archive",
+    "sta": "state",
+    "aud": "audit entry",
+    "key": "key",
+    "srv": "server",
+    "rol": "role binding",
     "upl": "upload",
-}  # fmt: skip
+}
 _UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
 
 

@@ -17,9 +17,13 @@ _RISK = """If something of it still runs, it may still be changing things while 
 The attempt is fenced: what it still reports changes nothing by itself. {then}
 Nothing on {module} is changed before somebody has approved a plan that was made after this."""
 _MADE = {
-    "created": "created", "changed": "changed", "destroyed": "destroyed", "creating": "had begun to create",
-    "changing": "had begun to change", "destroying": "had begun to destroy",
-}  # fmt: skip
+    "created": "created",
+    "changed": "changed",
+    "destroyed": "destroyed",
+    "creating": "had begun to create",
+    "changing": "had begun to change",
+    "destroying": "had begun to destroy",
+}
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

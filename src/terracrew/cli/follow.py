@@ -26,9 +26,11 @@ LOOK_EVERY = 2.0
 """Seconds at least between two looks at a job because of what happens to others."""
 _DECIDE = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
 _TO_TYPE = {
-    "approval": _DECIDE, "in_doubt": _DECIDE, "lost": "terracrew job gone {number}",
+    "approval": _DECIDE,
+    "in_doubt": _DECIDE,
+    "lost": "terracrew job gone {number}",
     "quarantine": "terracrew state list {module} --quarantined, then terracrew state adopt or discard",
-}  # fmt: skip
+}
 
 
 class TimedOut(TerracrewError):

@@ -174,9 +174,12 @@ def undrain(target: Target, path: str, as_json: bool) -> None:
     "--heartbeat-seconds", type=click.FloatRange(1, 30), help="How often its processes say that they live [10]."
 )
 @click.option(
-    "--log-level", "levels", multiple=True, metavar="CATEGORY=LEVEL",
+    "--log-level",
+    "levels",
+    multiple=True,
+    metavar="CATEGORY=LEVEL",
     help="Trace, Debug, Information, Warning, Error, Critical or None; nothing after the = takes it back. May be repeated.",
-)  # fmt: skip
+)
 @click.option(
     "--log-batch-size", "batch_size_limit", type=click.IntRange(1, 10_000), help="Events of a job's log in one batch."
 )

@@ -14,10 +14,18 @@ from terracrew import plan_words
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 _COLOURS = {
-    "SUCCEEDED": "green", "ONLINE": "green", "FAILED": "red", "OFFLINE": "red", "CANCELED": "yellow",
-    "DECLINED": "yellow", "DRAINING": "yellow", "AWAITING_APPROVAL": "yellow", "PROCESSING": "cyan", "RUNNING": "cyan",
+    "SUCCEEDED": "green",
+    "ONLINE": "green",
+    "FAILED": "red",
+    "OFFLINE": "red",
+    "CANCELED": "yellow",
+    "DECLINED": "yellow",
+    "DRAINING": "yellow",
+    "AWAITING_APPROVAL": "yellow",
+    "PROCESSING": "cyan",
+    "RUNNING": "cyan",
     "CLAIMED": "cyan",
-}  # fmt: skip
+}
 
 
 WIDE_COLUMNS = 130

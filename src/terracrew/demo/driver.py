@@ -83,9 +83,11 @@ def _ensure_module(api: Api, sample: Sample) -> None:
         "archive_id": api.upload("/archives", archive.pack(sample.source), "application/gzip")["id"],
     }
     settings = {
-        "source": source, "inputs": sample.inputs, "description": sample.description,
+        "source": source,
+        "inputs": sample.inputs,
+        "description": sample.description,
         "needs_approval": sample.needs_approval,
-    }  # fmt: skip
+    }
     try:
         api.patch(f"/modules/{segment(sample.path)}", settings)
     except NotFound:

@@ -17,37 +17,108 @@ from terracrew.executor.landlock import EVERYTHING, READ, READ_AND_EXECUTE, Rule
 from terracrew.protocol.start import ExecutorStart
 
 SYSTEM_PATHS = (
-    "/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/home/linuxbrew",
-    "/run/current-system", "/run/wrappers", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf",
+    "/bin",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/sbin",
+    "/snap",
+    "/usr",
+    "/home/linuxbrew",
+    "/run/current-system",
+    "/run/wrappers",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
     "/var/lib/ca-certificates",
-)  # fmt: skip
+)
 """Programs, libraries and the configuration of the machine."""
 SECRET_SYSTEM_PATHS = (
-    "/etc/gshadow", "/etc/gshadow-", "/etc/kubernetes", "/etc/shadow", "/etc/shadow-", "/etc/ssh/ssh_host_dsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_rsa_key", "/etc/ssl/private",
-    "/etc/sudoers", "/etc/sudoers.d", "/etc/terracrew", "/etc/wireguard",
-)  # fmt: skip
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/kubernetes",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/terracrew",
+    "/etc/wireguard",
+)
 """Left out of the system's paths where the user could read them at all."""
 CREDENTIALS_IN_HOME = (
-    ".aws", ".azure", ".config/gcloud", ".config/gh", ".config/git", ".config/helm", ".config/opentofu", ".docker",
-    ".git-credentials", ".gitconfig", ".kube", ".local/bin", ".local/share/helm", ".local/share/opentofu",
-    ".local/share/terraform", ".netrc", ".oci", ".ssh", ".terraform.d", ".terraformrc", ".tofurc", ".vault-token",
-    ".asdf", ".cargo/bin", ".local/share/mise", ".nvm", ".tenv", ".tfenv", ".tofuenv", ".volta",
-)  # fmt: skip
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git",
+    ".config/helm",
+    ".config/opentofu",
+    ".docker",
+    ".git-credentials",
+    ".gitconfig",
+    ".kube",
+    ".local/bin",
+    ".local/share/helm",
+    ".local/share/opentofu",
+    ".local/share/terraform",
+    ".netrc",
+    ".oci",
+    ".ssh",
+    ".terraform.d",
+    ".terraformrc",
+    ".tofurc",
+    ".vault-token",
+    ".asdf",
+    ".cargo/bin",
+    ".local/share/mise",
+    ".nvm",
+    ".tenv",
+    ".tfenv",
+    ".tofuenv",
+    ".volta",
+)
 """What a module authenticates with, and how engines and version switchers are configured."""
 SERVICE_ACCOUNT_TOKENS = (
-    "/var/run/secrets/kubernetes.io", "/var/run/secrets/eks.amazonaws.com", "/var/run/secrets/azure/tokens",
-)  # fmt: skip
+    "/var/run/secrets/kubernetes.io",
+    "/var/run/secrets/eks.amazonaws.com",
+    "/var/run/secrets/azure/tokens",
+)
 READ_WRITE_DEVICES = tuple(
     f"/dev/{name}" for name in ("full", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero")
 )
 VARIABLES_WITH_PATHS = (
-    "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR",
-    "AZURE_FEDERATED_TOKEN_FILE", "CLOUDSDK_CONFIG", "CURL_CA_BUNDLE", "DOCKER_CONFIG", "GIT_CONFIG_GLOBAL",
-    "GIT_SSL_CAINFO", "GOOGLE_APPLICATION_CREDENTIALS", "KUBECONFIG", "KUBE_CONFIG_PATH", "KUBE_CONFIG_PATHS",
-    "NODE_EXTRA_CA_CERTS", "OCI_CONFIG_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE", "TF_CLI_CONFIG_FILE",
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_CONFIG_DIR",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "CLOUDSDK_CONFIG",
+    "CURL_CA_BUNDLE",
+    "DOCKER_CONFIG",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_SSL_CAINFO",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "KUBE_CONFIG_PATH",
+    "KUBE_CONFIG_PATHS",
+    "NODE_EXTRA_CA_CERTS",
+    "OCI_CONFIG_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TF_CLI_CONFIG_FILE",
     "TF_PLUGIN_CACHE_DIR",
-)  # fmt: skip
+)
 """Of the runner's own environment. A module's environment opens nothing."""
 _ENGINE_CONFIGURATIONS = (".tofurc", ".terraformrc", ".config/opentofu/tofurc")
 _DENIED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)

@@ -17,9 +17,18 @@ log = logging.getLogger(__name__)
 _PROCS, _EVENTS, _KILL = "cgroup.procs", "cgroup.events", "cgroup.kill"
 _CLONE3, _CLONE_INTO_CGROUP = 435, 1 << 33
 _CLONE_FIELDS = (
-    "flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack", "stack_size", "tls", "set_tid", "set_tid_size",
+    "flags",
+    "pidfd",
+    "child_tid",
+    "parent_tid",
+    "exit_signal",
+    "stack",
+    "stack_size",
+    "tls",
+    "set_tid",
+    "set_tid_size",
     "cgroup",
-)  # fmt: skip
+)
 _python = ctypes.pythonapi
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long

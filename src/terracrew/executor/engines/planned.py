@@ -12,9 +12,15 @@ from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
 _MOST_BYTES = MAX_RECORD - (64 << 10)
 _ACTIONS: dict[str, Action] = {
-    "create": "create", "update": "update", "delete": "delete", "replace": "replace", "read": "read", "import": "import",
-    "move": "move", "remove": "forget",  # the engine's word for what it calls forgetting elsewhere
-}  # fmt: skip
+    "create": "create",
+    "update": "update",
+    "delete": "delete",
+    "replace": "replace",
+    "read": "read",
+    "import": "import",
+    "move": "move",
+    "remove": "forget",  # the engine's word for what it calls forgetting elsewhere
+}
 
 
 class _Resource(msgspec.Struct):
