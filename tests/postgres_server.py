@@ -110,8 +110,13 @@ class OwnServer(PostgresServer):
         with open(self._folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [*argv, "-k", f"{self._folder}", *self._settings],
-                cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **self._user,
-            )  # fmt: skip
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._user,
+            )
         _wait_until_it_answers(self.url, self._process, self._folder / "log")
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> None:
@@ -134,8 +139,11 @@ class OwnServer(PostgresServer):
             shutil.chown(self._folder, "postgres", "postgres")
         subprocess.run(
             [f"{self._programs}/initdb", "-D", f"{self._folder}/data", "-U", "postgres", "-A", "trust", *_INITDB],
-            check=True, cwd=self._folder, stdout=subprocess.DEVNULL, **self._user,
-        )  # fmt: skip
+            check=True,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            **self._user,
+        )
 
 
 async def _migrate(url: str) -> None:

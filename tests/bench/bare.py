@@ -43,9 +43,14 @@ class Bare:
             for step in steps:
                 began = time.perf_counter()
                 subprocess.run(
-                    self._engine.arguments(step, is_destroying=False), cwd=self._workspace, env=self._env,
-                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True,
-                )  # fmt: skip
+                    self._engine.arguments(step, is_destroying=False),
+                    cwd=self._workspace,
+                    env=self._env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    check=True,
+                )
                 seconds[step] = time.perf_counter() - began
         finally:
             os.close(output)

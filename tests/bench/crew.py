@@ -81,11 +81,17 @@ class SimulatedRunner:
     def _greet(self) -> None:
         self._send(
             messages.RunnerHello(
-                runner_id=self._access.runner_id, instance="simulated", instance_key=self._access.token, version="0.1.0",
-                oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST, capacity=self._crew.capacity,
-                engines={"tofu": "1.12.6"}, attempts=[],
+                runner_id=self._access.runner_id,
+                instance="simulated",
+                instance_key=self._access.token,
+                version="0.1.0",
+                oldest_protocol=version.OLDEST,
+                newest_protocol=version.NEWEST,
+                capacity=self._crew.capacity,
+                engines={"tofu": "1.12.6"},
+                attempts=[],
             )
-        )  # fmt: skip
+        )
 
     def _heed(self, frame: bytes) -> None:
         match messages.decode_to_runner(frame):
@@ -135,8 +141,12 @@ class SimulatedExecutor:
 
     def _deliver(self) -> None:
         hello = messages.ExecutorHello(
-            self._spec.job_id, self._spec.attempt, "0.1.0", oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST
-        )  # fmt: skip
+            self._spec.job_id,
+            self._spec.attempt,
+            "0.1.0",
+            oldest_protocol=version.OLDEST,
+            newest_protocol=version.NEWEST,
+        )
         records: list[bytes] = []
         steps = STEPS_OF[self._spec.type]
         for step in steps:
@@ -146,9 +156,7 @@ class SimulatedExecutor:
             ]
         records.append(events.pack_fact(events.Result("SUCCEEDED"), steps[-1], time.time()))
         self._last = len(records)
-        self.socket.send(
-            (TEXT, messages.encode(hello)), (BINARY, frames.pack(1, self._last, b"".join(records)))
-        )  # fmt: skip
+        self.socket.send((TEXT, messages.encode(hello)), (BINARY, frames.pack(1, self._last, b"".join(records))))
 
     def _heed(self, frame: bytes) -> None:
         match messages.decode_to_executor(frame):

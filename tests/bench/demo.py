@@ -21,10 +21,15 @@ def run(env: Env) -> dict[str, float]:
     for name in ("demo_s.first", "demo_s.second"):
         began = time.perf_counter()
         done = subprocess.run(
-            ["make", "demo", "EXIT=1", f"PORT={free_port()}"], cwd=clone, check=False, timeout=_LONGEST_SECONDS,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ["make", "demo", "EXIT=1", f"PORT={free_port()}"],
+            cwd=clone,
+            check=False,
+            timeout=_LONGEST_SECONDS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env={**os.environ, "TERRACREW_CACHE": str(kept), "PATH": _path_without_our_environment()},
-        )  # fmt: skip
+        )
         if done.returncode:
             raise RuntimeError(done.stdout.decode(errors="replace")[-3000:])
         found[name] = time.perf_counter() - began

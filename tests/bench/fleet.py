@@ -185,10 +185,16 @@ class Runner(Client):
         if time.monotonic() >= self.renew_at:
             await self._renew()
         hello = messages.RunnerHello(
-            runner_id=self._access.runner_id, instance="simulated", instance_key=self._access.token, version="0.1.0",
-            oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST, capacity=self.fleet.capacity,
-            engines={"tofu": "1.12.6"}, attempts=sorted(self._held),
-        )  # fmt: skip
+            runner_id=self._access.runner_id,
+            instance="simulated",
+            instance_key=self._access.token,
+            version="0.1.0",
+            oldest_protocol=version.OLDEST,
+            newest_protocol=version.NEWEST,
+            capacity=self.fleet.capacity,
+            engines={"tofu": "1.12.6"},
+            attempts=sorted(self._held),
+        )
         answer, lost = await self._connected(self._token, hello)
         match messages.decode_to_runner(answer):
             case messages.RunnerWelcome() as welcome:
@@ -276,8 +282,12 @@ class Executor(Client):
 
     async def _step(self) -> None:
         hello = messages.ExecutorHello(
-            self._spec.job_id, self._spec.attempt, "0.1.0", oldest_protocol=version.OLDEST, newest_protocol=version.NEWEST
-        )  # fmt: skip
+            self._spec.job_id,
+            self._spec.attempt,
+            "0.1.0",
+            oldest_protocol=version.OLDEST,
+            newest_protocol=version.NEWEST,
+        )
         answer, lost = await self._connected(self._token, hello)
         match messages.decode_to_executor(answer):
             case messages.ExecutorWelcome() as welcome:

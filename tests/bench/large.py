@@ -54,8 +54,12 @@ async def fill(db: Database, organization_id: str, reader_id: str) -> None:
             SELECT CAST(:id AS text), organization_id, 'user', CAST(:reader_id AS text), 'operator', 'group', id, path, 'bench',
                 CAST(:now AS double precision)
             FROM groups WHERE organization_id = :organization_id AND path = :path""",
-            id=ids.new("rol"), reader_id=reader_id, organization_id=organization_id, path=SMALL_GROUP, now=tx.now,
-        )  # fmt: skip
+            id=ids.new("rol"),
+            reader_id=reader_id,
+            organization_id=organization_id,
+            path=SMALL_GROUP,
+            now=tx.now,
+        )
         if db.kind == "postgres":
             await tx.run("ANALYZE")  # as the autovacuum of a database that has grown to this size has done
 

@@ -28,14 +28,22 @@ def running(folder: Path) -> Generator[PostgresServer]:
         shutil.chown(folder, "postgres", "postgres")
     subprocess.run(
         [programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"],
-        check=True, cwd=folder, stdout=subprocess.DEVNULL, **user,
-    )  # fmt: skip
+        check=True,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        **user,
+    )
     port = free_port()
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder],
-            cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **user,
-        )  # fmt: skip
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **user,
+        )
     url = f"postgresql://postgres@127.0.0.1:{port}"
     try:
         _wait(url)

@@ -85,8 +85,12 @@ def filled(env: Env, kind: str, runners: int, modules: int, queued: int = 0) -> 
 def put_load(task: Task) -> Figures:
     """Run a load generator in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.load"], input=msgspec.json.encode(task), capture_output=True, check=False, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.bench.load"],
+        input=msgspec.json.encode(task),
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr.decode()[-3000:])
     return msgspec.json.decode(done.stdout, type=Figures)
@@ -157,13 +161,21 @@ async def insert_runners(tx: Tx, organization_id: str, count: int) -> list[Acces
         await tx.run(
             """INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, max_jobs, created_at)
             VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 1000, :now)""",
-            id=runner_id, organization_id=organization_id, group_id=root["id"], name=f"sim-{index}", sha256=secret.sha256, now=tx.now,
-        )  # fmt: skip
+            id=runner_id,
+            organization_id=organization_id,
+            group_id=root["id"],
+            name=f"sim-{index}",
+            sha256=secret.sha256,
+            now=tx.now,
+        )
         await tx.run(
             """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
             VALUES (:id, :place_id, 'group', :organization_id, '', :now)""",
-            id=runner_id, place_id=root["id"], organization_id=organization_id, now=tx.now,
-        )  # fmt: skip
+            id=runner_id,
+            place_id=root["id"],
+            organization_id=organization_id,
+            now=tx.now,
+        )
         members.append(Access(runner_id, f"{organization_id}:{runner_id}", secret.text))
     return members
 
@@ -177,8 +189,12 @@ async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]
         await tx.run(
             """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
             VALUES (:id, :organization_id, :parent_id, :name, :name, 1, :now)""",
-            id=group_id, organization_id=organization_id, parent_id=root["id"], name=name, now=tx.now,
-        )  # fmt: skip
+            id=group_id,
+            organization_id=organization_id,
+            parent_id=root["id"],
+            name=name,
+            now=tx.now,
+        )
     paths: list[str] = []
     for index in range(count):
         group_id, group = groups[index % GROUPS]
@@ -186,9 +202,14 @@ async def _insert_modules(tx: Tx, organization_id: str, count: int) -> list[str]
         await tx.run(
             """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
             VALUES (:id, :organization_id, :group_id, :name, :path, 'tofu', :source, :now)""",
-            id=ids.new("mod"), organization_id=organization_id, group_id=group_id, name=f"module-{index}", path=paths[-1],
-            source=_SOURCE, now=tx.now,
-        )  # fmt: skip
+            id=ids.new("mod"),
+            organization_id=organization_id,
+            group_id=group_id,
+            name=f"module-{index}",
+            path=paths[-1],
+            source=_SOURCE,
+            now=tx.now,
+        )
     return paths
 
 
@@ -204,12 +225,23 @@ async def _insert_queue(tx: Tx, organization_id: str, count: int) -> None:
             await tx.run(
                 """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, runner_id, created_at)
                 VALUES (:id, :organization_id, :group_id, :name, :name, :engine, :source, :runner_id, :now)""",
-                id=module_id, organization_id=organization_id, group_id=group["id"], name=name, source=_SOURCE, now=tx.now,
-                engine="tofu" if is_pinned else "pulumi", runner_id=absent if is_pinned else None,
-            )  # fmt: skip
+                id=module_id,
+                organization_id=organization_id,
+                group_id=group["id"],
+                name=name,
+                source=_SOURCE,
+                now=tx.now,
+                engine="tofu" if is_pinned else "pulumi",
+                runner_id=absent if is_pinned else None,
+            )
         await tx.run(
             """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
             VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'QUEUED', :source, 'bench', :now, :now)""",
-            id=ids.new("job"), organization_id=organization_id, module_id=module_id, number=number, source=_SOURCE, now=tx.now,
-        )  # fmt: skip
+            id=ids.new("job"),
+            organization_id=organization_id,
+            module_id=module_id,
+            number=number,
+            source=_SOURCE,
+            now=tx.now,
+        )
     await tx.run("UPDATE organizations SET next_job_number = :next WHERE id = :id", next=count + 1, id=organization_id)

@@ -25,8 +25,11 @@ def _start(env: Env) -> float:
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "terracrew.cli", "server", "--data-dir", str(folder / "data"), "--port", str(port)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        )
     try:
         while not _is_ready(port):
             if server.poll() is not None or time.perf_counter() - began > 60:

@@ -33,10 +33,20 @@ def main() -> int:
     given = parser.parse_args()
     servers = 1 if given.database == "sqlite" else given.servers or 3
     plan = Plan(
-        database=given.database, servers=servers, runners=given.runners, modules=given.modules, real_modules=given.real_modules,
-        busy=given.busy, storm_seconds=given.minutes * 60, settle_seconds=given.settle, lease_seconds=given.lease,
-        longest=given.longest, every=given.every, seed=given.seed, faults=tuple(given.fault),
-    )  # fmt: skip
+        database=given.database,
+        servers=servers,
+        runners=given.runners,
+        modules=given.modules,
+        real_modules=given.real_modules,
+        busy=given.busy,
+        storm_seconds=given.minutes * 60,
+        settle_seconds=given.settle,
+        lease_seconds=given.lease,
+        longest=given.longest,
+        every=given.every,
+        seed=given.seed,
+        faults=tuple(given.fault),
+    )
     signal.signal(signal.SIGTERM, _end)
     directory = Path(tempfile.mkdtemp(prefix="terracrew-chaos-"))
     try:

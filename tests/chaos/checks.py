@@ -19,9 +19,7 @@ from tests.chaos.work import Work
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELED", "DECLINED")
 BY_ITSELF = ("succeeded", "failed", "canceled", "waiting")
 """Outcomes of attempts that reported their own end, so that their log is whole."""
-_KILLS_ENGINES = (
-    "kill engine", "reboot host", "replace host", "shut down host", "deliver late", "return disk",
-)  # fmt: skip
+_KILLS_ENGINES = ("kill engine", "reboot host", "replace host", "shut down host", "deliver late", "return disk")
 _NUMBERED = re.compile(rb"^(?:[^\n]*\(local-exec\):[^\n]*?)?(plan|apply)-line (\d+)", re.MULTILINE)
 """At the start of a line, or where the real engine puts what a provisioner prints; it repeats all of it when that fails."""
 

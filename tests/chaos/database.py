@@ -37,9 +37,23 @@ class Postgres:
         if self._user:
             shutil.chown(folder, "postgres", "postgres")
         subprocess.run(
-            [self._programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"],
-            check=True, cwd=folder, stdout=subprocess.DEVNULL, **self._user,
-        )  # fmt: skip
+            [
+                self._programs / "initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+            ],
+            check=True,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            **self._user,
+        )
 
     def start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -48,9 +62,14 @@ class Postgres:
             program = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
             self._process = subprocess.Popen(
                 [*program, "-h", "127.0.0.1", "-p", str(self._port), *_SETTINGS],
-                cwd=self._folder, env=os.environ | self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, **self._user,
-            )  # fmt: skip
+                cwd=self._folder,
+                env=os.environ | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._user,
+            )
 
     def stop(self, *, is_immediate: bool) -> None:
         """Fast: connections are closed and all is written. Immediate: as if the machine had lost its power."""

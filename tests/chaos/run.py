@@ -44,11 +44,16 @@ def run(plan: Plan, directory: Path, *, is_loud: bool = False) -> Outcome:
         found = checks.gather(site, work, person)
         wrong = list(checks.violations(site, work, found))
         parts = [
-            report.table(site, found, wrong), report.summary(site, found), report.failures(found), report.unfinished(found),
-            f"acts of the person: {person.acts}", f"requests of the person that were refused or not answered: {work.refusals}",
+            report.table(site, found, wrong),
+            report.summary(site, found),
+            report.failures(found),
+            report.unfinished(found),
+            f"acts of the person: {person.acts}",
+            f"requests of the person that were refused or not answered: {work.refusals}",
             f"settled {seconds:.0f} s after the last fault was undone",
-            *(report.told(site, each) for each in wrong), f"{len(wrong)} violations",
-        ]  # fmt: skip
+            *(report.told(site, each) for each in wrong),
+            f"{len(wrong)} violations",
+        ]
         return Outcome(found, wrong, "\n\n".join(parts))
 
 

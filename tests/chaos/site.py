@@ -74,9 +74,13 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "terracrew.cli", *self._arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                env=self._env, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-m", "terracrew.cli", *self._arguments],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env=self._env,
+                start_new_session=True,
+            )
         self.is_wanted, self.ended_at, self.started_at = True, None, time.monotonic()
 
     @property
@@ -185,14 +189,19 @@ class Site:
         folder.mkdir()
         if link <= self.plan.small_disks and _mount(folder):
             self.small_disks.add(name)
-        env = self._env | dict(made["environment"]) | {
-            "TERRACREW_SERVER__URL": self.network.url(link),
-            "TERRACREW_RUNNER__CAPACITY": "3",
-            "TERRACREW_JOB_LOG_STREAM__PERIOD_SECONDS": "1",
-            "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(self.directory / "bin"),
-            hosts.MARK: f"{self.run}/{name}",
-            "CHAOS_TOFU": self._tofu,
-        } | self._clock_of(name)  # fmt: skip
+        env = (
+            self._env
+            | dict(made["environment"])
+            | {
+                "TERRACREW_SERVER__URL": self.network.url(link),
+                "TERRACREW_RUNNER__CAPACITY": "3",
+                "TERRACREW_JOB_LOG_STREAM__PERIOD_SECONDS": "1",
+                "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(self.directory / "bin"),
+                hosts.MARK: f"{self.run}/{name}",
+                "CHAOS_TOFU": self._tofu,
+            }
+            | self._clock_of(name)
+        )
         arguments = ["runner", "start", "--instance", name, "--working-directory", str(folder)]
         self.runners[name] = Process(name, arguments, self.directory / f"{name}.log", env)
         self.links[name] = link

@@ -86,11 +86,14 @@ class Work:
         seconds = min(self._random.choice([0.1, 0.5, 1, 2, 4, 8, 15, 30, 100]), self._site.plan.slowest)
         return msgspec.json.encode(
             {
-                "name": name, "witness": str(self._site.witnesses), "seconds": seconds,
-                "lines": self._random.choice([20, 100, 300]), "states": self._random.choice([1, 2, 5, 10]),
+                "name": name,
+                "witness": str(self._site.witnesses),
+                "seconds": seconds,
+                "lines": self._random.choice([20, 100, 300]),
+                "states": self._random.choice([1, 2, 5, 10]),
                 "things": self._random.choice([3, 10, 20]),
             }
-        )  # fmt: skip
+        )
 
     def _make(self, path: str, files: dict[str, bytes]) -> None:
         api = self._site.api()
@@ -106,9 +109,13 @@ class Work:
         api.post(
             "/modules",
             {
-                "path": path, "engine": "tofu", "source": source, "needs_approval": needs_approval, "interrupted": interrupted,
+                "path": path,
+                "engine": "tofu",
+                "source": source,
+                "needs_approval": needs_approval,
+                "interrupted": interrupted,
             },
-        )  # fmt: skip
+        )
         self.modules[path] = name
         if interrupted == "retry":
             self.retried.add(name)

@@ -15,8 +15,13 @@ THEN = "2024-01-02T03:04:05Z"
 ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
 CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN}
 ROLE: dict[str, Any] = {
-    "id": "rol_1", "principal_id": "usr_1", "role": "operator", "place_kind": "group", "path": "platform", "created_at": THEN,
-}  # fmt: skip
+    "id": "rol_1",
+    "principal_id": "usr_1",
+    "role": "operator",
+    "place_kind": "group",
+    "path": "platform",
+    "created_at": THEN,
+}
 
 
 def page(*items: Any) -> dict[str, Any]:
@@ -129,12 +134,22 @@ def test_any_request_can_be_sent(terracrew: Terracrew, site: Site) -> None:
 @pytest.mark.parametrize(
     ("line", "place", "items", "names"),
     [
-        (["module", "show"], "modules?limit=200&recursive=true", [{"path": "net", "engine": "tofu"}, {"path": "d", "engine": ""}], ["net"]),
+        (
+            ["module", "show"],
+            "modules?limit=200&recursive=true",
+            [{"path": "net", "engine": "tofu"}, {"path": "d", "engine": ""}],
+            ["net"],
+        ),
         (["runner", "drain"], "runners?limit=200", [{"path": "north", "status": "ONLINE"}], ["north"]),
-        (["group", "delete"], "groups?limit=200", [{"path": "", "description": ""}, {"path": "nets", "description": "x"}], ["nets"]),
+        (
+            ["group", "delete"],
+            "groups?limit=200",
+            [{"path": "", "description": ""}, {"path": "nets", "description": "x"}],
+            ["nets"],
+        ),
         (["token", "revoke"], "tokens?limit=200", [{"name": "n1"}], ["n1"]),
     ],
-)  # fmt: skip
+)
 def test_names_are_completed_by_the_server(
     site: Site, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
 ) -> None:

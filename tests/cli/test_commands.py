@@ -15,11 +15,16 @@ from tests.client.site import Site
 pytestmark = pytest.mark.feature("E1")
 THEN = "2024-01-02T03:04:05Z"
 MODULE: dict[str, Any] = {
-    "id": "mod_1", "path": "platform/vpc", "engine": "tofu", "description": "", "inputs": {"a": 1},
-    "environment": {"K": "v"}, "state_version": 3,
+    "id": "mod_1",
+    "path": "platform/vpc",
+    "engine": "tofu",
+    "description": "",
+    "inputs": {"a": 1},
+    "environment": {"K": "v"},
+    "state_version": 3,
     "source": {"kind": "archive", "archive_id": "arc_1", "sha256": "ab" * 32, "subdirectory": ""},
     "created_at": THEN,
-}  # fmt: skip
+}
 
 
 def page(*items: Any) -> dict[str, Any]:
@@ -125,9 +130,16 @@ def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(terrac
 def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: Site) -> None:
     """A registered runner showed 0/100 while its only instance takes 4."""
     runner: dict[str, Any] = {
-        "path": "edge", "type": "self-hosted", "status": "ONLINE", "version": "1", "jobs": 0, "max_jobs": 100,
-        "capacity": 4, "created_at": THEN, "instances": [],
-    }  # fmt: skip
+        "path": "edge",
+        "type": "self-hosted",
+        "status": "ONLINE",
+        "version": "1",
+        "jobs": 0,
+        "max_jobs": 100,
+        "capacity": 4,
+        "created_at": THEN,
+        "instances": [],
+    }
     site.on("GET /api/v1/runners", page(runner, runner | {"path": "gone", "capacity": 0, "status": "OFFLINE"}))
     lines = [line.split() for line in terracrew("runner", "list").splitlines()]
     assert (lines[1][4], lines[2][4]) == ("0/4", "0")
@@ -170,9 +182,16 @@ def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
 def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: Terracrew, site: Site) -> None:
     """What made a state unreadable is quoted from it, and was printed with its control sequences."""
     item = {
-        "id": "sta_1", "version": None, "status": "quarantined", "serial": 1, "lineage": "a", "job_id": "job_1",
-        "attempt": 1, "created_at": "2024-01-02T03:04:05Z", "problem": "this is not a state: \x1b[2J",
-    }  # fmt: skip
+        "id": "sta_1",
+        "version": None,
+        "status": "quarantined",
+        "serial": 1,
+        "lineage": "a",
+        "job_id": "job_1",
+        "attempt": 1,
+        "created_at": "2024-01-02T03:04:05Z",
+        "problem": "this is not a state: \x1b[2J",
+    }
     site.on("GET /api/v1/modules/a%2Fm/states", {"items": [item], "next": None})
     terracrew("state", "list", "a/m")
     assert "this is not a state: \ufffd[2J" in terracrew.err
@@ -183,8 +202,10 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: S
     outputs = plain | {"password": {"value": None, "sensitive": True}}
     site.on("GET /api/v1/modules/platform%2Fvpc/outputs", {"outputs": outputs})
     assert [line.split() for line in terracrew("module", "outputs", "platform/vpc").splitlines()[1:]] == [
-        ["url", "http://x"], ["ids", "1,", "2"], ["password", "(sensitive)"],
-    ]  # fmt: skip
+        ["url", "http://x"],
+        ["ids", "1,", "2"],
+        ["password", "(sensitive)"],
+    ]
     assert terracrew("module", "outputs", "platform/vpc", "url") == "http://x\n"
     terracrew("module", "outputs", "platform/vpc", "password")
     assert (terracrew.code, terracrew.out) == (2, "")
@@ -202,15 +223,29 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
 ) -> None:
     """`module show` did not say that a module was in doubt."""
     doubt = {
-        "number": 7, "attempt": 2, "runner_path": "platform/net", "instance_name": "net-a", "begun_at": "2024-01-02T03:04:05Z",
-        "ended_at": "2024-01-02T03:34:05Z", "reason": "lost in the middle of a change",
-    }  # fmt: skip
+        "number": 7,
+        "attempt": 2,
+        "runner_path": "platform/net",
+        "instance_name": "net-a",
+        "begun_at": "2024-01-02T03:04:05Z",
+        "ended_at": "2024-01-02T03:34:05Z",
+        "reason": "lost in the middle of a change",
+    }
     state = {"id": "sta_1", "number": 7, "attempt": 2, "serial": 9, "created_at": "2024-01-02T03:04:05Z"}
     module = {
-        "path": "platform/vpc", "id": "mod_1", "description": "", "engine": "tofu", "source": {"kind": "local", "path": "/s"},
-        "inputs": {}, "environment": {}, "state_version": 3, "created_at": "2024-01-02T03:04:05Z",
-        "doubts": [doubt], "quarantined": [state], "lock": None,
-    }  # fmt: skip
+        "path": "platform/vpc",
+        "id": "mod_1",
+        "description": "",
+        "engine": "tofu",
+        "source": {"kind": "local", "path": "/s"},
+        "inputs": {},
+        "environment": {},
+        "state_version": 3,
+        "created_at": "2024-01-02T03:04:05Z",
+        "doubts": [doubt],
+        "quarantined": [state],
+        "lock": None,
+    }
     site.on("GET /api/v1/modules/platform%2Fvpc", module)
     out = terracrew("module", "show", "platform/vpc")
     assert "attempt 2 of job #7 on platform/net · net-a" in out
@@ -294,9 +329,16 @@ def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terra
     """It was listed as "DRAINING", as if somebody had asked for that."""
     instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
     runner: dict[str, Any] = {
-        "path": "crew", "type": "self-hosted", "status": "DRAINING", "is_draining": False, "version": "1", "jobs": 0,
-        "max_jobs": 4, "created_at": THEN, "instances": [instance],
-    }  # fmt: skip
+        "path": "crew",
+        "type": "self-hosted",
+        "status": "DRAINING",
+        "is_draining": False,
+        "version": "1",
+        "jobs": 0,
+        "max_jobs": 4,
+        "created_at": THEN,
+        "instances": [instance],
+    }
     site.on("GET /api/v1/runners", page(runner, runner | {"path": "other", "is_draining": True}))
     lines = terracrew("runner", "list").splitlines()
     assert "DRAINING (disk full)" in lines[1]

@@ -72,10 +72,14 @@ def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(terrac
     before, _, after = terracrew.err.partition("1 to add")
     assert after
     for words in (
-        "An earlier change was cut short", "rule[4]: Creating...", "perhaps", "ada said that it is gone",
-        "version 4, serial 9, 2 resources, written by this attempt", "created              a.b  [id=i-1]",
+        "An earlier change was cut short",
+        "rule[4]: Creating...",
+        "perhaps",
+        "ada said that it is gone",
+        "version 4, serial 9, 2 resources, written by this attempt",
+        "created              a.b  [id=i-1]",
         "had begun to create  a.c",
-    ):  # fmt: skip
+    ):
         assert words in before, words
     assert site.asked[-1].json() == {"plan": 3, "doubts": [{"job_id": "job_0", "attempt": doubt["attempt"]}]}
 
@@ -158,9 +162,15 @@ def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracre
 @pytest.mark.feature("O3")
 def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, site: Site) -> None:
     state = {
-        "id": "sta_1", "version": None, "status": "quarantined", "serial": 9, "lineage": "x", "job_id": "job_1",
-        "attempt": 1, "created_at": "2024-01-02T03:04:05Z",
-    }  # fmt: skip
+        "id": "sta_1",
+        "version": None,
+        "status": "quarantined",
+        "serial": 9,
+        "lineage": "x",
+        "job_id": "job_1",
+        "attempt": 1,
+        "created_at": "2024-01-02T03:04:05Z",
+    }
     site.on(
         "GET /api/v1/modules/a%2Fm/states",
         {"items": [state, state | {"id": "sta_2", "status": "current"}], "next": None},

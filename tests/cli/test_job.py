@@ -12,10 +12,17 @@ from tests.client.site import Asked, Site
 
 pytestmark = pytest.mark.feature("E1")
 JOB: dict[str, Any] = {
-    "id": "job_1", "number": 7, "type": "APPLY", "status": "QUEUED", "message": "",
+    "id": "job_1",
+    "number": 7,
+    "type": "APPLY",
+    "status": "QUEUED",
+    "message": "",
     "created_at": "2024-01-02T03:04:05Z",
-    "started_at": None, "finished_at": None, "engine_version": "1.12.6", "plan": None,
-}  # fmt: skip
+    "started_at": None,
+    "finished_at": None,
+    "engine_version": "1.12.6",
+    "plan": None,
+}
 
 
 def view(status: str, **job: Any) -> dict[str, Any]:
@@ -225,13 +232,33 @@ def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(terracrew
 
 def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
     return {
-        "job_id": "job_1", "number": 7, "attempt": attempt, "runner_path": "platform/net", "instance_name": "net-a",
-        "claimed_at": "2024-01-02T03:04:05Z", "started_at": None, "begun_at": "2024-01-02T03:04:06Z", "heard_at": "2024-01-02T03:04:07Z",
-        "lost_at": None, "ended_at": None, "outcome": None, "reason": "", "is_gone": False, "is_in_doubt": False,
-        "lines": 3, "states": 2, "serial": 9, "state_at": "2024-01-02T03:04:07Z", "step": "apply",
-        "last_line": "rule[4]: Creating...", "may_miss_state": True, "made": [], "is_made_cut": False, "module_state": None,
+        "job_id": "job_1",
+        "number": 7,
+        "attempt": attempt,
+        "runner_path": "platform/net",
+        "instance_name": "net-a",
+        "claimed_at": "2024-01-02T03:04:05Z",
+        "started_at": None,
+        "begun_at": "2024-01-02T03:04:06Z",
+        "heard_at": "2024-01-02T03:04:07Z",
+        "lost_at": None,
+        "ended_at": None,
+        "outcome": None,
+        "reason": "",
+        "is_gone": False,
+        "is_in_doubt": False,
+        "lines": 3,
+        "states": 2,
+        "serial": 9,
+        "state_at": "2024-01-02T03:04:07Z",
+        "step": "apply",
+        "last_line": "rule[4]: Creating...",
+        "may_miss_state": True,
+        "made": [],
+        "is_made_cut": False,
+        "module_state": None,
         **changes,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.feature("O5", "S6")

@@ -8,10 +8,17 @@ from tests.cli.conftest import Terracrew
 from tests.client.site import Asked, Site
 
 PREVIEW: dict[str, Any] = {
-    "policy": {"logs_days": 90, "states_days": None, "states_count": 10, "plans_days": 0, "archives_days": None, "audit_days": None},
+    "policy": {
+        "logs_days": 90,
+        "states_days": None,
+        "states_count": 10,
+        "plans_days": 0,
+        "archives_days": None,
+        "audit_days": None,
+    },
     "retention": {"logs": {"count": 3, "bytes": 2048}, "states": {"count": 0, "bytes": 0}},
     "orphans": {"parts": {"count": 1, "bytes": 5}},
-}  # fmt: skip
+}
 USAGE: dict[str, Any] = {
     "database_bytes": 5 << 20,
     "kinds": {"logs in rows": {"count": 7, "bytes": 1536}},

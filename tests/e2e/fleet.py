@@ -82,10 +82,20 @@ class Fleet(System):
 
     def start_one(self, index: int) -> Process:
         arguments = [
-            "server", "--data-dir", str(self.directory / f"server-{index}"), "--port", str(self.ports[index]),
-            "--public-url", self.url, "--database-url", self.database_url,
-            "--master-key-file", str(self.directory / "master.key"), "--object-store", f"file://{self.directory}/objects",
-        ]  # fmt: skip
+            "server",
+            "--data-dir",
+            str(self.directory / f"server-{index}"),
+            "--port",
+            str(self.ports[index]),
+            "--public-url",
+            self.url,
+            "--database-url",
+            self.database_url,
+            "--master-key-file",
+            str(self.directory / "master.key"),
+            "--object-store",
+            f"file://{self.directory}/objects",
+        ]
         server = self._start(f"server-{index}", arguments, self.env)
         api = Api(f"http://127.0.0.1:{self.ports[index]}")
         eventually(api.is_ready, what=f"the readiness of server {index}: {server.log}")

@@ -9,9 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 STATE = {
-    "version": 4, "terraform_version": "1.12.6", "serial": 1, "lineage": "gate", "resources": [],
+    "version": 4,
+    "terraform_version": "1.12.6",
+    "serial": 1,
+    "lineage": "gate",
+    "resources": [],
     "outputs": {"word": {"value": "through", "type": "string"}},
-}  # fmt: skip
+}
 
 
 class Gate:

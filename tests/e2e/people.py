@@ -64,8 +64,9 @@ class People:
                 "INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key,"
                 " claimed_at, ended_at, outcome)"
                 " VALUES (:job_id, 1987654321, 'rnr_x', 'ins_x', 'x', 'x', :x, 1, 2, 'handed_back')",
-                job_id=job_id, x=b"x",
-            )  # fmt: skip
+                job_id=job_id,
+                x=b"x",
+            )
 
         await self._db.write(insert)
         return "1987654321"
@@ -78,8 +79,11 @@ class People:
                 "INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size,"
                 " content, created_at)"
                 " VALUES (:id, :module_id, 'quarantined', :job_id, 1, 1, 'engine', 1, 'lineage', 'x', 1, :x, 1)",
-                id=made, module_id=module_id, job_id=job_id, x=b"x",
-            )  # fmt: skip
+                id=made,
+                module_id=module_id,
+                job_id=job_id,
+                x=b"x",
+            )
 
         await self._db.write(insert)
         return made

@@ -41,9 +41,11 @@ class Client:
 @contextmanager
 def hub(system: System, token: str) -> Generator[Client]:
     with connect(
-        system.url.replace("http", "ws") + "/runnerhub", additional_headers={"Authorization": f"Bearer {token}"},
-        max_size=messages.MAX_GRANT_FRAME, compression=None,
-    ) as socket:  # fmt: skip
+        system.url.replace("http", "ws") + "/runnerhub",
+        additional_headers={"Authorization": f"Bearer {token}"},
+        max_size=messages.MAX_GRANT_FRAME,
+        compression=None,
+    ) as socket:
         yield Client(socket)
 
 
@@ -68,9 +70,10 @@ def beating(runner: Client, *attempts: AttemptRef) -> Generator[None]:
 def runner_token(system: System, credentials: dict[str, str]) -> str:
     organization, worker = credentials["TERRACREW_RUNNER__ORGANIZATION_ID"], credentials["TERRACREW_RUNNER__ID"]
     form = {
-        "grant_type": "client_credentials", "client_id": f"{organization}:{worker}",
+        "grant_type": "client_credentials",
+        "client_id": f"{organization}:{worker}",
         "client_secret": credentials["TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"],
-    }  # fmt: skip
+    }
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = urllib3.request("POST", f"{system.url}/connect/token", body=urlencode(form), headers=headers)
     assert answer.status == 200, answer.data
@@ -79,9 +82,16 @@ def runner_token(system: System, credentials: dict[str, str]) -> str:
 
 def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.RunnerHello:
     hello = messages.RunnerHello(
-        runner_id=credentials["TERRACREW_RUNNER__ID"], instance="one", instance_key="k" * 32, version="0.1.0",
-        oldest_protocol=1, newest_protocol=1, capacity=4, engines={"tofu": "1.12.6"}, attempts=[],
-    )  # fmt: skip
+        runner_id=credentials["TERRACREW_RUNNER__ID"],
+        instance="one",
+        instance_key="k" * 32,
+        version="0.1.0",
+        oldest_protocol=1,
+        newest_protocol=1,
+        capacity=4,
+        engines={"tofu": "1.12.6"},
+        attempts=[],
+    )
     return msgspec.structs.replace(hello, **changes)
 
 

@@ -48,9 +48,13 @@ class Process:
         self.log = log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "terracrew.cli", *arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=env,
+                [sys.executable, "-m", "terracrew.cli", *arguments],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env=env,
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     @property
     def pid(self) -> int:
@@ -176,8 +180,9 @@ class System:
     def wait_for_step(self, job_id: str, step: str, within: float = 60) -> None:
         eventually(
             lambda: any(s["name"] == step and s["status"] == "RUNNING" for s in self.job(job_id)["steps"]),
-            within=within, what=f"step {step}",
-        )  # fmt: skip
+            within=within,
+            what=f"step {step}",
+        )
 
     def log(self, job_id: str, attempt: int | None = None) -> str:
         out = io.BytesIO()

@@ -30,8 +30,12 @@ ENDLESS = ("/api/v1/events", "/api/v1/jobs/{job}/log/stream")
 """Streams that end only when the client goes."""
 OTHER_ERRORS = ("/connect/token",)
 """In the words of RFC 6749 instead."""
-CONFORMS = [*CHECKS.get_by_names(["not_a_server_error"]), status_code_conformance, content_type_conformance,
-            response_schema_conformance]  # fmt: skip
+CONFORMS = [
+    *CHECKS.get_by_names(["not_a_server_error"]),
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 
 _known: dict[str, str] = {}
 """Names and ids of things that exist, by path parameter: half of the requests are about them."""
@@ -46,12 +50,17 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         api = found.api
         account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
         _known.update(
-            group="team", module="team/web", job=job, runner=api.post("/runners", {"name": "crew"})["id"],
-            account_id=account, secret_id=api.post(f"/service-accounts/{account}/secrets", {})["id"],
+            group="team",
+            module="team/web",
+            job=job,
+            runner=api.post("/runners", {"name": "crew"})["id"],
+            account_id=account,
+            secret_id=api.post(f"/service-accounts/{account}/secrets", {})["id"],
             user_id=api.post("/users", {"name": "ada"})["user"]["id"],
             role_id=api.post("/roles", {"principal": "ada", "role": "viewer"})["id"],
-            token_id=api.post("/tokens", {"name": "spare"})["id"], attempt="1",
-        )  # fmt: skip
+            token_id=api.post("/tokens", {"name": "spare"})["id"],
+            attempt="1",
+        )
         yield found
 
 
@@ -71,9 +80,13 @@ def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -
 def fuzz(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=8, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
+        max_examples=8,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-    )  # fmt: skip
+    )
     def answers(case: Any) -> None:
         answer: Response = case.call(headers=headers, timeout=10)
         case.validate_response(answer, checks=CONFORMS)

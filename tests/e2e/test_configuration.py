@@ -25,8 +25,15 @@ BEATS_SHOWN = "terracrew.runner.heartbeat=debug"
 
 def terracrew(system: System, *arguments: str, code: int = 0) -> str:
     command = [
-        sys.executable, "-m", "terracrew.cli", "--url", system.url, "--token-file", str(system.data / "admin.token"), *arguments,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "terracrew.cli",
+        "--url",
+        system.url,
+        "--token-file",
+        str(system.data / "admin.token"),
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=system.env)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -56,8 +63,17 @@ def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_o
     assert "Reading..." not in one.log(job), "its own settings hold it back"
 
     shown = terracrew(
-        one, "runner", "configure", "crew", "--heartbeat-seconds", "1", "--log-level", BEATS_SHOWN, "--log-period", "0.05"
-    )  # fmt: skip
+        one,
+        "runner",
+        "configure",
+        "crew",
+        "--heartbeat-seconds",
+        "1",
+        "--log-level",
+        BEATS_SHOWN,
+        "--log-period",
+        "0.05",
+    )
     assert "heartbeat_seconds" in shown
     eventually(lambda: said(runner, BEAT) >= 3, within=20, what="a heartbeat a second, in the log")
     eventually(lambda: "Reading..." in one.log(job), within=10, what="the line that waited")
@@ -93,10 +109,22 @@ def test_an_executor_that_is_told_to_wait_longer_ships_at_once_while_somebody_wa
     assert gate.reached.wait(60)
     assert "Reading..." not in system.log(job)
     with subprocess.Popen(
-        [sys.executable, "-m", "terracrew.cli", "--url", system.url, "--token-file", str(system.data / "admin.token"),
-         "job", "logs", "-f", job],
-        stdout=subprocess.PIPE, env=system.env,
-    ) as following:  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "terracrew.cli",
+            "--url",
+            system.url,
+            "--token-file",
+            str(system.data / "admin.token"),
+            "job",
+            "logs",
+            "-f",
+            job,
+        ],
+        stdout=subprocess.PIPE,
+        env=system.env,
+    ) as following:
         assert following.stdout is not None
         os.set_blocking(following.stdout.fileno(), False)
         seen = bytearray()

@@ -156,11 +156,16 @@ def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_with_its
 @pytest.mark.parametrize(
     "frame",
     [
-        b"", b"\x00", b"\xff" * 100, frames.pack(1, 2, b""), frames.pack(0, 0, b""), frames.pack(5, 1, batch(1, "x\n")[30:]),
+        b"",
+        b"\x00",
+        b"\xff" * 100,
+        frames.pack(1, 2, b""),
+        frames.pack(0, 0, b""),
+        frames.pack(5, 1, batch(1, "x\n")[30:]),
         batch(7, "a gap\n"),
     ],
     ids=["empty", "short", "rubbish", "miscounted", "zero", "torn", "gap"],
-)  # fmt: skip
+)
 def test_malformed_batches_are_refused_and_nothing_is_stored(attempt: Attempt, frame: bytes) -> None:
     with hub(attempt.system, attempt.granted.credentials.hub) as executor:
         executor.ask(executor_hello(attempt.ref))
@@ -172,9 +177,17 @@ def test_malformed_batches_are_refused_and_nothing_is_stored(attempt: Attempt, f
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"type":"nonsense"}', '{"type":"claim"}', '{"type":"claim","job_id":"x","attempt":"1"}',
-     '{"type":"heartbeat","version":"1","is_draining":false,"attempts":[],"extra":1}', "x" * (1 << 20)],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        '{"type":"nonsense"}',
+        '{"type":"claim"}',
+        '{"type":"claim","job_id":"x","attempt":"1"}',
+        '{"type":"heartbeat","version":"1","is_draining":false,"attempts":[],"extra":1}',
+        "x" * (1 << 20),
+    ],
+)
 def test_rubbish_from_a_runner_ends_its_connection_and_nothing_else(
     crew: tuple[Client, dict[str, str]], system: System, text: str
 ) -> None:

@@ -19,9 +19,19 @@ PASSWORD = "correct horse battery"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 IMAGE = "<img src=x onerror=alert(1)>"
 MARKUP = IMAGE + "\"'&{{7*7}}"
-FORMS = ["/logout", "/dashboard/runners/add", "/dashboard/runners/x/drain", "/dashboard/runners/x/remove",
-         "/dashboard/modules/x/run", "/dashboard/jobs/1/cancel", "/dashboard/jobs/1/approve", "/dashboard/jobs/1/decline",
-         "/dashboard/jobs/1/gone", "/dashboard/states/x/adopt", "/dashboard/states/x/discard"]  # fmt: skip
+FORMS = [
+    "/logout",
+    "/dashboard/runners/add",
+    "/dashboard/runners/x/drain",
+    "/dashboard/runners/x/remove",
+    "/dashboard/modules/x/run",
+    "/dashboard/jobs/1/cancel",
+    "/dashboard/jobs/1/approve",
+    "/dashboard/jobs/1/decline",
+    "/dashboard/jobs/1/gone",
+    "/dashboard/states/x/adopt",
+    "/dashboard/states/x/discard",
+]
 
 SPY = r"""
 resource "terraform_data" "spy" {
@@ -134,9 +144,20 @@ def test_no_other_site_logs_anybody_in(system: System, header: dict[str, str]) -
 
 @pytest.mark.parametrize(
     "to",
-    ["//evil.example", "https://evil.example", "/\\evil.example", "/dashboard//evil.example", "/dashboard/\\evil.example",
-     "javascript:alert(1)", "/dashboard/\r\nX-Injected: 1", "/login", "", "/dashboard.evil.example", "\t//evil.example"],
-)  # fmt: skip
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "/dashboard//evil.example",
+        "/dashboard/\\evil.example",
+        "javascript:alert(1)",
+        "/dashboard/\r\nX-Injected: 1",
+        "/login",
+        "",
+        "/dashboard.evil.example",
+        "\t//evil.example",
+    ],
+)
 def test_a_login_leads_to_our_own_pages_only(system: System, to: str) -> None:
     browser = Browser(system)
     for answer in (browser.log_in(to), browser.send("GET", f"/login?next={quote(to)}")):
@@ -179,10 +200,17 @@ def test_markup_in_descriptions_outputs_and_logs_stays_text(system: System, brow
     system.api.post("/tokens", {"name": MARKUP})
     search = quote(MARKUP)
     for path in (
-        "/dashboard/modules", f"/dashboard/modules?q={search}", "/dashboard/runners", f"/dashboard/runners?q={search}",
-        "/dashboard/jobs", f"/dashboard/jobs?module={search}", f"/dashboard/jobs?status={search}",
-        f"/dashboard/jobs/{spied}", f"/dashboard/jobs/{segment(MARKUP)}", f"/login?next={search}",
-    ):  # fmt: skip
+        "/dashboard/modules",
+        f"/dashboard/modules?q={search}",
+        "/dashboard/runners",
+        f"/dashboard/runners?q={search}",
+        "/dashboard/jobs",
+        f"/dashboard/jobs?module={search}",
+        f"/dashboard/jobs?status={search}",
+        f"/dashboard/jobs/{spied}",
+        f"/dashboard/jobs/{segment(MARKUP)}",
+        f"/login?next={search}",
+    ):
         page = browser.send("GET", path)
         assert page.status < 500
         assert IMAGE not in page.data.decode()

@@ -72,9 +72,26 @@ def raw(system: System, request: str, body: bytes = b"") -> socket.socket:
 
 @pytest.mark.parametrize(
     "value",
-    ["..%2f", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%00", "a%00b", "%0d%0aX-Injected:%201", "%C2%B2", "9" * 5000,
-     "a" * 3000, "%F0%9F%98%80", "%E2%80%AEgpj", "%FF%FE", "Team", "-", "mod_", "job_" + "0" * 32 + "%0A", "%25%30%30"],
-)  # fmt: skip
+    [
+        "..%2f",
+        "%2e%2e",
+        "..%2f..%2f..%2fetc%2fpasswd",
+        "%00",
+        "a%00b",
+        "%0d%0aX-Injected:%201",
+        "%C2%B2",
+        "9" * 5000,
+        "a" * 3000,
+        "%F0%9F%98%80",
+        "%E2%80%AEgpj",
+        "%FF%FE",
+        "Team",
+        "-",
+        "mod_",
+        "job_" + "0" * 32 + "%0A",
+        "%25%30%30",
+    ],
+)
 def test_no_path_parameter_leads_anywhere(system: System, value: str) -> None:
     with unchanged(system):
         for method, path in operations(system):
@@ -89,9 +106,17 @@ def test_no_path_parameter_leads_anywhere(system: System, value: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["x/../../../app.py", "x/%2e%2e/%2e%2e/app.py", "x/..%2f..%2fapp.py", "x/%2Fetc/passwd", "x//etc/passwd",
-     "x/%00", "..", "%2e%2e/x"],
-)  # fmt: skip
+    [
+        "x/../../../app.py",
+        "x/%2e%2e/%2e%2e/app.py",
+        "x/..%2f..%2fapp.py",
+        "x/%2Fetc/passwd",
+        "x//etc/passwd",
+        "x/%00",
+        "..",
+        "%2e%2e/x",
+    ],
+)
 def test_static_files_are_those_that_there_are_and_no_others(system: System, path: str) -> None:
     connection = raw(system, f"GET /static/{path}", b"Connection: close\r\n\r\n")
     answer = b"".join(iter(lambda: connection.recv(65536), b""))

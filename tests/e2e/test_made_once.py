@@ -84,8 +84,9 @@ def test_what_a_killed_engine_made_is_not_made_again_unasked(system: System, tmp
     assert (doubt["attempt"], doubt["is_gone"], doubt["may_miss_state"]) == (1, True, True)
     assert "signal 9" in doubt["reason"]
     assert [(each["address"], each["action"]) for each in doubt["made"]] == [
-        ("terraform_data.paid", "created"), ("terraform_data.slow", "creating"),
-    ]  # fmt: skip
+        ("terraform_data.paid", "created"),
+        ("terraform_data.slow", "creating"),
+    ]
     assert doubt["made"][0]["id"]
     assert shop.approve(waiting)["status"] == "SUCCEEDED"
     assert shop.times == 2, "a person has looked and wanted it"

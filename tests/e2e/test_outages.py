@@ -54,8 +54,11 @@ class Follower:
         env = system.env | {"TERRACREW_URL": url, "TERRACREW_TOKEN": (system.data / "admin.token").read_text()}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "terracrew.cli", "job", *(command or ("logs", "-f")), job_id],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
         self.out = b""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -174,8 +177,9 @@ def test_one_of_two_servers_is_killed_and_the_fleet_moves_over(two: Fleet) -> No
         )
     eventually(
         lambda: len([r for r in two.api.list("/runners") if r["status"] == "ONLINE"]) == 4,
-        within=15, what="the whole crew on the other server",
-    )  # fmt: skip
+        within=15,
+        what="the whole crew on the other server",
+    )
     two.module("new", modules.quick())
     assert two.wait(two.run("new"))["status"] == "SUCCEEDED"
     assert_complete(two, jobs, lines)

@@ -116,10 +116,12 @@ def test_a_second_process_gets_the_place_of_a_stopped_one(system: System) -> Non
         began = time.monotonic()
         system.start_runner(credentials, "two")
         eventually(
-            lambda: {each["name"]: each["status"] for each in runner_of(system)["instances"]}
-            == {"two": "ONLINE", "one": "OFFLINE"},
+            lambda: (
+                {each["name"]: each["status"] for each in runner_of(system)["instances"]}
+                == {"two": "ONLINE", "one": "OFFLINE"}
+            ),
             what="the place",
-        )  # fmt: skip
+        )
         assert 4 < time.monotonic() - began < 15
 
 

@@ -35,27 +35,62 @@ PUBLIC = {
 }
 """Anybody's; what they let through is tested where they are."""
 _OWN = {"GET /me", "GET /tokens", "POST /tokens", "GET /dashboard/account"}
-_LISTS = {"GET /groups", "GET /modules", "GET /runners", "GET /jobs", "GET /roles", "GET /events",
-          "GET /dashboard", "GET /dashboard/runners", "GET /dashboard/jobs", "GET /dashboard/modules",
-          "GET /dashboard/runners/add"}  # fmt: skip
+_LISTS = {
+    "GET /groups",
+    "GET /modules",
+    "GET /runners",
+    "GET /jobs",
+    "GET /roles",
+    "GET /events",
+    "GET /dashboard",
+    "GET /dashboard/runners",
+    "GET /dashboard/jobs",
+    "GET /dashboard/modules",
+    "GET /dashboard/runners/add",
+}
 """Of what one may see, which may be nothing."""
 
-_SEES = _OWN | _LISTS | {
-    "GET /groups/{group}", "GET /modules/{module}", "GET /modules/{module}/outputs", "GET /runners/{runner}",
-    "GET /runners/{runner}/assignments", "GET /jobs/{job}", "GET /jobs/{job}/log", "GET /jobs/{job}/log/stream",
-    "GET /jobs/{job}/attempts/{attempt}", "GET /dashboard/jobs/{job}", "GET /dashboard/modules/{module}",
-}  # fmt: skip
+_SEES = (
+    _OWN
+    | _LISTS
+    | {
+        "GET /groups/{group}",
+        "GET /modules/{module}",
+        "GET /modules/{module}/outputs",
+        "GET /runners/{runner}",
+        "GET /runners/{runner}/assignments",
+        "GET /jobs/{job}",
+        "GET /jobs/{job}/log",
+        "GET /jobs/{job}/log/stream",
+        "GET /jobs/{job}/attempts/{attempt}",
+        "GET /dashboard/jobs/{job}",
+        "GET /dashboard/modules/{module}",
+    }
+)
 _RUNS = _SEES | {
-    "GET /modules/{module}/resources", "GET /dashboard/modules/{module}/destroy",
-    "POST /archives", "PUT /uploads", "POST /modules/{module}/jobs", "POST /jobs/{job}/cancel", "POST /jobs/cancel",
+    "GET /modules/{module}/resources",
+    "GET /dashboard/modules/{module}/destroy",
+    "POST /archives",
+    "PUT /uploads",
+    "POST /modules/{module}/jobs",
+    "POST /jobs/{job}/cancel",
+    "POST /jobs/cancel",
     "POST /jobs/{job}/rerun",
-    "POST /jobs/{job}/attempts/{attempt}/gone", "GET /modules/{module}/state", "GET /modules/{module}/states",
-    "GET /states/{version}", "POST /dashboard/jobs/{job}/cancel", "POST /dashboard/jobs/{job}/rerun",
-    "POST /dashboard/jobs/{job}/gone", "POST /dashboard/modules/{module}/run",
-}  # fmt: skip
+    "POST /jobs/{job}/attempts/{attempt}/gone",
+    "GET /modules/{module}/state",
+    "GET /modules/{module}/states",
+    "GET /states/{version}",
+    "POST /dashboard/jobs/{job}/cancel",
+    "POST /dashboard/jobs/{job}/rerun",
+    "POST /dashboard/jobs/{job}/gone",
+    "POST /dashboard/modules/{module}/run",
+}
 _DECIDES = {
-    "POST /jobs/{job}/approve", "POST /jobs/{job}/decline", "POST /dashboard/jobs/{job}/approve", "POST /dashboard/jobs/{job}/decline",
-}  # fmt: skip
+    "POST /jobs/{job}/approve",
+    "POST /jobs/{job}/decline",
+    "POST /dashboard/jobs/{job}/approve",
+    "POST /dashboard/jobs/{job}/decline",
+}
 ROLES: dict[str, set[str]] = {"operator": _RUNS, "approver": _RUNS | _DECIDES}
 """What each may where it has its role; it is not done here, since that would change what there is."""
 
@@ -67,16 +102,27 @@ MAY: dict[str, set[str]] = {
     "garbage": set(),
     "stranger": _OWN | _LISTS,
     "foreign viewer": _OWN | _LISTS,
-    "foreign owner": _OWN | _LISTS | {
-        "POST /groups", "POST /archives", "PUT /uploads", "POST /runners", "POST /runners/register", "GET /users", "POST /users",
-        "GET /service-accounts", "POST /service-accounts", "GET /audit", "POST /dashboard/runners/add",
+    "foreign owner": _OWN
+    | _LISTS
+    | {
+        "POST /groups",
+        "POST /archives",
+        "PUT /uploads",
+        "POST /runners",
+        "POST /runners/register",
+        "GET /users",
+        "POST /users",
+        "GET /service-accounts",
+        "POST /service-accounts",
+        "GET /audit",
+        "POST /dashboard/runners/add",
     },
     "viewer": _SEES,
     "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads"},
     "runner": {"GET /me"} | _LISTS - {"GET /events"},
     "engine": {"GET /me"} | _LISTS - {"GET /events"},
     "executor": {"GET /me"} | _LISTS - {"GET /events"},
-}  # fmt: skip
+}
 REFUSED_BY = {
     "POST /dashboard/account/password": {303, 400, 401, 403},
     "POST /modules": {400, 401, 403, 404},
@@ -210,9 +256,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         stack.enter_context(beating(runner, AttemptRef(own.spec.job_id, own.spec.attempt)))
         granted = own.credentials
         tokens |= {
-            "nobody": None, "garbage": "tcu_" + "x" * 43, "revoked token": revoked["token"], "runner": jwt,
-            "engine": granted.api, "executor": granted.hub,
-        }  # fmt: skip
+            "nobody": None,
+            "garbage": "tcu_" + "x" * 43,
+            "revoked token": revoked["token"],
+            "runner": jwt,
+            "engine": granted.api,
+            "executor": granted.hub,
+        }
         paths = urllib3.request("GET", f"{system.url}/schema/openapi.json").json()["paths"]
         operations = [Operation(method.upper(), path) for path, methods in paths.items() for method in methods]
         operations += _unlisted({each.name for each in operations})
@@ -246,15 +296,22 @@ def _team(system: System) -> dict[str, str]:
     module = api.get("/modules/team%2Fweb")
     account = api.post("/service-accounts", {"name": "bot", "group": "team"})["id"]
     return {
-        "group": api.get("/groups/team")["id"], "module": module["id"], "archive": module["source"]["archive_id"],
-        "job": system.run("team/web"), "runner": api.post("/runners", {"name": "ours", "group": "team"})["id"],
-        "account_id": account, "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
+        "group": api.get("/groups/team")["id"],
+        "module": module["id"],
+        "archive": module["source"]["archive_id"],
+        "job": system.run("team/web"),
+        "runner": api.post("/runners", {"name": "ours", "group": "team"})["id"],
+        "account_id": account,
+        "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "user_id": api.post("/users", {"name": "victim"})["user"]["id"],
         "role_id": api.post("/roles", {"principal": "victim", "role": "viewer", "path": "team"})["id"],
-        "token_id": api.post("/tokens", {"name": "spare"})["id"], "attempt": "1", "number": "1",
+        "token_id": api.post("/tokens", {"name": "spare"})["id"],
+        "attempt": "1",
+        "number": "1",
         "upload": api.put("/uploads", msgspec.json.encode(OURS_IN_PARTS), {"Content-Type": "application/json"})["id"],
-        "index": "0", "doubtful": api.get("/modules/team%2Fdb")["id"],
-    }  # fmt: skip
+        "index": "0",
+        "doubtful": api.get("/modules/team%2Fdb")["id"],
+    }
 
 
 async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:

@@ -107,24 +107,37 @@ class Stage:
     def spec(self, job_type: JobType, source: bytes | Source, **changes: Any) -> JobSpec:
         data = source if isinstance(source, bytes) else None
         fields: dict[str, Any] = {
-            "job_id": "job_1", "attempt": 1, "number": 7, "type": job_type,
-            "organization_id": "org_1", "module_id": "mod_1",
-            "module_path": "acme/web", "group_path": "acme", "engine": "tofu", "inputs": {}, "environment": {},
-            "backend": "terracrew", "state": StateSeed(0), "archive": data,
+            "job_id": "job_1",
+            "attempt": 1,
+            "number": 7,
+            "type": job_type,
+            "organization_id": "org_1",
+            "module_id": "mod_1",
+            "module_path": "acme/web",
+            "group_path": "acme",
+            "engine": "tofu",
+            "inputs": {},
+            "environment": {},
+            "backend": "terracrew",
+            "state": StateSeed(0),
+            "archive": data,
             "source": ArchiveSource("arc_1") if isinstance(source, bytes) else source,
-        }  # fmt: skip
+        }
         return JobSpec(**fields | changes)
 
     def start_of(self, spec: JobSpec | None, **changes: Any) -> ExecutorStart:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "TERRACREW_"))}
         fields: dict[str, Any] = {
-            "server_url": self.hub.url, "directory": str(self.directory), "cache_directory": str(self.cache),
-            "workspaces": str(self.workspaces), "engine_directory": str(self.engine_directory),
+            "server_url": self.hub.url,
+            "directory": str(self.directory),
+            "cache_directory": str(self.cache),
+            "workspaces": str(self.workspaces),
+            "engine_directory": str(self.engine_directory),
             "environment": env | {"HOME": str(self.folder)},
             "granted": Granted(spec, CREDENTIALS) if spec else None,
             "log_stream": LogStreamSettings(period_seconds=0.2),
             "isolation": IsolationSettings(write_paths=[str(self.folder)]),
-        }  # fmt: skip
+        }
         return ExecutorStart(**fields | changes)
 
     async def run(self, spec: JobSpec | None, **changes: Any) -> Executor:
@@ -140,9 +153,15 @@ class Stage:
             (directory / "attempt.json").write_bytes(msgspec.json.encode(record))
         with open(directory / "executor.log", "ab") as log:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "terracrew.executor", stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log,
-                cwd=directory, start_new_session=True,
-            )  # fmt: skip
+                sys.executable,
+                "-m",
+                "terracrew.executor",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
+            )
         assert process.stdin
         process.stdin.write(msgspec.json.encode(start))
         await process.stdin.drain()

@@ -104,7 +104,7 @@ def forged(*members: tuple[str, bytes, str]) -> bytes:
         [("workspace/pipe", tarfile.FIFOTYPE, "")],
         [("workspace/hard", tarfile.LNKTYPE, "/etc/passwd")],
     ],
-)  # fmt: skip
+)
 def test_nothing_is_written_outside_the_workspace(tmp_path: Path, members: list[tuple[str, bytes, str]]) -> None:
     place = tmp_path / "root" / "workspace"
     place.mkdir(parents=True)

@@ -112,9 +112,12 @@ def stubborn(folder: Path, script: str) -> tuple[EngineProcess, Path]:
     output = folder / "output"
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     process = EngineProcess(
-        ["/bin/sh", "-c", script], cwd=folder, env={"PATH": os.environ["PATH"]}, output=descriptor,
+        ["/bin/sh", "-c", script],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"]},
+        output=descriptor,
         ladder=Ladder(first=0.1, second=0.1),
-    )  # fmt: skip
+    )
     os.close(descriptor)
     return process, output
 

@@ -19,10 +19,14 @@ PLAIN = "main.tf"
         ('/* backend */ # cloud\nterraform\n{\n// x\nbackend "http" {}}', 5, 'backend "http"'),
         ('locals {\n  a = "${"}"}"\n}\nterraform {\n  cloud {}\n}', 5, "cloud"),
         ('locals {\n  a = <<-EOT\n    }}} "\n  EOT\n}\nterraform {\n  cloud {}\n}', 7, "cloud"),
-        ('terraform {\n  required_version = ">= 1.0"\n  required_providers {\n    a = { source = "x/y" }\n  }\n'
-         '  backend "gcs" {}\n}', 6, 'backend "gcs"'),
+        (
+            'terraform {\n  required_version = ">= 1.0"\n  required_providers {\n    a = { source = "x/y" }\n  }\n'
+            '  backend "gcs" {}\n}',
+            6,
+            'backend "gcs"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: str, line: int, block: str) -> None:
     (tmp_path / PLAIN).write_text(text)
     assert hcl.foreign_backend(tmp_path) == (PLAIN, line, block)
@@ -37,14 +41,14 @@ def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: s
         '/* terraform {\n backend "s3" {}\n} */',
         'locals {\n  a = "terraform { backend \\"s3\\" {} }"\n}',
         'locals {\n  a = <<EOT\nterraform {\n  backend "s3" {}\n}\nEOT\n}',
-        'locals {\n  a = <<-EOT\n    terraform {\n      cloud {}\n    }\n    EOT\n}',
+        "locals {\n  a = <<-EOT\n    terraform {\n      cloud {}\n    }\n    EOT\n}",
         'variable "backend" {}\nresource "cloud" "backend" {\n  backend "s3" {}\n  cloud {}\n}',
         'terraform {\n  provider_meta "cloud" {}\n}\nlocals { cloud = "backend" }',
         'terraform {\n  required_providers {\n    cloud = { source = "backend" }\n  }\n}',
         'locals {\n  a = "${"${"terraform { cloud {} }"}"}"\n}',
         'locals {\n  a = "unfinished backend\n}',
     ],
-)  # fmt: skip
+)
 def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAIN).write_text(text)
     assert hcl.foreign_backend(tmp_path) is None

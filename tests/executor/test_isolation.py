@@ -168,9 +168,18 @@ async def test_what_modules_usually_do_still_works(hub: Hub, stage: Stage, tmp_p
     log = await log_of(hub, stage, tmp_path, script(*commands, "true"), allowed, **environment)
     assert hub.result.status == "SUCCEEDED", log
     for text in (
-        "a-profile", "from-the-mirror", "a-cluster", "what-an-operator-allowed", "wrote-out", "moved-temporary", "committed",
-        "curl-0", "to-stderr", "bound", "resolved",
-    ):  # fmt: skip
+        "a-profile",
+        "from-the-mirror",
+        "a-cluster",
+        "what-an-operator-allowed",
+        "wrote-out",
+        "moved-temporary",
+        "committed",
+        "curl-0",
+        "to-stderr",
+        "bound",
+        "resolved",
+    ):
         assert f"): {text}" in log, text
 
 

@@ -29,16 +29,34 @@ output "hush" {
 """
 
 OLD = 'resource "terraform_data" "old" { input = "old" }\n'
-STATE = json.dumps({
-    "version": 4, "terraform_version": "1.12.6", "serial": 3, "lineage": "l", "outputs": {}, "resources": [{
-        "mode": "managed", "type": "terraform_data", "name": "old",
-        "provider": 'provider["terraform.io/builtin/terraform"]',
-        "instances": [{"schema_version": 0, "attributes": {
-            "id": "1", "input": {"value": "old", "type": "string"}, "output": {"value": "old", "type": "string"},
-            "triggers_replace": None,
-        }}],
-    }],
-}).encode()  # fmt: skip
+STATE = json.dumps(
+    {
+        "version": 4,
+        "terraform_version": "1.12.6",
+        "serial": 3,
+        "lineage": "l",
+        "outputs": {},
+        "resources": [
+            {
+                "mode": "managed",
+                "type": "terraform_data",
+                "name": "old",
+                "provider": 'provider["terraform.io/builtin/terraform"]',
+                "instances": [
+                    {
+                        "schema_version": 0,
+                        "attributes": {
+                            "id": "1",
+                            "input": {"value": "old", "type": "string"},
+                            "output": {"value": "old", "type": "string"},
+                            "triggers_replace": None,
+                        },
+                    }
+                ],
+            }
+        ],
+    }
+).encode()
 SHOW_ENVIRONMENT = """
 resource "terraform_data" "teller" {
   provisioner "local-exec" { command = "tr '\\\\0' '\\\\n' < /proc/$PPID/environ" }

@@ -85,17 +85,33 @@ TRACE = "goroutine 1 [running]:\nruntime.throw({0x1, 0x2})\n" * 6000
         (-9, "", 1, "the engine ran out of memory and was killed (signal 9)"),
         (137, "", 2, "the engine ran out of memory and was killed (signal 9)"),
         (-9, "", 0, "ended by signal 9"),
-        (2, f"fatal error: runtime: out of memory\n\n{TRACE}", 0,
-            "the engine ran out of memory (exit code 2: fatal error: runtime: out of memory)"),
-        (2, f"{TRACE}runtime: out of memory: cannot allocate 4194304-byte block\n", 0,
-            "the engine ran out of memory (exit code 2: runtime: out of memory: cannot allocate 4194304-byte block)"),
+        (
+            2,
+            f"fatal error: runtime: out of memory\n\n{TRACE}",
+            0,
+            "the engine ran out of memory (exit code 2: fatal error: runtime: out of memory)",
+        ),
+        (
+            2,
+            f"{TRACE}runtime: out of memory: cannot allocate 4194304-byte block\n",
+            0,
+            "the engine ran out of memory (exit code 2: runtime: out of memory: cannot allocate 4194304-byte block)",
+        ),
         (2, "fatal error: all goroutines are asleep", 0, "exit code 2"),
-        (1, "│ Error: Plugin did not respond\n", 1,
-            "exit code 1: Plugin did not respond (memory ran out: the kernel killed 1 processes of this cgroup during the step)"),
-        (1, "│ Error: Plugin crashed\nfatal error: runtime: cannot allocate memory\n", 0,
-            "exit code 1: Plugin crashed (memory ran out: fatal error: runtime: cannot allocate memory)"),
+        (
+            1,
+            "│ Error: Plugin did not respond\n",
+            1,
+            "exit code 1: Plugin did not respond (memory ran out: the kernel killed 1 processes of this cgroup during the step)",
+        ),
+        (
+            1,
+            "│ Error: Plugin crashed\nfatal error: runtime: cannot allocate memory\n",
+            0,
+            "exit code 1: Plugin crashed (memory ran out: fatal error: runtime: cannot allocate memory)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_memory_is_named_as_the_cause_where_something_shows_it(code: int, text: str, kills: int, said: str) -> None:
     assert problem.failure(code, text, kills) == said
 

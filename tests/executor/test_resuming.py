@@ -34,9 +34,17 @@ async def test_an_approved_plan_is_applied_by_another_process_with_another_port_
     assert outputs.outputs["child"].value == "you in child"
     assert again.facts_of(PlanSummary) == [], "it was not planned again"
     assert statuses(again) == [
-        "fetch RUNNING", "fetch SUCCEEDED", "inputs SKIPPED", "init SKIPPED", "validate SKIPPED", "plan SKIPPED",
-        "apply RUNNING", "apply SUCCEEDED", "output RUNNING", "output SUCCEEDED",
-    ]  # fmt: skip
+        "fetch RUNNING",
+        "fetch SUCCEEDED",
+        "inputs SKIPPED",
+        "init SKIPPED",
+        "validate SKIPPED",
+        "plan SKIPPED",
+        "apply RUNNING",
+        "apply SUCCEEDED",
+        "output RUNNING",
+        "output SUCCEEDED",
+    ]
     assert b"Going on with the plan of attempt 1" in again.log(Stream.SYSTEM)
     _, sealed = [record for record in again.records if record.kind == 3][-1].payload.split(b"\n", 1)
     state = json.loads(_opened(sealed))

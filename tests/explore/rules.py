@@ -15,7 +15,7 @@ from tests.explore.world import (
     is_heard,
     is_spent,
     is_unaccounted,
-)  # fmt: skip
+)
 
 Rule = Callable[[World, Move], bool]
 

@@ -109,9 +109,14 @@ class ApprovalBelongsToTheJob(Server):
         row, version = rows.job_row(it.job, job), rows.VERSIONS[it.base] or 0
         forged = rows.plan_row(it.job, rows.Plan(it.number, it.runner, it.base, rows.LATER))
         found = decide.begin(
-            replace(row, plan_attempt=it.number), rows.attempt_row(it), module, version, forged, rows.THIS_MOMENT,
+            replace(row, plan_attempt=it.number),
+            rows.attempt_row(it),
+            module,
+            version,
+            forged,
+            rows.THIS_MOMENT,
             has_waited=True,
-        )  # fmt: skip
+        )
         return replace(found, job=row, plan=None) if isinstance(found, decide.Next) else found
 
 

@@ -31,7 +31,7 @@ from tests.explore.world import (
     with_job,
     with_runner,
     with_try,
-)  # fmt: skip
+)
 
 Decision = tuple[Job, dict[str, object], bool] | str | None
 
@@ -103,14 +103,24 @@ class Server:
         key = ("claim", j, job, r, runner, is_busy, world.quarantine > 0, maker)
         if key not in self._known:
             seat = decide.Seat(
-                f"rnr_{r}", f"ins_{r}", is_connected=runner.link, takes_jobs=not runner.is_removed, free=1, is_assigned=True,
+                f"rnr_{r}",
+                f"ins_{r}",
+                is_connected=runner.link,
+                takes_jobs=not runner.is_removed,
+                free=1,
+                is_assigned=True,
                 is_chosen=True,
-            )  # fmt: skip
+            )
             made_by = None if maker is None else f"rnr_{maker}"
             found = decide.claim(
-                rows.job_row(j, job), job.attempt, seat, THIS_MOMENT, is_module_busy=is_busy,
-                has_quarantine=world.quarantine > 0, made_by=made_by,
-            )  # fmt: skip
+                rows.job_row(j, job),
+                job.attempt,
+                seat,
+                THIS_MOMENT,
+                is_module_busy=is_busy,
+                has_quarantine=world.quarantine > 0,
+                made_by=made_by,
+            )
             self._known[key] = None if found is None else rows.job_of(job, found.job, None, r)
         claimed: Job | None = self._known[key]
         if claimed is None:
@@ -235,15 +245,22 @@ class Server:
         is_mutating = any(other.begun != NO and not other.outcome for other in world.tries)
         is_same_lineage = is_same_lineage or self.adopts_any_lineage
         key = (
-            "adoption", world.jobs[it.job], it[ROW], self.counts_as_mutating(is_mutating), world.quarantine > 0,
+            "adoption",
+            world.jobs[it.job],
+            it[ROW],
+            self.counts_as_mutating(is_mutating),
+            world.quarantine > 0,
             is_same_lineage,
-        )  # fmt: skip
+        )
         if key not in self._known:
             self._known[key] = decide.adoption(
-                rows.job_row(it.job, world.jobs[it.job]), rows.attempt_row(it), is_newest=not it.is_passed,
-                is_same_lineage=is_same_lineage, is_module_mutating=self.counts_as_mutating(is_mutating),
+                rows.job_row(it.job, world.jobs[it.job]),
+                rows.attempt_row(it),
+                is_newest=not it.is_passed,
+                is_same_lineage=is_same_lineage,
+                is_module_mutating=self.counts_as_mutating(is_mutating),
                 has_quarantine=world.quarantine > 0,
-            )  # fmt: skip
+            )
         if self._known[key]:
             return moved(world, i)
         return world._replace(quarantine=world.quarantine + 1)

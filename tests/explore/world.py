@@ -215,10 +215,19 @@ def _left(it: Try) -> Try | None:
         if it.phase == "X":
             is_known = it.known > 0  # otherwise nobody can learn any more whether something was made: it counts as made
             return Try(
-                it.job, it.number, it.runner, begun=OLD, outcome="lost", is_gone=it.is_gone and is_known, fenced=it.fenced, phase="X",
-                known=it.known, is_change_ended=it.is_change_ended and is_known,
-                has_unsaved=is_unaccounted(it) if is_known else not it.is_excused, is_excused=it.is_excused,
-            )  # fmt: skip
+                it.job,
+                it.number,
+                it.runner,
+                begun=OLD,
+                outcome="lost",
+                is_gone=it.is_gone and is_known,
+                fenced=it.fenced,
+                phase="X",
+                known=it.known,
+                is_change_ended=it.is_change_ended and is_known,
+                has_unsaved=is_unaccounted(it) if is_known else not it.is_excused,
+                is_excused=it.is_excused,
+            )
     if needs_base:
         return it
     outcome = "lost" if it.outcome == "lost" else "failed"  # or any other

@@ -78,8 +78,14 @@ def test_secrets_are_found_at_any_depth_and_short_values_are_not_masked() -> Non
         "deep": [[{"api_key": "nested-key"}]],
     }
     assert set(names.secrets_of(inputs)) == {
-        "hunter2-hunter2", "first-token", "second-token", "12345678", "p%40ssw0rd", "p@ssw0rd", "nested-key",
-    }  # fmt: skip
+        "hunter2-hunter2",
+        "first-token",
+        "second-token",
+        "12345678",
+        "p%40ssw0rd",
+        "p@ssw0rd",
+        "nested-key",
+    }
 
 
 @pytest.mark.feature("L5")

@@ -113,8 +113,14 @@ class Site:
 
     def _module(self, system: System, name: str, state_bytes: int) -> None:
         fields = {
-            "name": name, "witness": str(self.witnesses), "seconds": 0.5, "lines": 6, "things": 4, "states": 2, "state_bytes": state_bytes,
-        }  # fmt: skip
+            "name": name,
+            "witness": str(self.witnesses),
+            "seconds": 0.5,
+            "lines": 6,
+            "things": 4,
+            "states": 2,
+            "state_bytes": state_bytes,
+        }
         source = self.folder / "source" / name
         source.mkdir(parents=True)
         (source / "chaos.json").write_text(json.dumps(fields))
@@ -206,10 +212,12 @@ class Started(System):
         self._site, self._kept = site, site.folder / f"start-{site.starts}"
         self._kept.mkdir()
         self.env |= environment | {
-            _MARK: str(site.folder), "HOME": str(site.folder), "TERRACREW_CACHE": str(site.folder / "cache"),
+            _MARK: str(site.folder),
+            "HOME": str(site.folder),
+            "TERRACREW_CACHE": str(site.folder / "cache"),
             "TERRACREW_ENGINE__ADDITIONAL_BINARY_PATHS": str(site.folder / "bin"),
             "TERRACREW_EXECUTOR__ISOLATION": "none",  # the engine here is a program of these tests, in their own folder
-        }  # fmt: skip
+        }
         self.logs: list[Path] = []
 
     def _start(self, name: str, arguments: list[str], env: dict[str, str]) -> Process:

@@ -100,9 +100,16 @@ class Bench:
         output = self.directory.parent / f"runner-{len(self._runners)}.log"
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "terracrew.runner", str(descriptor),
-                pass_fds=[descriptor], stdout=file, stderr=file, env={**os.environ, **self.environment},
-            )  # fmt: skip
+                sys.executable,
+                "-P",
+                "-m",
+                "terracrew.runner",
+                str(descriptor),
+                pass_fds=[descriptor],
+                stdout=file,
+                stderr=file,
+                env={**os.environ, **self.environment},
+            )
         os.close(descriptor)
         self._runners.append(RunnerProcess(process, output))
         return self._runners[-1]
@@ -130,10 +137,21 @@ async def bench(hub: HubServer, theatre: Stage, tmp_path: Path) -> AsyncIterator
 
 def granted(job: str = "job_1", attempt: int = 1) -> Granted:
     spec = JobSpec(
-        job_id=job, attempt=attempt, number=1, type=JobType.PLAN, organization_id="org_1", module_id="mod_1",
-        module_path="a/m", group_path="a", engine="tofu", source=LocalSource("/src"), inputs={}, environment={},
-        backend="terracrew", state=StateSeed(0),
-    )  # fmt: skip
+        job_id=job,
+        attempt=attempt,
+        number=1,
+        type=JobType.PLAN,
+        organization_id="org_1",
+        module_id="mod_1",
+        module_path="a/m",
+        group_path="a",
+        engine="tofu",
+        source=LocalSource("/src"),
+        inputs={},
+        environment={},
+        backend="terracrew",
+        state=StateSeed(0),
+    )
     return Granted(spec, Credentials(hub="hub-credential", api="api-credential", state_key=b"k" * 32))
 
 

@@ -218,8 +218,16 @@ def test_a_section_that_is_no_json_is_refused(file: Path, monkeypatch: pytest.Mo
 def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(file: Path) -> None:
     made = schema()
     assert set(made["properties"]) == {
-        "$schema", "server", "runner", "working_directory", "engine", "executor", "source", "job_log_stream", "logging",
-    }  # fmt: skip
+        "$schema",
+        "server",
+        "runner",
+        "working_directory",
+        "engine",
+        "executor",
+        "source",
+        "job_log_stream",
+        "logging",
+    }
     assert made["additionalProperties"] is False
     assert made["$defs"]["Runner"]["required"] == ["id", "organization_id", "credentials"]
     _write(file, **{"$schema": "./schema.json"})

@@ -38,10 +38,18 @@ class Host:
         self.link = link = Link(self.crew.site.server, self.token, messages.decode_to_runner)
         link.say(
             messages.RunnerHello(
-                self.runner_id, self.name, self.key, "0", 1, 1, capacity=2, engines={"tofu": "1"},
-                attempts=sorted(self.journal), is_draining=self.is_draining,
+                self.runner_id,
+                self.name,
+                self.key,
+                "0",
+                1,
+                1,
+                capacity=2,
+                engines={"tofu": "1"},
+                attempts=sorted(self.journal),
+                is_draining=self.is_draining,
             )
-        )  # fmt: skip
+        )
         welcome = await link.reply(lambda told: isinstance(told, messages.RunnerWelcome))
         if welcome is None:
             self.link = None

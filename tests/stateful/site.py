@@ -85,12 +85,24 @@ class Site:
         self.identity = await patient(lambda: open_identity(db, KEYS, "http://127.0.0.1"))
         server_id, registry = ids.new("srv"), Registry(self.clock)
         self.server = Server(
-            id=server_id, settings=ServerSettings(), organization_id=self.boss.organization_id or "", db=db,
-            objects=self.objects, keys=KEYS, identity=self.identity, registry=registry, scheduler=Scheduler(db, registry),
-            claims=claims(db, KEYS), ingest=ingest(db, KEYS), create_job=creator(db, ROOTS),
-            heartbeats=Heartbeats(db, registry, server_id), archives=Archives(self.objects), watchers=Watchers(registry, self.objects),
-            streams=Streams(db), tasks=Tasks(),
-        )  # fmt: skip
+            id=server_id,
+            settings=ServerSettings(),
+            organization_id=self.boss.organization_id or "",
+            db=db,
+            objects=self.objects,
+            keys=KEYS,
+            identity=self.identity,
+            registry=registry,
+            scheduler=Scheduler(db, registry),
+            claims=claims(db, KEYS),
+            ingest=ingest(db, KEYS),
+            create_job=creator(db, ROOTS),
+            heartbeats=Heartbeats(db, registry, server_id),
+            archives=Archives(self.objects),
+            watchers=Watchers(registry, self.objects),
+            streams=Streams(db),
+            tasks=Tasks(),
+        )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server)
         self.messenger = Messenger(self.server)
         self.wakeups = self._stack.enter_context(db.listen(*TOPICS))

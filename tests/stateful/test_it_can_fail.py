@@ -145,8 +145,14 @@ def test_without_this_sentence_a_rule_breaks(
 ) -> None:
     monkeypatch.setattr(decide, *SABOTAGES[sentence])
     enough = settings(
-        max_examples=EXAMPLES or 60, stateful_step_count=50, deadline=None, derandomize=True, database=None,
-        phases=[Phase.generate], report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
-    )  # fmt: skip
+        max_examples=EXAMPLES or 60,
+        stateful_step_count=50,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     with pytest.raises(AssertionError, match=SYMPTOMS[sentence]):
         run_state_machine_as_test(on_sqlite, settings=enough)

@@ -28,10 +28,14 @@ def explore(machine: type[Machine], examples: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            random if EXAMPLES else repeatable, max_examples=EXAMPLES or examples, stateful_step_count=STEPS,
-            deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False,
+            random if EXAMPLES else repeatable,
+            max_examples=EXAMPLES or examples,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            print_blob=False,
         ),
-    )  # fmt: skip
+    )
     for counted in (machine.done, machine.seen):
         print(f"\n{counted.total()}:", ", ".join(f"{what} {count}" for what, count in sorted(counted.items())))
     assert machine.done.total() >= examples * STEPS

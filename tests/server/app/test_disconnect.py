@@ -28,10 +28,19 @@ async def test_client_disconnected_prematurely_is_no_error_of_the_server(
         sent.append(message)
 
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
-        "path": "/api/v1/groups", "raw_path": b"/api/v1/groups", "query_string": b"", "root_path": "", "headers": headers,
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/api/v1/groups",
+        "raw_path": b"/api/v1/groups",
+        "query_string": b"",
+        "root_path": "",
+        "headers": headers,
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
     with caplog.at_level(logging.INFO):
         await world.app(scope, receive, send)
     assert sent[0]["status"] == 503, "a proxy that passes this on lets the client try again"

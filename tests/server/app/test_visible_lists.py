@@ -29,8 +29,10 @@ async def _fill(world: World) -> None:
                 """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
                 SELECT 'mod_' || CAST(:name AS text), organization_id, id, CAST(:name AS text), path || '/' || CAST(:name AS text),
                     'tofu', CAST(:source AS text), created_at FROM groups WHERE path = :group_path""",
-                name=name, source=str(source).replace("'", '"'), group_path=group,
-            )  # fmt: skip
+                name=name,
+                source=str(source).replace("'", '"'),
+                group_path=group,
+            )
 
         await world.server.db.write(work)
     for runner, group in (("one", "a"), ("two", "a/x"), ("three", "ab"), ("four", "")):
@@ -102,7 +104,7 @@ async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(world
                 SELECT 'mod_' || CAST(:name AS text), organization_id, group_id, CAST(:name AS text), 'ab/' || CAST(:name AS text),
                     engine, source, created_at FROM modules WHERE path = 'ab/three'""",
                 name=f"m{number:03}",
-            )  # fmt: skip
+            )
 
     await world.server.db.write(work)
     first = (await world.admin.get("/dashboard/modules")).text

@@ -65,10 +65,19 @@ async def test_every_change_of_access_leaves_a_line_and_no_secret(world: World) 
     await client.delete(f"/api/v1/tokens/{token['id']}")
     answer = await client.get("/api/v1/audit")
     assert [entry["action"] for entry in reversed(answer.json()["items"])] == [
-        "token.create", "token.create", "service_account.create", "service_account.add_secret", "user.create",
-        "user.link", "role.grant", "role.revoke", "user.disable", "service_account.revoke_secret",
-        "service_account.delete", "token.revoke",
-    ]  # fmt: skip
+        "token.create",
+        "token.create",
+        "service_account.create",
+        "service_account.add_secret",
+        "user.create",
+        "user.link",
+        "role.grant",
+        "role.revoke",
+        "user.disable",
+        "service_account.revoke_secret",
+        "service_account.delete",
+        "token.revoke",
+    ]
     for shown in (token["token"], secret["client_secret"], user["link"].rpartition("/")[2]):
         assert shown not in answer.text
 

@@ -28,8 +28,9 @@ async def test_failed_logins_are_one_entry_for_each_address_and_name(world: Worl
                 await logins.login(world.identity, "vera", "wrong", address)
     found = {entry["address"]: entry for entry in await entries(world)}
     assert {address: entry["details"]["count"] for address, entry in found.items()} == {
-        "192.0.2.1": 12, "2001:db8::/64": 3,
-    }  # fmt: skip
+        "192.0.2.1": 12,
+        "2001:db8::/64": 3,
+    }
     first = found["192.0.2.1"]
     assert (first["action"], first["target_kind"], first["target_id"]) == ("login.fail", "user", vera.id)
     assert (first["actor_kind"], first["details"]["limited"]) == ("anonymous", 2)

@@ -29,8 +29,11 @@ def add() -> Callable[..., Work[None]]:
         async def work(tx: Tx) -> None:
             await tx.run(
                 "INSERT INTO things (id, n, label, parent) VALUES (:id, :n, :label, :parent)",
-                id=name, n=n, label=label, parent=parent,
-            )  # fmt: skip
+                id=name,
+                n=n,
+                label=label,
+                parent=parent,
+            )
 
         return work
 

@@ -47,14 +47,33 @@ class Holder(msgspec.Struct, frozen=True):
 
 SAMPLES = [
     Sample(
-        "a", Status.RUNNING, 3, 0.5, True, datetime(2024, 2, 29, 12, 0, 0, 123456, UTC), None, b"\x00\xff",
-        ("x", 'y"z'), {"text": "1", "number": 1, "yes": True, "no": None, "null": "null"}, Circle(1.5), [1, {"a": "ü"}],
+        "a",
+        Status.RUNNING,
+        3,
+        0.5,
+        True,
+        datetime(2024, 2, 29, 12, 0, 0, 123456, UTC),
+        None,
+        b"\x00\xff",
+        ("x", 'y"z'),
+        {"text": "1", "number": 1, "yes": True, "no": None, "null": "null"},
+        Circle(1.5),
+        [1, {"a": "ü"}],
     ),
     Sample(
-        "null", Status.QUEUED, 0, 2.0, False, datetime(1970, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC), b"",
-        (), {}, None,
+        "null",
+        Status.QUEUED,
+        0,
+        2.0,
+        False,
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(2099, 1, 1, tzinfo=UTC),
+        b"",
+        (),
+        {},
+        None,
     ),
-]  # fmt: skip
+]
 
 
 async def test_a_struct_survives_the_round_trip_through_either_database(database: Database) -> None:
@@ -94,8 +113,10 @@ def test_values_inside_json_are_never_coerced(inputs: dict[str, str | int | bool
 
 def test_only_the_named_fields_become_parameters() -> None:
     assert to_params(SAMPLES[0], "status", "made_at", "tags") == {
-        "status": "RUNNING", "made_at": 1709208000.123456, "tags": '["x","y\\"z"]',
-    }  # fmt: skip
+        "status": "RUNNING",
+        "made_at": 1709208000.123456,
+        "tags": '["x","y\\"z"]',
+    }
 
 
 def test_a_row_that_does_not_fit_says_which_column() -> None:

@@ -70,9 +70,13 @@ class Stage:
                 query: Any = f"SELECT * FROM {name}"
                 rows = [] if name in NOT_LOOKED_AT else await tx.all(query)
                 found[name] = sorted(
-                    ({key: value for key, value in row.items() if key not in VOLATILE} for row in rows if self._counts(row)),
+                    (
+                        {key: value for key, value in row.items() if key not in VOLATILE}
+                        for row in rows
+                        if self._counts(row)
+                    ),
                     key=str,
-                )  # fmt: skip
+                )
             return found
 
         return await db.read(read)
@@ -87,9 +91,7 @@ class Stage:
 
     async def is_undisturbed(self) -> str:
         """What is wrong with the victims, if anything is."""
-        for client, question, answer in (
-            (self.victim, PING, "missed"), (self.executor, messages.Begin(0), "begun"),
-        ):  # fmt: skip
+        for client, question, answer in ((self.victim, PING, "missed"), (self.executor, messages.Begin(0), "begun")):
             try:
                 found = await client.ask(question)
                 while found["type"] == "offer":
@@ -167,23 +169,35 @@ async def _strangers(stage: Stage) -> None:
     app = hub.crew.app
     person = await app.person("operator", "owner")
     bearer: dict[str, str] = {
-        "a garbled token": "tch_" + "x" * 43, "half a token": (await hub.token())[:-10], "an expired token": await _expired(hub),
+        "a garbled token": "tch_" + "x" * 43,
+        "half a token": (await hub.token())[:-10],
+        "an expired token": await _expired(hub),
         "an API token": str(person.headers["Authorization"]).removeprefix("Bearer "),
         "an administrator's token": str(app.admin.headers["Authorization"]).removeprefix("Bearer "),
-        "an engine's token": stage.working.credentials.api, "the token of an engine that has ended": stage.superseded.credentials.api,
-    }  # fmt: skip
+        "an engine's token": stage.working.credentials.api,
+        "the token of an engine that has ended": stage.superseded.credentials.api,
+    }
     user = await hub.server.db.read(lambda tx: store.user(tx, "admin"))
     session = await hub.server.db.write(lambda tx: sessions.start(tx, user))
     stage.headers = {who: {"Authorization": f"Bearer {token}"} for who, token in bearer.items()} | {
-        "nobody": {}, "a session's cookie": {"Cookie": f"{sessions.COOKIE}={session.token}"},
+        "nobody": {},
+        "a session's cookie": {"Cookie": f"{sessions.COOKIE}={session.token}"},
         "another scheme": {"Authorization": f"Basic {stage.working.credentials.hub}"},
-    }  # fmt: skip
+    }
 
 
 async def _expired(hub: Hub) -> str:
     now = int(time.time()) - 3600
-    claims = {"iss": hub.server.settings.url, "sub": hub.runner_id, "aud": AUDIENCE, "iat": now - 900, "exp": now,
-              "org": None, "kind": "runner", "sid": "x"}  # fmt: skip
+    claims = {
+        "iss": hub.server.settings.url,
+        "sub": hub.runner_id,
+        "aud": AUDIENCE,
+        "iat": now - 900,
+        "exp": now,
+        "org": None,
+        "kind": "runner",
+        "sid": "x",
+    }
     return await hub.server.identity.tokens.signing.sign(claims, KIND)
 
 
@@ -193,9 +207,11 @@ async def _machines(stage: Stage) -> None:
     foreign = await app.person("foreign", "owner", organization="elsewhere")
     await app.admin.made("/api/v1/groups", {"path": "sibling"})
     for who, by, group in (
-        ("another runner", app.admin, "sibling"), ("a disabled runner", app.admin, ""), ("a foreign runner", foreign, ""),
+        ("another runner", app.admin, "sibling"),
+        ("a disabled runner", app.admin, ""),
+        ("a foreign runner", foreign, ""),
         ("a removed runner", app.admin, ""),
-    ):  # fmt: skip
+    ):
         token, hello = await _registered(stage, by, who.replace(" ", "-"), group)
         stage.runners[who] = token, hello
     disabled = stage.runners["a disabled runner"][1].runner_id
@@ -209,8 +225,9 @@ async def _machines(stage: Stage) -> None:
     stage.headers["a foreign service account"] = {"Authorization": f"Bearer {token.access_token}"}
 
     stage.executors = {
-        "another job's executor": await _granted(stage, hub.crew.world), "a foreign executor": await _foreign(stage, foreign),
-    }  # fmt: skip
+        "another job's executor": await _granted(stage, hub.crew.world),
+        "a foreign executor": await _foreign(stage, foreign),
+    }
 
 
 async def _registered(stage: Stage, by: Person, name: str, group: str) -> tuple[str, messages.RunnerHello]:

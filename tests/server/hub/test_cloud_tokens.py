@@ -28,9 +28,10 @@ async def running(crew: Crew, kind: str, *audiences: str) -> Running:
     await crew.server.db.write(
         lambda tx: tx.run(
             "UPDATE modules SET oidc_audiences = :audiences WHERE id = :id",
-            audiences=msgspec.json.encode(audiences or (CLOUD,)).decode(), id=module_id,
+            audiences=msgspec.json.encode(audiences or (CLOUD,)).decode(),
+            id=module_id,
         )
-    )  # fmt: skip
+    )
     return await crew.run(module_id, kind)
 
 

@@ -69,8 +69,11 @@ async def fleet(hub: Hub) -> Hub:
                 """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected,
                     is_draining, connected_at, heard_at)
                 VALUES (:id, :runner_id, :name, 'x', 1, '0.1.0', 4, true, false, :now, :now)""",
-                id=ids.new("ins"), runner_id=hub.runner_id, name=f"old-{number}", now=tx.now,
-            )  # fmt: skip
+                id=ids.new("ins"),
+                runner_id=hub.runner_id,
+                name=f"old-{number}",
+                now=tx.now,
+            )
 
     await hub.server.db.write(work)
     return hub

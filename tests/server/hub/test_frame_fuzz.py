@@ -34,9 +34,15 @@ EXAMPLES = 60
 NUMBERS = [0, 1, -1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**25, 1.5, -0.0, 1e308]
 TEXTS = ["", "x", "\0", "a\0b", "\u202e", "ÿ" * 200, "job_" + "0" * 32, "../../x", "x" * 70_000, "PLAN", "\n", "%s{}$"]
 VALUES = st.one_of(
-    st.sampled_from(NUMBERS), st.sampled_from(TEXTS), st.none(), st.booleans(), st.text(max_size=20), st.integers(),
-    st.lists(st.integers(), max_size=3), st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
-)  # fmt: skip
+    st.sampled_from(NUMBERS),
+    st.sampled_from(TEXTS),
+    st.none(),
+    st.booleans(),
+    st.text(max_size=20),
+    st.integers(),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+)
 DEEP = '{"type":"hello","oldest_protocol":1,"newest_protocol":1,"x":' + "[" * 20_000 + "]" * 20_000 + "}"
 
 
@@ -72,18 +78,20 @@ def _of(kind: Any, names: Sequence[Any]) -> st.SearchStrategy[Any]:
 
 
 RECORD = st.builds(
-    lambda size, kind, stream, step, time, payload: HEADER.pack(
-        len(payload) if size is None else size, kind, stream, step, time
-    ) + payload,
-    st.one_of(st.none(), st.sampled_from([0, 1, 15, 2**31, 2**32 - 1])), st.sampled_from([0, 1, 2, 3, 4, 255]),
-    st.integers(0, 255), st.sampled_from([0, 1, 5, 9, 200, 65535]),
+    lambda size, kind, stream, step, time, payload: (
+        HEADER.pack(len(payload) if size is None else size, kind, stream, step, time) + payload
+    ),
+    st.one_of(st.none(), st.sampled_from([0, 1, 15, 2**31, 2**32 - 1])),
+    st.sampled_from([0, 1, 2, 3, 4, 255]),
+    st.integers(0, 255),
+    st.sampled_from([0, 1, 5, 9, 200, 65535]),
     st.one_of(st.floats(), st.just(1.0)),
     st.one_of(
         st.binary(max_size=40),
         *(broken(kind, TEXTS).map(str.encode) for kind in (*get_args(events.Fact), StateFact, KeptPlan)),
         broken(StateFact, TEXTS).map(lambda head: head.encode() + b"\n" + b"x" * 40),
     ),
-)  # fmt: skip
+)
 
 
 def _frame(first: int, count: int | None, records: list[bytes], cut: int | None) -> bytes:
@@ -93,11 +101,14 @@ def _frame(first: int, count: int | None, records: list[bytes], cut: int | None)
 FRAMES = st.one_of(
     st.binary(max_size=200),
     st.builds(
-        _frame, st.sampled_from([0, 1, 2, 3, 2**53 - 1]), st.sampled_from([None, None, None, 0, 1, 2**40]), st.lists(RECORD, max_size=4),
+        _frame,
+        st.sampled_from([0, 1, 2, 3, 2**53 - 1]),
+        st.sampled_from([None, None, None, 0, 1, 2**40]),
+        st.lists(RECORD, max_size=4),
         st.sampled_from([None, None, None, 1, 20, 40]),
     ),
     st.builds(lambda size, rest: struct.pack(">H", size) + rest, st.integers(0, 65535), st.binary(max_size=50)),
-)  # fmt: skip
+)
 
 
 async def tried(hub: Hub, token: str, said: Sequence[Any]) -> list[dict[str, Any]]:
@@ -124,9 +135,17 @@ class Attacker:
 
         @given(strategy)
         @settings(
-            max_examples=examples, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
-        )  # fmt: skip
+            max_examples=examples,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.data_too_large,
+                HealthCheck.function_scoped_fixture,
+            ],
+        )
         def holds(said: Any) -> None:
             asyncio.run_coroutine_threadsafe(self._one(said, attack), self.loop).result(60)
 
@@ -191,11 +210,18 @@ async def test_valid_messages_in_any_order_change_nothing_but_their_own_job(atta
     instance = await jobs.runner(slots=1000)
     stage.not_ours |= {instance.id, instance.runner_id}
     kept = KeptPlan(0, "ab" * 32, 2, "/w")
-    frame = st.sampled_from([
-        (StepStatus(Step.PLAN, "RUNNING"),), ("a line\n",), (Result("WAITING"),), (Result("WAITING", kept=kept),),
-        (Result("SUCCEEDED", kept=kept),), (Result("SUCCEEDED"), "after the end\n", Result("FAILED")),
-        (OutputsRead({"a": Output(1)}, "ab"),), ("a\n", Result("CANCELED")),
-    ])  # fmt: skip
+    frame = st.sampled_from(
+        [
+            (StepStatus(Step.PLAN, "RUNNING"),),
+            ("a line\n",),
+            (Result("WAITING"),),
+            (Result("WAITING", kept=kept),),
+            (Result("SUCCEEDED", kept=kept),),
+            (Result("SUCCEEDED"), "after the end\n", Result("FAILED")),
+            (OutputsRead({"a": Output(1)}, "ab"),),
+            ("a\n", Result("CANCELED")),
+        ]
+    )
     begin = st.builds(messages.Begin, st.integers(0, 2), st.sampled_from([None, 0, 1, 2]))
     words = st.one_of(begin, st.just("hello"), st.tuples(st.sampled_from(["next", "again", "gap"]), frame))
 
@@ -262,7 +288,7 @@ async def test_a_hello_that_cannot_be_read_is_refused_in_short_words(hub: Hub, f
         '{"type":"engine","name":"x","version":"\\ud800"}',
     ],
     ids=["exit code", "count", "version", "nul", "deep", "surrogate"],
-)  # fmt: skip
+)
 async def test_a_fact_that_no_database_could_hold_is_passed_over_with_a_note(hub: Hub, payload: str) -> None:
     """They were errors of the server's own. Then they were refused, came again for ever, and the job never ended."""
     async with hub.runner() as runner:
@@ -283,10 +309,18 @@ async def test_a_fact_that_no_database_could_hold_is_passed_over_with_a_note(hub
 
 @pytest.mark.parametrize(
     "hello",
-    [{"instance": "a\0b"}, {"version": "v" * 101}, {"version": "\0"}, {"engines": {"tofu\0": "1"}}, {"engines": {"tofu": "1" * 101}},
-     {"engines": {str(n): "1" for n in range(30)}}, {"instance": ""}, {"capacity": 0}],
+    [
+        {"instance": "a\0b"},
+        {"version": "v" * 101},
+        {"version": "\0"},
+        {"engines": {"tofu\0": "1"}},
+        {"engines": {"tofu": "1" * 101}},
+        {"engines": {str(n): "1" for n in range(30)}},
+        {"instance": ""},
+        {"capacity": 0},
+    ],
     ids=lambda hello: next(iter(hello)),
-)  # fmt: skip
+)
 async def test_a_hello_with_odd_words_in_it_is_refused(hub: Hub, hello: dict[str, Any]) -> None:
     with no_errors():
         async with hub.connected(await hub.token()) as client:

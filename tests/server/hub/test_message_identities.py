@@ -35,27 +35,32 @@ LEAVE_IT = "none of your business"
 
 FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
     messages.RunnerHello: lambda it: [
-        it.hub.hello(), it.hub.hello(attempts=it.refs), it.hub.hello(instance="two", instance_key="x" * 32),
+        it.hub.hello(),
+        it.hub.hello(attempts=it.refs),
+        it.hub.hello(instance="two", instance_key="x" * 32),
     ],
     messages.Heartbeat: lambda it: [messages.Heartbeat("0.1.0", is_draining, it.refs) for is_draining in (True, False)],
     messages.Claim: lambda it: [
-        messages.Claim(it.queued, 1), messages.Claim(it.queued, 2), *(messages.Claim(*_of(ref)) for ref in it.refs),
+        messages.Claim(it.queued, 1),
+        messages.Claim(it.queued, 2),
+        *(messages.Claim(*_of(ref)) for ref in it.refs),
     ],
     messages.HandBack: lambda it: [messages.HandBack(*_of(ref), LEAVE_IT) for ref in it.refs],
-    messages.Gone: lambda it: [
-        messages.Gone(*_of(ref), saw, LEAVE_IT) for ref in it.refs for saw in (True, False)
-    ],
+    messages.Gone: lambda it: [messages.Gone(*_of(ref), saw, LEAVE_IT) for ref in it.refs for saw in (True, False)],
     messages.Renew: lambda it: [messages.Renew(it.working.credentials.hub), messages.Renew(it.working.credentials.api)],
-}  # fmt: skip
+}
 FROM_EXECUTOR: dict[type[msgspec.Struct], Attack] = {
     messages.ExecutorHello: lambda it: [messages.ExecutorHello(*_of(ref), "0.1.0", 1, 1) for ref in it.refs],
     messages.Begin: lambda _: [messages.Begin(0), messages.Begin(0, 1), messages.Begin(1, 2)],
 }
 FACTS: dict[type[msgspec.Struct], Any] = {
-    StepStatus: StepStatus(Step.APPLY, "RUNNING"), events.SourceResolved: events.SourceResolved("ab", LEAVE_IT),
-    PlanSummary: PlanSummary(add=5), OutputsRead: OutputsRead({"a": Output(1)}, "ab"), EngineUsed: EngineUsed("tofu", "9"),
+    StepStatus: StepStatus(Step.APPLY, "RUNNING"),
+    events.SourceResolved: events.SourceResolved("ab", LEAVE_IT),
+    PlanSummary: PlanSummary(add=5),
+    OutputsRead: OutputsRead({"a": Output(1)}, "ab"),
+    EngineUsed: EngineUsed("tofu", "9"),
     Result: Result("SUCCEEDED", LEAVE_IT),
-}  # fmt: skip
+}
 
 
 def _of(ref: messages.AttemptRef) -> tuple[str, int]:

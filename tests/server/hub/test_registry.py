@@ -47,8 +47,15 @@ class Nobody:
 def runner(instance: Instance | str = "ins_1") -> RunnerSession:
     instance_id = instance if isinstance(instance, str) else instance.id
     return RunnerSession(
-        Nobody(), SYSTEM, runner_id="rnr_1", instance_id=instance_id, name="one", epoch=1, engines={"tofu": "1"}, slots=4  # pyright: ignore[reportArgumentType]
-    )  # fmt: skip
+        Nobody(),
+        SYSTEM,
+        runner_id="rnr_1",
+        instance_id=instance_id,
+        name="one",
+        epoch=1,
+        engines={"tofu": "1"},
+        slots=4,  # pyright: ignore[reportArgumentType]
+    )
 
 
 def executor(ref: AttemptRef) -> ExecutorSession:

@@ -106,9 +106,16 @@ class Hub:
 
     def hello(self, **changes: Any) -> messages.RunnerHello:
         hello = messages.RunnerHello(
-            runner_id=self.runner_id, instance="one", instance_key="k" * 32, version="0.1.0", oldest_protocol=1,
-            newest_protocol=1, capacity=4, engines={"tofu": "1.12.6"}, attempts=[],
-        )  # fmt: skip
+            runner_id=self.runner_id,
+            instance="one",
+            instance_key="k" * 32,
+            version="0.1.0",
+            oldest_protocol=1,
+            newest_protocol=1,
+            capacity=4,
+            engines={"tofu": "1.12.6"},
+            attempts=[],
+        )
         return msgspec.structs.replace(hello, **changes)
 
     def session(self) -> RunnerSession:

@@ -159,12 +159,15 @@ async def test_nothing_of_another_organization_is_seen_or_touched(world: World) 
     eve = await as_user(world, "eve", Role.OWNER, organization_id=await world.organization("other"))
     address = f"/api/v1/service-accounts/{account}"
     answers = [
-        await eve.get(f"{address}/secrets"), await eve.post(f"{address}/secrets"), await eve.delete(address),
-        await eve.delete(f"{address}/secrets/{secret}"), await eve.delete(f"/api/v1/roles/{binding}"),
+        await eve.get(f"{address}/secrets"),
+        await eve.post(f"{address}/secrets"),
+        await eve.delete(address),
+        await eve.delete(f"{address}/secrets/{secret}"),
+        await eve.delete(f"/api/v1/roles/{binding}"),
         await eve.post("/api/v1/roles", json={"principal": "vera", "role": "owner"}),
         await eve.post("/api/v1/roles", json={"principal": account, "role": "owner"}),
         await eve.patch(f"/api/v1/users/{vera.id}", json={"is_disabled": True}),
-    ]  # fmt: skip
+    ]
     assert [answer.status_code for answer in answers] == [404] * len(answers)
     for path in ("users", "service-accounts", "roles", "audit"):
         assert world.organization_id not in (await eve.get(f"/api/v1/{path}")).text

@@ -26,11 +26,24 @@ from tests.server.identity.world import World
 
 # What each role may do, written out by hand: v viewer, o operator, a approver, w owner.
 MATRIX = {
-    "tree.read": "voaw", "tree.write": "w", "job.read": "voaw", "job.run": "oaw", "job.cancel": "oaw",
-    "job.approve": "aw", "state.read": "oaw", "state.write": "w", "runner.read": "voaw", "runner.write": "w",
-    "access.read": "w", "access.write": "w", "audit.read": "w", "server.admin": "",
-    "hub.connect": "", "attempt.report": "", "attempt.read": "",
-}  # fmt: skip
+    "tree.read": "voaw",
+    "tree.write": "w",
+    "job.read": "voaw",
+    "job.run": "oaw",
+    "job.cancel": "oaw",
+    "job.approve": "aw",
+    "state.read": "oaw",
+    "state.write": "w",
+    "runner.read": "voaw",
+    "runner.write": "w",
+    "access.read": "w",
+    "access.write": "w",
+    "audit.read": "w",
+    "server.admin": "",
+    "hub.connect": "",
+    "attempt.report": "",
+    "attempt.read": "",
+}
 LETTER = {Role.VIEWER: "v", Role.OPERATOR: "o", Role.APPROVER: "a", Role.OWNER: "w"}
 names = st.sampled_from(["a", "b", "ab"])
 paths = st.lists(names, max_size=4).map("/".join)
@@ -91,10 +104,15 @@ async def test_bindings_are_inherited_downwards_and_other_places_do_not_exist(wo
     who = await world.user("vera", Role.OPERATOR, "a")
     home = world.organization_id
     expected = {
-        group(home, "a"): "yes", group(home, "a/b/c"): "yes", module(home, "a/m"): "yes",
-        group(home, "ab"): "not found", module(home, "ab/m"): "not found", module(home, "a"): "not found",
-        organization(home): "forbidden", SERVER: "forbidden",
-    }  # fmt: skip
+        group(home, "a"): "yes",
+        group(home, "a/b/c"): "yes",
+        module(home, "a/m"): "yes",
+        group(home, "ab"): "not found",
+        module(home, "ab/m"): "not found",
+        module(home, "a"): "not found",
+        organization(home): "forbidden",
+        SERVER: "forbidden",
+    }
     assert {place: await outcome(world, who, Verb.JOB_RUN, place) for place in expected} == expected
     assert await outcome(world, who, Verb.JOB_APPROVE, group(home, "a/b")) == "forbidden"
 
@@ -143,9 +161,12 @@ async def test_a_jobs_credentials_reach_their_own_job_and_module_only(world: Wor
         "engine": {Verb.ATTEMPT_READ, Verb.JOB_READ, Verb.STATE_READ},
     }
     elsewhere = [
-        module(home, "a/other", "job_1", 2), module("org_2", "a/net", "job_1", 2), group(home, "a/net"),
-        organization(home), SERVER,
-    ]  # fmt: skip
+        module(home, "a/other", "job_1", 2),
+        module("org_2", "a/net", "job_1", 2),
+        group(home, "a/net"),
+        organization(home),
+        SERVER,
+    ]
     for verb in Verb:
         for who in (executor, engine):
             assert await outcome(world, who, verb, own) == ("yes" if verb in may[who.kind] else "forbidden")
@@ -169,10 +190,13 @@ def test_a_credential_serves_exactly_the_runners_that_are_its_own() -> None:
     worker, account = Principal("runner", "r1", "", "o"), Principal("service_account", "s1", "", "o")
     built_in = Principal("runner", "r3", "", None)
     table = {
-        worker: [bound], account: [bound], built_in: [shared],
-        Principal("service_account", "s2", "", "o"): [], Principal("user", "r1", "", "o", is_system_admin=True): [],
+        worker: [bound],
+        account: [bound],
+        built_in: [shared],
+        Principal("service_account", "s2", "", "o"): [],
+        Principal("user", "r1", "", "o", is_system_admin=True): [],
         Principal("executor", "r1", "", "o"): [],
-    }  # fmt: skip
+    }
     for who, own in table.items():
         for runner in (bound, unbound, foreign, shared):
             assert authorize.may_serve_runner(who, runner) == (runner in own)
@@ -186,9 +210,12 @@ async def test_what_is_visible_in_lists_is_what_require_would_allow(world: World
     for path in ("a", "b"):
         await world.group(path)
     people = [
-        await world.user("none"), await world.user("root", is_system_admin=True), await world.user("all", Role.VIEWER),
-        await world.user("some", Role.OWNER, "a"), Principal("runner", "rnr_1", "", home),
-    ]  # fmt: skip
+        await world.user("none"),
+        await world.user("root", is_system_admin=True),
+        await world.user("all", Role.VIEWER),
+        await world.user("some", Role.OWNER, "a"),
+        Principal("runner", "rnr_1", "", home),
+    ]
     places = [group(home, "a"), group(home, "b"), module(home, "a/m"), organization(home), group("org_x", "a")]
     for who, verb in itertools.product(people, Verb):
         seen = await authorize.visible(world.db, who, verb)

@@ -102,11 +102,14 @@ async def test_the_engines_token_cannot_write_or_look_around_over_the_api(world:
     async with world.client(key) as client:
         assert (await client.get("/api/v1/me")).json()["kind"] == "engine"
         answers = [
-            await client.post("/api/v1/tokens", json={"name": "x"}), await client.get("/api/v1/tokens"),
-            await client.post("/api/v1/users", json={"name": "x"}), await client.get("/api/v1/users"),
+            await client.post("/api/v1/tokens", json={"name": "x"}),
+            await client.get("/api/v1/tokens"),
+            await client.post("/api/v1/users", json={"name": "x"}),
+            await client.get("/api/v1/users"),
             await client.post("/api/v1/service-accounts", json={"name": "x"}),
-            await client.get("/api/v1/service-accounts"), await client.get("/api/v1/audit"),
+            await client.get("/api/v1/service-accounts"),
+            await client.get("/api/v1/audit"),
             await client.post("/api/v1/roles", json={"principal": "x", "role": "owner"}),
-        ]  # fmt: skip
+        ]
         assert {answer.status_code for answer in answers} <= {403, 404}
         assert (await client.get("/api/v1/roles")).json()["items"] == []

@@ -138,9 +138,12 @@ async def test_nobody_else_lists_or_ends_them(world: World) -> None:
     for name, (who, status) in others.items():
         async with world.client(await world.token(who)) as client:
             for method, path in (
-                ("GET", "sessions"), ("GET", "tokens"), ("DELETE", "sessions"), ("DELETE", f"sessions/{session}"),
+                ("GET", "sessions"),
+                ("GET", "tokens"),
+                ("DELETE", "sessions"),
+                ("DELETE", f"sessions/{session}"),
                 ("DELETE", f"tokens/{kept['id']}"),
-            ):  # fmt: skip
+            ):
                 answer = await client.request(method, f"/api/v1/users/vera/{path}")
                 assert (name, method, path, answer.status_code) == (name, method, path, status)
             if status == 404:

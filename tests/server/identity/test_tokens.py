@@ -45,9 +45,15 @@ async def test_a_service_account_trades_its_secret_for_a_short_lived_token(world
     assert (body["token_type"], body["expires_in"]) == ("Bearer", LIFETIME)
     claims = await claims_of(world, body["access_token"])
     assert claims | {"iat": 0, "exp": 0} == {
-        "iss": URL, "sub": account, "aud": "terracrew", "iat": 0, "exp": 0, "org": world.organization_id,
-        "kind": "service_account", "sid": secret_id,
-    }  # fmt: skip
+        "iss": URL,
+        "sub": account,
+        "aud": "terracrew",
+        "iat": 0,
+        "exp": 0,
+        "org": world.organization_id,
+        "kind": "service_account",
+        "sid": secret_id,
+    }
     assert 0 < claims["exp"] - time.time() <= 900
     principal = await principal_from_bearer(world.identity, body["access_token"])
     assert (principal.kind, principal.id, principal.organization_id) == (
@@ -85,11 +91,17 @@ async def test_every_wrong_client_gets_the_same_answer(world: World) -> None:
     other = await world.organization("other")
     runner, worker_token = await world.runner(world.organization_id)
     wrong = [
-        (f"{world.organization_id}:{account}", "tcs_" + "x" * 43), (f"{other}:{account}", secret), (account, secret),
-        (f"org_nowhere:{account}", secret), (f"{world.organization_id}:{runner}", secret), (runner, worker_token),
-        (f"{world.organization_id}:{account}", worker_token), (f"{world.organization_id}:{account}", "tcs_\ud7ff\x00"),
-        (f"\x00:{account}", secret), (":", secret),
-    ]  # fmt: skip
+        (f"{world.organization_id}:{account}", "tcs_" + "x" * 43),
+        (f"{other}:{account}", secret),
+        (account, secret),
+        (f"org_nowhere:{account}", secret),
+        (f"{world.organization_id}:{runner}", secret),
+        (runner, worker_token),
+        (f"{world.organization_id}:{account}", worker_token),
+        (f"{world.organization_id}:{account}", "tcs_\ud7ff\x00"),
+        (f"\x00:{account}", secret),
+        (":", secret),
+    ]
     answers = [await ask(world, *each, address=f"10.0.0.{n}") for n, each in enumerate(wrong)]
     assert {answer.status_code for answer in answers} == {401}
     assert len({answer.text for answer in answers}) == 1
@@ -228,7 +240,7 @@ async def test_a_forged_or_misused_token_gets_one_and_the_same_answer(world: Wor
         "dots": "..",
         "too long": good + "A" * 5000,
         "not ASCII": good + "é",
-    }  # fmt: skip
+    }
     assert (await principal_from_bearer(world.identity, good)).id == claims["sub"]
     for what, token in wrong.items():
         with pytest.raises(Unauthenticated) as error:

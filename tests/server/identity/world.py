@@ -93,8 +93,12 @@ class World:
             await tx.run(
                 "INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)"
                 " VALUES (:id, :organization_id, :parent_id, :name, :path, 1, 0)",
-                id=new, organization_id=self.organization_id, parent_id=(root or {})["id"], name=path, path=path,
-            )  # fmt: skip
+                id=new,
+                organization_id=self.organization_id,
+                parent_id=(root or {})["id"],
+                name=path,
+                path=path,
+            )
             return new
 
         return await self.db.write(work)
@@ -115,8 +119,12 @@ class World:
             await tx.run(
                 "INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, created_at)"
                 " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
-                id=new, organization_id=organization_id, group_id=root and root["id"], name=name, sha256=secret.sha256,
-            )  # fmt: skip
+                id=new,
+                organization_id=organization_id,
+                group_id=root and root["id"],
+                name=name,
+                sha256=secret.sha256,
+            )
 
         await self.db.write(work)
         return new, secret.text
@@ -133,20 +141,29 @@ class World:
             await tx.run(
                 "INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)"
                 " VALUES (:id, :organization_id, :group_id, :name, :name, 'tofu', '{}', 0)",
-                id=of, organization_id=self.organization_id, group_id=(root or {})["id"], name=module,
-            )  # fmt: skip
+                id=of,
+                organization_id=self.organization_id,
+                group_id=(root or {})["id"],
+                name=module,
+            )
             await tx.run(
                 "INSERT INTO jobs (id, organization_id, module_id, number, type, status, instance_id, source,"
                 " created_by, created_at, queued_at)"
                 " VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'PROCESSING', 'i', '{}', 'x', 0, 0)",
-                id=job, organization_id=self.organization_id, module_id=of, number=hash(job) % 1_000_000_007,
-            )  # fmt: skip
+                id=job,
+                organization_id=self.organization_id,
+                module_id=of,
+                number=hash(job) % 1_000_000_007,
+            )
             await tx.run(
                 "INSERT INTO attempts"
                 " (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)"
                 " VALUES (:job, 1, 'r', 'i', :hub, :api, :key, 0)",
-                job=job, hub=hub.sha256, api=key.sha256, key=b"k",
-            )  # fmt: skip
+                job=job,
+                hub=hub.sha256,
+                api=key.sha256,
+                key=b"k",
+            )
 
         await self.db.write(work)
         return job, hub.text, key.text
@@ -188,8 +205,11 @@ def app() -> App:
     """One application for all tests, which run one after the other; each puts its own container in."""
     return App(
         [*api.routers, *audit_api.routers, *EXTRA],
-        middleware=[AuthenticationMiddleware()], exception_handlers=HANDLERS, request_class=Call, openapi_config=None,
-    )  # fmt: skip
+        middleware=[AuthenticationMiddleware()],
+        exception_handlers=HANDLERS,
+        request_class=Call,
+        openapi_config=None,
+    )
 
 
 async def build(database: Database) -> World:

@@ -21,8 +21,13 @@ async def _assign(tx: Tx, world: World, runner_id: str, kind: str, place_id: str
         """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
         VALUES (:runner_id, :place_id, :kind, :organization, :path, :now)
         ON CONFLICT (runner_id, place_id) DO NOTHING""",
-        runner_id=runner_id, place_id=place_id, kind=kind, organization=world.organization, path=path, now=tx.now,
-    )  # fmt: skip
+        runner_id=runner_id,
+        place_id=place_id,
+        kind=kind,
+        organization=world.organization,
+        path=path,
+        now=tx.now,
+    )
 
 
 async def _withdraw(tx: Tx, runner: Instance) -> None:
@@ -129,8 +134,9 @@ async def test_the_view_in_memory_agrees_with_the_database_after_any_changes(dat
             await tx.run(
                 """INSERT INTO runners (id, name, path, type, created_at)
                 VALUES (:id, 'shared', 'shared', 'self-hosted', :now)""",
-                id=shared, now=tx.now,
-            )  # fmt: skip
+                id=shared,
+                now=tx.now,
+            )
 
     for _ in range(12):
         runner_id = random.choice([*runners, shared])

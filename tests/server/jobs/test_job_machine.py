@@ -21,11 +21,15 @@ async def _job_in(world: World, status: JobStatus) -> Job:
     job_id = await world.job(await world.module())
     job = await world.load(job_id)
     path = {
-        "QUEUED": [], "CLAIMED": ["CLAIMED"], "PROCESSING": ["CLAIMED", "PROCESSING"],
-        "AWAITING_APPROVAL": ["CLAIMED", "PROCESSING", "AWAITING_APPROVAL"], "SUCCEEDED": ["CLAIMED", "PROCESSING", "SUCCEEDED"],
-        "FAILED": ["FAILED"], "CANCELED": ["CANCELED"],
+        "QUEUED": [],
+        "CLAIMED": ["CLAIMED"],
+        "PROCESSING": ["CLAIMED", "PROCESSING"],
+        "AWAITING_APPROVAL": ["CLAIMED", "PROCESSING", "AWAITING_APPROVAL"],
+        "SUCCEEDED": ["CLAIMED", "PROCESSING", "SUCCEEDED"],
+        "FAILED": ["FAILED"],
+        "CANCELED": ["CANCELED"],
         "DECLINED": ["CLAIMED", "PROCESSING", "AWAITING_APPROVAL", "DECLINED"],
-    }[status]  # fmt: skip
+    }[status]
     for name in path:
         after = job.to(JobStatus(name), NOW, **({"runner_id": "r", "instance_id": "i"} if name == "CLAIMED" else {}))
         await world.db.write(lambda tx, job=job, after=after: store.save(tx, job, after))

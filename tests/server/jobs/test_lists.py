@@ -78,10 +78,15 @@ class Company:
             lambda tx: tx.run(
                 """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
                 VALUES (:id, :organization, :parent, :name, :path, :depth, :now)""",
-                id=group_id, organization=self.world.organization, parent=parent_id, name=name, path=path,
-                depth=path.count("/") + 1, now=tx.now,
+                id=group_id,
+                organization=self.world.organization,
+                parent=parent_id,
+                name=name,
+                path=path,
+                depth=path.count("/") + 1,
+                now=tx.now,
             )
-        )  # fmt: skip
+        )
         self.groups[path] = group_id
 
     async def reader(self, *places: str) -> Principal:
@@ -94,10 +99,16 @@ class Company:
                     """INSERT INTO role_bindings (id, organization_id, principal_kind, principal_id, role, place_kind, group_id,
                         module_id, path, created_by, created_at)
                     VALUES (:id, :organization, 'user', :who, 'viewer', :kind, :group_id, :module_id, :path, 'test', :now)""",
-                    id=ids.new("rol"), organization=self.world.organization, who=who.id, kind=kind, path=path, now=tx.now,
-                    group_id=self.groups.get(path), module_id=self.modules.get(path),
+                    id=ids.new("rol"),
+                    organization=self.world.organization,
+                    who=who.id,
+                    kind=kind,
+                    path=path,
+                    now=tx.now,
+                    group_id=self.groups.get(path),
+                    module_id=self.modules.get(path),
                 )
-            )  # fmt: skip
+            )
         return who
 
     async def page(

@@ -91,8 +91,10 @@ async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     await queue.set(
         """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
         VALUES (:id, :organization, :group_id, 'bot', 'test', :now)""",
-        id=account, organization=queue.world.organization, group_id=queue.world.root,
-    )  # fmt: skip
+        id=account,
+        organization=queue.world.organization,
+        group_id=queue.world.root,
+    )
     secret = """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at, expires_at)
         VALUES (:id, :account, :id, 'test', :now, CAST(:now AS double precision) + CAST(:left AS double precision))"""
     await queue.set(secret, id="expired", account=account, left=-5)
@@ -221,8 +223,10 @@ async def test_a_state_in_quarantine_stands_before_everything(queue: Queue) -> N
     await queue.set(
         """INSERT INTO states (id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, content,
             created_at) VALUES ('sta_1', :module, 'quarantined', :job, 1, 1, 'engine', 2, 'x', 'x', 1, :x, :now)""",
-        module=queue.module, job=queue.job, x=b"x",
-    )  # fmt: skip
+        module=queue.module,
+        job=queue.job,
+        x=b"x",
+    )
     reason = await queue.why()
     assert (reason.code, reason.link) == ("quarantine", f"/dashboard/jobs/{queue.job}#quarantine")
 
@@ -233,8 +237,10 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     ref = AttemptRef(queue.job, 1)
     long_ago = timedelta(0)
     await service.settle(
-        queue.world.db, ref, lambda job, attempt, now: decide.lost(job, attempt, decide.Heard(now - LEASE, True), now, long_ago)
-    )  # fmt: skip
+        queue.world.db,
+        ref,
+        lambda job, attempt, now: decide.lost(job, attempt, decide.Heard(now - LEASE, True), now, long_ago),
+    )
     await queue.runner.has(queue.job, 2)
     assert await queue.code() == "offered", "nobody hears the first one"
     await queue.set("UPDATE attempts SET heard_at = :now WHERE number = 1")

@@ -37,9 +37,15 @@ class Stage:
     def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
         socket = Socket()
         session = RunnerSession(
-            socket, SYSTEM, runner_id=instance.runner_id, instance_id=instance.id, name="one", epoch=1,  # pyright: ignore[reportArgumentType]
-            engines={"tofu": "1"}, slots=slots,
-        )  # fmt: skip
+            socket,
+            SYSTEM,
+            runner_id=instance.runner_id,
+            instance_id=instance.id,
+            name="one",
+            epoch=1,  # pyright: ignore[reportArgumentType]
+            engines={"tofu": "1"},
+            slots=slots,
+        )
         self.registry.add(session)
         return session, socket
 
@@ -188,9 +194,10 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
     await database.write(
         lambda tx: tx.run(
             "UPDATE assignments SET place_id = :group, path = 'network' WHERE runner_id = :id",
-            group=group, id=near.runner_id,
+            group=group,
+            id=near.runner_id,
         )
-    )  # fmt: skip
+    )
     module = await world.module("network/vpc", group)
     job = await world.job(module)
     await stage.scheduler.sweep()

@@ -33,8 +33,10 @@ class World:
             await tx.run(
                 """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
                 VALUES (:id, :organization, '', '', 0, :now)""",
-                id=world.root, organization=world.organization, now=tx.now,
-            )  # fmt: skip
+                id=world.root,
+                organization=world.organization,
+                now=tx.now,
+            )
 
         await db.write(work)
         return world
@@ -46,9 +48,13 @@ class World:
             lambda tx: tx.run(
                 """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
                 VALUES (:id, :organization, :root, :path, :path, 1, :now)""",
-                id=group_id, organization=self.organization, root=self.root, path=path, now=tx.now,
+                id=group_id,
+                organization=self.organization,
+                root=self.root,
+                path=path,
+                now=tx.now,
             )
-        )  # fmt: skip
+        )
         return group_id
 
     async def module(self, path: str = "", group_id: str | None = None) -> str:
@@ -58,9 +64,13 @@ class World:
             await tx.run(
                 """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
                 VALUES (:id, :organization, :group_id, :path, :path, 'tofu', :source, :now)""",
-                id=module_id, organization=self.organization, group_id=group_id or self.root, path=path or module_id,
-                source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
-            )  # fmt: skip
+                id=module_id,
+                organization=self.organization,
+                group_id=group_id or self.root,
+                path=path or module_id,
+                source='{"kind":"local","path":"/srv/modules/x"}',
+                now=tx.now,
+            )
 
         await self.db.write(work)
         return module_id
@@ -72,19 +82,28 @@ class World:
             await tx.run(
                 """INSERT INTO runners (id, organization_id, group_id, name, path, type, max_jobs, created_at)
                 VALUES (:id, :organization, :group_id, :id, :id, 'self-hosted', 100, :now)""",
-                id=runner_id, organization=self.organization, group_id=self.root, now=tx.now,
-            )  # fmt: skip
+                id=runner_id,
+                organization=self.organization,
+                group_id=self.root,
+                now=tx.now,
+            )
             if assigned:
                 await tx.run(
                     """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
                     VALUES (:runner_id, :place, 'group', :organization, '', :now)""",
-                    runner_id=runner_id, place=self.root, organization=self.organization, now=tx.now,
-                )  # fmt: skip
+                    runner_id=runner_id,
+                    place=self.root,
+                    organization=self.organization,
+                    now=tx.now,
+                )
             await tx.run(
                 """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
                     connected_at, heard_at) VALUES (:id, :runner_id, 'one', '', 1, '0', :slots, true, false, :now, :now)""",
-                id=instance_id, runner_id=runner_id, slots=slots, now=tx.now,
-            )  # fmt: skip
+                id=instance_id,
+                runner_id=runner_id,
+                slots=slots,
+                now=tx.now,
+            )
 
         await self.db.write(work)
         return Instance(self, runner_id, instance_id)
@@ -97,9 +116,15 @@ class World:
             await tx.run(
                 """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
                 VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now)""",
-                id=job_id, organization=self.organization, module_id=module_id, number=self._numbers, type=kind, status=status,
-                source='{"kind":"local","path":"/srv/modules/x"}', now=tx.now,
-            )  # fmt: skip
+                id=job_id,
+                organization=self.organization,
+                module_id=module_id,
+                number=self._numbers,
+                type=kind,
+                status=status,
+                source='{"kind":"local","path":"/srv/modules/x"}',
+                now=tx.now,
+            )
 
         await self.db.write(work)
         return job_id

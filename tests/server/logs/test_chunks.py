@@ -15,8 +15,10 @@ def test_a_chunk_gives_back_its_log_records_with_their_numbers() -> None:
     assert [record.kind for _, record in chunks.records(chunk.data)] == [Kind.LOG] * 3
     found = list(chunks.events(chunk.data))
     assert [(each.n, each.time, each.step, each.text) for each in found] == [
-        (4, 5.5, "plan", "one\ntwo\n"), (6, 6.5, "plan", "thr"), (7, 7.5, "plan", "�\n"),
-    ]  # fmt: skip
+        (4, 5.5, "plan", "one\ntwo\n"),
+        (6, 6.5, "plan", "thr"),
+        (7, 7.5, "plan", "�\n"),
+    ]
     assert list(chunks.events(chunk.data, after=4)) == found[1:]
     assert chunks.text(chunk.data) == b"one\ntwo\nthr\xff\n"
 

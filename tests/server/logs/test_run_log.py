@@ -67,8 +67,10 @@ async def test_the_steps_of_the_plan_are_those_of_the_attempt_that_made_it(crew:
         for attempt, status in ((1, "SUCCEEDED"), (2, "SKIPPED")):
             await tx.run(
                 """INSERT INTO steps (job_id, attempt, name, status) VALUES (:id, :attempt, 'init', :status)""",
-                id=job_id, attempt=attempt, status=status,
-            )  # fmt: skip
+                id=job_id,
+                attempt=attempt,
+                status=status,
+            )
 
     await crew.server.db.write(work)
     steps = {each["name"]: each for each in (await crew.app.admin.get(f"/api/v1/jobs/{job_id}")).json()["steps"]}

@@ -119,8 +119,10 @@ async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: Crew) 
         await tx.run(
             """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by)
             VALUES (:id, 1, 0, '', '', '', 0, :made_at, :now)""",
-            id=attempt.ref.job_id, made_at=tx.now - 3600, now=tx.now + 3600,
-        )  # fmt: skip
+            id=attempt.ref.job_id,
+            made_at=tx.now - 3600,
+            now=tx.now + 3600,
+        )
         await tx.run(
             "UPDATE jobs SET status = 'AWAITING_APPROVAL', plan_attempt = 1 WHERE id = :id", id=attempt.ref.job_id
         )

@@ -99,9 +99,13 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
                     """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at,
                         plain_inputs, plain_environment)
                     VALUES (:id, :organization_id, :group_id, :id, :id, 'tofu', :source, 0, :inputs, :environment)""",
-                    id=f"mod_{number:04d}", organization_id=row["organization_id"], group_id=row["group_id"],
-                    source=row["source"], inputs='{"a": "planted-in-plain-text"}', environment='{"B": "planted-too"}',
-                )  # fmt: skip
+                    id=f"mod_{number:04d}",
+                    organization_id=row["organization_id"],
+                    group_id=row["group_id"],
+                    source=row["source"],
+                    inputs='{"a": "planted-in-plain-text"}',
+                    environment='{"B": "planted-too"}',
+                )
 
         await world.server.db.write(plant)
         settings = world.server.settings

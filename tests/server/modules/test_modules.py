@@ -15,9 +15,12 @@ SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 async def test_a_module_is_created_shown_changed_and_deleted(world: World) -> None:
     await world.admin.made("/api/v1/groups", {"path": "net"})
     body = {
-        "path": "net/vpc", "source": SOURCE, "inputs": {"cidr": "10.0.0.0/8", "zones": [1, 2], "deep": {"a": None}},
-        "environment": {"AWS_REGION": "eu-central-1"}, "description": "the network",
-    }  # fmt: skip
+        "path": "net/vpc",
+        "source": SOURCE,
+        "inputs": {"cidr": "10.0.0.0/8", "zones": [1, 2], "deep": {"a": None}},
+        "environment": {"AWS_REGION": "eu-central-1"},
+        "description": "the network",
+    }
     made = await world.admin.made("/api/v1/modules", body)
     assert made["id"].startswith("mod_")
     assert made["source"] == {**SOURCE, "subdirectory": ""}

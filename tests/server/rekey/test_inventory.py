@@ -48,10 +48,20 @@ def test_every_place_that_encrypts_is_known() -> None:
         for path in SOURCES.rglob("*.py")
         if re.search(r"(keys|keyring)\.encrypt\b", path.read_text())
     }
-    assert found - {"identity/devices.py"} == {  # cookies: with an unknown key, a browser is unknown, and nothing is lost
-        "builtin.py", "hub/transfer.py", "identity/keys.py", "identity/signing.py", "jobs/claims.py",
-        "modules/contents.py", "rekey/service.py", "state/content.py", "state/service.py", "uploads/service.py",
-    }  # fmt: skip
+    assert found - {
+        "identity/devices.py"
+    } == {  # cookies: with an unknown key, a browser is unknown, and nothing is lost
+        "builtin.py",
+        "hub/transfer.py",
+        "identity/keys.py",
+        "identity/signing.py",
+        "jobs/claims.py",
+        "modules/contents.py",
+        "rekey/service.py",
+        "state/content.py",
+        "state/service.py",
+        "uploads/service.py",
+    }
 
 
 async def test_every_setting_is_a_known_ciphertext_or_plain(world: World) -> None:

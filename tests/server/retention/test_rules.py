@@ -164,8 +164,10 @@ async def archive(crew: Crew, number: int) -> ArchiveSource:
         await tx.run(
             """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at)
             VALUES (:id, :organization_id, '', 7, '', :now)""",
-            id=id_, organization_id=crew.server.organization_id, now=tx.now,
-        )  # fmt: skip
+            id=id_,
+            organization_id=crew.server.organization_id,
+            now=tx.now,
+        )
 
     await crew.server.db.write(work)
     await crew.server.objects.put(f"archives/{id_}", b"content")

@@ -25,8 +25,10 @@ async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: W
     await configured(world, {"log_level": {"Default": None, "websockets": "None"}, "batch_size_limit": 9})
     levels = {"terracrew.runner": "Debug", "websockets": "None"}
     assert await configured(world, {"period_seconds": 0.5, "heartbeat_seconds": None}) == OWN | {
-        "log_level": levels, "batch_size_limit": 9, "period_seconds": 0.5,
-    }  # fmt: skip
+        "log_level": levels,
+        "batch_size_limit": 9,
+        "period_seconds": 0.5,
+    }
     assert (await configured(world, {"log_level": None}))["log_level"] == {}
     assert await configured(world, None) == OWN
     # Another change of the record leaves it alone.

@@ -29,8 +29,10 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(w
     )
     assert saved.status_code == 303
     wanted = OWN | {
-        "heartbeat_seconds": 2.5, "log_level": {"Default": "Warning", "terracrew.runner": "Debug"}, "batch_size_limit": 9,
-    }  # fmt: skip
+        "heartbeat_seconds": 2.5,
+        "log_level": {"Default": "Warning", "terracrew.runner": "Debug"},
+        "batch_size_limit": 9,
+    }
     assert await configured(world) == wanted
     assert ">configured<" in await visitor.see("/dashboard/runners/")
     shown = await visitor.see(page)

@@ -112,8 +112,11 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(world: Wo
             await tx.run(
                 """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
                    VALUES (:id, :organization_id, :group_id, 'ci', 'test', :now)""",
-                id=made, organization_id=row["organization_id"], group_id=row["id"], now=tx.now,
-            )  # fmt: skip
+                id=made,
+                organization_id=row["organization_id"],
+                group_id=row["id"],
+                now=tx.now,
+            )
             return made
 
         return await world.server.db.write(work)

@@ -68,9 +68,13 @@ async def connect(world: World, runner_id: str, name: str, **changes: Any) -> st
                                       is_draining, connected_at, disconnected_at, heard_at)
                VALUES (:id, :runner_id, :name, 'x', 1, :version, 4, '{"tofu": "1.12.6"}', :is_connected, :is_draining,
                        :now, :disconnected_at, :heard)""",
-            id=made, runner_id=runner_id, name=name, now=tx.now,
-            disconnected_at=None if changes.get("is_connected", True) else tx.now, **(values | changes),
-        )  # fmt: skip
+            id=made,
+            runner_id=runner_id,
+            name=name,
+            now=tx.now,
+            disconnected_at=None if changes.get("is_connected", True) else tx.now,
+            **(values | changes),
+        )
 
     await world.server.db.write(work)
     return made
@@ -127,14 +131,22 @@ async def having_a_job(world: World, runner_id: str, instance: str) -> str:
                                  created_by, created_at, queued_at)
                VALUES (:id, :organization_id, :module_id, 17, 'PLAN', 'PROCESSING', :runner_id, :instance_id,
                        '{"kind": "local", "path": "/srv/sources"}', 'test', :now, :now)""",
-            id=made, organization_id=world.server.organization_id, module_id=module["id"],
-            runner_id=runner_id, instance_id=instance, now=tx.now,
-        )  # fmt: skip
+            id=made,
+            organization_id=world.server.organization_id,
+            module_id=module["id"],
+            runner_id=runner_id,
+            instance_id=instance,
+            now=tx.now,
+        )
         await tx.run(
             """INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)
                VALUES (:id, 1, :runner_id, :instance_id, 'h', 'a', :key, :now)""",
-            id=made, runner_id=runner_id, instance_id=instance, key=b"k", now=tx.now,
-        )  # fmt: skip
+            id=made,
+            runner_id=runner_id,
+            instance_id=instance,
+            key=b"k",
+            now=tx.now,
+        )
 
     await world.server.db.write(work)
     return made
@@ -216,9 +228,14 @@ async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_
                 """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
                        connected_at, disconnected_at, heard_at)
                    VALUES (:id, :runner_id, :name, 'x', 1, '1', 2, :is_connected, :is_draining, :now, :gone, :now)""",
-                id=ids.new("ins"), runner_id=made["id"], name=f"pod-{number:03}", now=tx.now, is_connected=number < 105,
-                is_draining=number < 104, gone=None if number < 105 else tx.now - 1000 + number,
-            )  # fmt: skip
+                id=ids.new("ins"),
+                runner_id=made["id"],
+                name=f"pod-{number:03}",
+                now=tx.now,
+                is_connected=number < 105,
+                is_draining=number < 104,
+                gone=None if number < 105 else tx.now - 1000 + number,
+            )
 
     await world.server.db.write(work)
     shown = (await world.admin.get("/api/v1/runners/pods")).json()

@@ -40,8 +40,9 @@ async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: Crew) -> None:
     assert (current.headers["X-State-Version"], current.headers["X-State-Status"]) == ("2", "current")
     listed = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()
     assert [(each["version"], each["status"], each["serial"]) for each in listed["items"]] == [
-        (2, "current", 2), (1, "superseded", 1),
-    ]  # fmt: skip
+        (2, "current", 2),
+        (1, "superseded", 1),
+    ]
     old = await crew.app.admin.get(f"/api/v1/states/{listed['items'][1]['id']}")
     assert old.content == content(1)
 

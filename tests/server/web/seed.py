@@ -61,19 +61,34 @@ class Company:
         parent, _, name = path.rpartition("/")
         made = ids.new("grp")
         await self.insert(
-            "groups", id=made, organization_id=self.organization_id, parent_id=await self.group(parent), name=name,
-            path=path, depth=path.count("/") + 1, created_at=self.now,
-        )  # fmt: skip
+            "groups",
+            id=made,
+            organization_id=self.organization_id,
+            parent_id=await self.group(parent),
+            name=name,
+            path=path,
+            depth=path.count("/") + 1,
+            created_at=self.now,
+        )
         return made
 
     async def module(self, path: str, description: str = "", **more: Param) -> str:
         group, _, name = path.rpartition("/")
         made = ids.new("mod")
         await self.insert(
-            "modules", id=made, organization_id=self.organization_id, group_id=await self.group(group), name=name,
-            path=path, description=description, engine="tofu", created_at=self.now - 9e5, state_version=3,
-            source=msgspec.json.encode({"kind": "local", "path": f"/srv/sources/{name}"}).decode(), **more,
-        )  # fmt: skip
+            "modules",
+            id=made,
+            organization_id=self.organization_id,
+            group_id=await self.group(group),
+            name=name,
+            path=path,
+            description=description,
+            engine="tofu",
+            created_at=self.now - 9e5,
+            state_version=3,
+            source=msgspec.json.encode({"kind": "local", "path": f"/srv/sources/{name}"}).decode(),
+            **more,
+        )
         return made
 
     async def runner(self, path: str, description: str = "", *, shared: bool = False, **more: Param) -> str:
@@ -87,23 +102,44 @@ class Company:
             "worker_token_sha256": made,
         } | more
         await self.insert(
-            "runners", id=made, organization_id=None if shared else self.organization_id, group_id=group_id, name=name,
-            path=path, description=description, created_at=self.now - 30 * 86400, **values,
-        )  # fmt: skip
+            "runners",
+            id=made,
+            organization_id=None if shared else self.organization_id,
+            group_id=group_id,
+            name=name,
+            path=path,
+            description=description,
+            created_at=self.now - 30 * 86400,
+            **values,
+        )
         if group_id:
             await self.insert(
-                "assignments", runner_id=made, place_id=group_id, kind="group", organization_id=self.organization_id,
-                path=group, created_at=self.now,
-            )  # fmt: skip
+                "assignments",
+                runner_id=made,
+                place_id=group_id,
+                kind="group",
+                organization_id=self.organization_id,
+                path=group,
+                created_at=self.now,
+            )
         return made
 
     async def instance(self, runner_id: str, name: str, *, silent: float = 1, capacity: int = 4, **more: Param) -> str:
         made = ids.new("ins")
         values: dict[str, Param] = {"version": "1.4.0", "is_connected": silent < 60, "is_draining": False} | more
         await self.insert(
-            "instances", id=made, runner_id=runner_id, name=name, key_sha256=made, epoch=1, capacity=capacity,
-            engines='{"tofu":"1.12.6"}', connected_at=self.now - 7200, heard_at=self.now - silent, **values,
-        )  # fmt: skip
+            "instances",
+            id=made,
+            runner_id=runner_id,
+            name=name,
+            key_sha256=made,
+            epoch=1,
+            capacity=capacity,
+            engines='{"tofu":"1.12.6"}',
+            connected_at=self.now - 7200,
+            heard_at=self.now - silent,
+            **values,
+        )
         return made
 
     async def job(self, module_id: str, kind: JobType, status: str, *, age: float = 60, **more: Param) -> str:
@@ -114,17 +150,34 @@ class Company:
         elif status == "PROCESSING":
             values |= {"claimed_at": self.now - age, "started_at": self.now - age}
         await self.insert(
-            "jobs", id=made, organization_id=self.organization_id, module_id=module_id, number=self.number,
-            type=kind.value, status=status, source='{"kind":"local","path":"/srv/sources/x"}', engine_version="1.12.6",
-            source_description="v2.3.1 · 8c1f0e2", created_at=self.now - age, **values,
-        )  # fmt: skip
+            "jobs",
+            id=made,
+            organization_id=self.organization_id,
+            module_id=module_id,
+            number=self.number,
+            type=kind.value,
+            status=status,
+            source='{"kind":"local","path":"/srv/sources/x"}',
+            engine_version="1.12.6",
+            source_description="v2.3.1 · 8c1f0e2",
+            created_at=self.now - age,
+            **values,
+        )
         return made
 
     async def attempt(self, job_id: str, runner_id: str, instance_id: str, *, number: int = 1, **more: Param) -> None:
         await self.insert(
-            "attempts", job_id=job_id, number=number, runner_id=runner_id, instance_id=instance_id, state_key=b"",
-            hub_sha256=ids.new("key"), api_sha256=ids.new("key"), claimed_at=self.now - 60, **more,
-        )  # fmt: skip
+            "attempts",
+            job_id=job_id,
+            number=number,
+            runner_id=runner_id,
+            instance_id=instance_id,
+            state_key=b"",
+            hub_sha256=ids.new("key"),
+            api_sha256=ids.new("key"),
+            claimed_at=self.now - 60,
+            **more,
+        )
 
     async def steps(self, job_id: str, kind: JobType, done: int, last: str = "RUNNING", *, attempt: int = 1) -> None:
         """The first `done` steps have succeeded, the next one is as `last` says."""
@@ -132,9 +185,15 @@ class Company:
             status = last if at == done else "SUCCEEDED"
             start = self.now - 60 + 3.1 * at
             await self.insert(
-                "steps", job_id=job_id, attempt=attempt, name=step.value, status=status, started_at=start,
-                finished_at=None if status == "RUNNING" else start + 0.3 * (at + 1), exit_code=int(status == "FAILED"),
-            )  # fmt: skip
+                "steps",
+                job_id=job_id,
+                attempt=attempt,
+                name=step.value,
+                status=status,
+                started_at=start,
+                finished_at=None if status == "RUNNING" else start + 0.3 * (at + 1),
+                exit_code=int(status == "FAILED"),
+            )
 
     async def log(self, job_id: str, texts: list[tuple[Step, str]], *, attempt: int = 1, first: int = 1) -> None:
         records = [
@@ -144,13 +203,23 @@ class Company:
         chunk = chunks.pack(list(enumerate(records, first)))
         assert chunk is not None
         await self.insert(
-            "log_chunks", job_id=job_id, attempt=attempt, first=chunk.first, last=chunk.last, first_line=0,
-            lines=chunk.lines, size=chunk.size, data=chunk.data,
-        )  # fmt: skip
+            "log_chunks",
+            job_id=job_id,
+            attempt=attempt,
+            first=chunk.first,
+            last=chunk.last,
+            first_line=0,
+            lines=chunk.lines,
+            size=chunk.size,
+            data=chunk.data,
+        )
         await self.tx.run(
             "UPDATE attempts SET mark = :mark, lines = lines + :lines WHERE job_id = :id AND number = :attempt",
-            mark=chunk.last, lines=chunk.lines, id=job_id, attempt=attempt,
-        )  # fmt: skip
+            mark=chunk.last,
+            lines=chunk.lines,
+            id=job_id,
+            attempt=attempt,
+        )
 
 
 def plan(**counts: Any) -> str:
@@ -194,14 +263,22 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await made.log(done, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG), (Step.APPLY, "Apply complete!\n")])
     outputs = {"address": Output("10.0.3.7"), "token": Output("hush", is_sensitive=True), "zones": Output(["a", "b"])}
     await made.insert(
-        "outputs", job_id=done, module_id=small, sha256="0", created_at=made.now,
+        "outputs",
+        job_id=done,
+        module_id=small,
+        sha256="0",
+        created_at=made.now,
         content=keys.encrypt(msgspec.json.encode(outputs), f"outputs:{done}"),
-    )  # fmt: skip
+    )
 
     failed = await made.job(
-        broken, JobType.PLAN, "FAILED", age=4000, runner_id=payments,
+        broken,
+        JobType.PLAN,
+        "FAILED",
+        age=4000,
+        runner_id=payments,
         message="the plan failed: Invalid function argument on main.tf line 7",
-    )  # fmt: skip
+    )
     await made.attempt(failed, payments, pay, ended_at=made.now, outcome="failed")
     await made.steps(failed, JobType.PLAN, 4, "FAILED")
     error = "\x1b[31m╷\x1b[0m\n\x1b[31m│\x1b[0m \x1b[1m\x1b[31mError: \x1b[0m\x1b[1mInvalid function argument\x1b[0m\n\x1b[31m╵\x1b[0m\n"
@@ -219,9 +296,15 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
         ResourceChange("terraform_data.old_gateway", "delete"),
     ]
     planning = await made.job(
-        vpc, JobType.PLAN, "PROCESSING", age=9, runner_id=network, instance_id=net_a, attempt=2,
+        vpc,
+        JobType.PLAN,
+        "PROCESSING",
+        age=9,
+        runner_id=network,
+        instance_id=net_a,
+        attempt=2,
         plan=plan(add=1, change=1, destroy=1, unchanged=41, resources=resources, outputs={"subnets": "update"}),
-    )  # fmt: skip
+    )
     lost = "neither the runner nor the executor is heard any more"
     await made.attempt(planning, network, net_a, ended_at=made.now, outcome="lost", reason=lost)
     await made.log(planning, [(Step.INIT, INIT_LOG)])
@@ -240,19 +323,41 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
     async def approval(path: str, attempt: int = 1) -> tuple[str, str]:
         module = await made.module(path, needs_approval=True)
         job = await made.job(
-            module, JobType.APPLY, "AWAITING_APPROVAL", age=300, plan_attempt=attempt, attempt=attempt,
-            needs_approval=True, plan=shown, started_at=made.now - 290, runner_id=runner,
-        )  # fmt: skip
+            module,
+            JobType.APPLY,
+            "AWAITING_APPROVAL",
+            age=300,
+            plan_attempt=attempt,
+            attempt=attempt,
+            needs_approval=True,
+            plan=shown,
+            started_at=made.now - 290,
+            runner_id=runner,
+        )
         await made.attempt(
-            job, runner, instance, number=attempt, ended_at=made.now - 30, outcome="waiting", is_gone=True,
+            job,
+            runner,
+            instance,
+            number=attempt,
+            ended_at=made.now - 30,
+            outcome="waiting",
+            is_gone=True,
             reason="its plan waits for a person",
-        )  # fmt: skip
+        )
         await made.steps(job, JobType.APPLY, 5, "", attempt=attempt)
         await made.log(job, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG)], attempt=attempt)
         await made.insert(
-            "plans", job_id=job, attempt=attempt, state_version=3, inputs_sha256="0", path="/x", sha256="0", size=1,
-            made_at=made.now - 30, decide_by=made.now + 20_460,
-        )  # fmt: skip
+            "plans",
+            job_id=job,
+            attempt=attempt,
+            state_version=3,
+            inputs_sha256="0",
+            path="/x",
+            sha256="0",
+            size=1,
+            made_at=made.now - 30,
+            decide_by=made.now + 20_460,
+        )
         return module, job
 
     _, asking = await approval("platform/edge/cdn")
@@ -271,9 +376,16 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
     vpn, doubt = await approval("platform/edge/vpn", attempt=2)
     given_up = "lost in the middle of a change; ada said that it is gone"
     await made.attempt(
-        doubt, runner, instance, ended_at=made.now - 100, outcome="lost", reason=given_up, is_in_doubt=True,
-        lost_at=made.now - 400, **heard,
-    )  # fmt: skip
+        doubt,
+        runner,
+        instance,
+        ended_at=made.now - 100,
+        outcome="lost",
+        reason=given_up,
+        is_in_doubt=True,
+        lost_at=made.now - 400,
+        **heard,
+    )
     await made.log(doubt, [(Step.APPLY, "terraform_data.tunnel: Creating...\n")])
     await made.insert(
         "notes", job_id=doubt, attempt=1, event=9, text="reported FAILED too late: out of time", created_at=made.now
@@ -285,8 +397,20 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
         (3, "quarantined", 6, "5e1c0f"),
     ):
         await made.insert(
-            "states", id=ids.new("sta"), module_id=vpn, status=status, job_id=doubt, attempt=1, event=number,
-            origin="engine" if number < 3 else "errored", serial=serial, lineage=lineage, sha256="0", size=2048,
-            content=b"x", created_at=made.now - 3600 / number, version=3 if status == "current" else None,
-        )  # fmt: skip
+            "states",
+            id=ids.new("sta"),
+            module_id=vpn,
+            status=status,
+            job_id=doubt,
+            attempt=1,
+            event=number,
+            origin="engine" if number < 3 else "errored",
+            serial=serial,
+            lineage=lineage,
+            sha256="0",
+            size=2048,
+            content=b"x",
+            created_at=made.now - 3600 / number,
+            version=3 if status == "current" else None,
+        )
     return {"asking": asking, "lost": lost, "behind": behind, "doubt": doubt, "held": held}
