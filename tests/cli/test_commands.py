@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli import show
+from terracrew.cli import output
 from tests.cli.conftest import Terracrew
 from tests.client.site import Site
 
@@ -317,12 +317,12 @@ def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
     from datetime import UTC, datetime, timedelta
 
     now = datetime(2024, 1, 2, tzinfo=UTC)
-    assert show.age((now - timedelta(seconds=seconds)).isoformat(), now) == words
+    assert output.age((now - timedelta(seconds=seconds)).isoformat(), now) == words
 
 
 def test_a_duration_is_never_negative() -> None:
     """After a clock jump `job show` said "took -7159.6s"."""
-    assert show.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
+    assert output.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
 
 
 def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: Site) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.cli.target import Target, pass_target
 
 
@@ -17,15 +17,15 @@ def audit() -> None:
 @audit.command("list")
 @click.option("--target", "thing", metavar="ID", help="Only changes of this one, by its id.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many, newest first.")
-@show.json_option
+@output.json_option
 @pass_target
 def list_entries(target: Target, thing: str | None, limit: int, as_json: bool) -> None:
     """List the changes, newest first."""
     items = list(islice(target.api().list("/audit", target=thing), limit))
     if as_json:
-        return show.as_json(items)
-    rows = [(show.age(i["created_at"]), i["actor_name"], i["action"], _what(i)) for i in items]
-    return show.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty="nothing has been changed yet")
+        return output.as_json(items)
+    rows = [(output.age(i["created_at"]), i["actor_name"], i["action"], _what(i)) for i in items]
+    return output.table(("WHEN", "WHO", "ACTION", "WHAT"), rows, empty="nothing has been changed yet")
 
 
 def _what(entry: dict[str, Any]) -> str:

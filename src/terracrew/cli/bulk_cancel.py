@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import output
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -16,7 +16,7 @@ def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool,
     counted = api.post("/jobs/cancel", body | {"count_only": True})
     matching: int = counted["matching"]
     if matching and not yes:
-        show.ask(f"Cancel {_words(matching, filters)}?", "No job was canceled.")
+        output.ask(f"Cancel {_words(matching, filters)}?", "No job was canceled.")
     ended = asked = seen = 0
     after = "" if matching else None
     while after is not None:
@@ -24,9 +24,9 @@ def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool,
         ended, asked, seen = ended + done["ended"], asked + done["asked"], seen + done["matching"]
         after = done["next"]
         if after is not None and not as_json:
-            show.note(f"{seen} of {matching}")
+            output.note(f"{seen} of {matching}")
     if as_json:
-        return show.as_json({"matching": matching, "ended": ended, "asked": asked})
+        return output.as_json({"matching": matching, "ended": ended, "asked": asked})
     if not matching:
         return click.echo("no job matches")
     return click.echo(f"canceled {ended} jobs" + (f"; canceling {asked} that run" if asked else ""))

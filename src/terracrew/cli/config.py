@@ -5,7 +5,7 @@ import sys
 import click
 import msgspec
 
-from terracrew.cli import profiles, show
+from terracrew.cli import output, profiles
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
 
@@ -20,14 +20,14 @@ def config() -> None:
 
 
 @config.command("show")
-@show.json_option
+@output.json_option
 @pass_target
 def show_config(target: Target, as_json: bool) -> None:
     """Show the address and the token in use, and where each comes from. The token itself stays unseen."""
     found, stored = target.resolve(), profiles.load()
     token = f"{found.token[:8]}…" if found.token else ""
     if as_json:
-        return show.as_json(
+        return output.as_json(
             {
                 "url": found.url,
                 "url_from": found.url_from,
@@ -38,7 +38,7 @@ def show_config(target: Target, as_json: bool) -> None:
                 "path": str(profiles.path()),
             }
         )
-    return show.facts(
+    return output.facts(
         [
             ("url", f"{found.url}  ({found.url_from})"),
             ("token", f"{token}  ({found.token_from})" if token else "none"),
@@ -52,7 +52,7 @@ def show_config(target: Target, as_json: bool) -> None:
 @config.command("set")
 @click.argument("key", type=click.Choice(["url", "token", "profile"]))
 @click.argument("value", required=False)
-@show.json_option
+@output.json_option
 @pass_target
 def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
     """Store url or token in the profile, or choose the profile. A token is read from standard input or asked for."""
@@ -77,15 +77,15 @@ def set_value(target: Target, key: str, value: str | None, as_json: bool) -> Non
         changed = stored.with_profile(msgspec.structs.replace(profile, **{key: value}))
     profiles.save(changed)
     if as_json:
-        return show.as_json({"path": str(profiles.path()), "key": key})
+        return output.as_json({"path": str(profiles.path()), "key": key})
     return click.echo(f"stored {key} in {profiles.path()}")
 
 
 @config.command("path")
-@show.json_option
+@output.json_option
 def path(as_json: bool) -> None:
     """Print where the file is."""
-    return show.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
+    return output.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
 
 
 def read_token() -> str:

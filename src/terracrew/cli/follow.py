@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.errors import TerracrewError
 from terracrew.escapes import TerminalBytesFilter, TerminalFilter, plain
 
@@ -79,11 +79,11 @@ def log_output(colour: bool | None) -> Generator[Callable[[str], None]]:
 @contextmanager
 def text_output(colour: bool | None) -> Generator[BinaryIO]:
     """The same for the bytes of a log."""
-    output = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=_wants_colour(colour)))
+    filtered = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=_wants_colour(colour)))
     try:
-        yield output
+        yield filtered
     finally:
-        output.finish()
+        filtered.finish()
 
 
 @contextmanager
@@ -92,11 +92,11 @@ def document_output() -> Generator[BinaryIO]:
     if not sys.stdout.isatty():
         yield sys.stdout.buffer
         return
-    output = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=False))
+    filtered = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=False))
     try:
-        yield output
+        yield filtered
     finally:
-        output.finish()
+        filtered.finish()
 
 
 def _wants_colour(colour: bool | None) -> bool:
@@ -127,9 +127,9 @@ class News:
         reason: dict[str, Any] = job.get("reason") or {}
         now = (job["status"], reason.get("text") or "")
         if now != self._said and job["status"] not in EXIT_CODES:
-            show.note(describe(job))
+            output.note(describe(job))
             if command := to_type(job):
-                show.note(f"  {command}")
+                output.note(f"  {command}")
         self._said = now
 
 
@@ -159,7 +159,7 @@ def follow(
                         continue
                     number = each.get("attempt") or 0
                     if number < attempt_shown:
-                        show.note(f"delivered late by attempt {number}:")
+                        output.note(f"delivered late by attempt {number}:")
                     attempt_shown = max(attempt_shown, number)
                     write(each["text"])
                     is_line_start = each["text"].endswith("\n")
@@ -204,7 +204,7 @@ def _outlast(api: "Api") -> None:
     def note(error: TerracrewError) -> None:
         if error.message not in said:
             said.add(error.message)
-            show.note(f"waiting: {error.message}")
+            output.note(f"waiting: {error.message}")
 
     api.patience, api.on_wait = PATIENCE, note
 
@@ -220,8 +220,8 @@ def why(job: dict[str, Any]) -> str:
     reason: dict[str, Any] = job.get("reason") or {}
     if not reason.get("text"):
         return plain(job.get("message") or "")
-    times = [show.lasting(reason["since"])] if reason.get("since") else []
-    times += [show.left(reason["until"])] if reason.get("until") else []
+    times = [output.lasting(reason["since"])] if reason.get("since") else []
+    times += [output.left(reason["until"])] if reason.get("until") else []
     return plain(reason["text"]) + (f" ({', '.join(times)})" if times else "")
 
 
@@ -249,7 +249,7 @@ def to_type(job: dict[str, Any]) -> str:
 def ended(job: dict[str, Any], *, as_json: bool) -> int:
     """Tell how a job ended; the exit code says it, too."""
     if as_json:
-        show.as_json(job)
+        output.as_json(job)
     else:
         colour = "green" if job["status"] == "SUCCEEDED" else "red"
         click.echo(click.style(describe(job), fg=colour), err=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import approval_options, completing, show
+from terracrew.cli import approval_options, name_completion, output
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
 
@@ -15,21 +15,21 @@ def group() -> None:
 
 
 @group.command("list")
-@click.argument("parent", default="", shell_complete=completing.groups)
-@show.json_option
+@click.argument("parent", default="", shell_complete=name_completion.groups)
+@output.json_option
 @pass_target
 def list_groups(target: Target, parent: str, as_json: bool) -> None:
     """List the groups of the organization, or those below PARENT."""
     items = list(target.api().list("/groups", parent=parent or None))
     if as_json:
-        return show.as_json(items)
-    rows = [(item["path"], item["description"], show.age(item["created_at"])) for item in items if item["path"]]
-    return show.table(("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`")
+        return output.as_json(items)
+    rows = [(item["path"], item["description"], output.age(item["created_at"])) for item in items if item["path"]]
+    return output.table(("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`")
 
 
 @group.command("show")
-@click.argument("path", shell_complete=completing.groups)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.groups)
+@output.json_option
 @pass_target
 def show_group(target: Target, path: str, as_json: bool) -> None:
     """Show the group PATH."""
@@ -37,33 +37,33 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 
     found = target.api().get(f"/groups/{segment(path)}")
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     known = ("path", "id", "description")
     rest = [
         (name.replace("_", " "), value)
         for name, value in found.items()
         if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth")
     ]
-    return show.facts([*((name, found[name]) for name in known), *rest, ("created", show.age(found["created_at"]))])
+    return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
 
 @group.command("create")
-@click.argument("path", shell_complete=completing.groups)
+@click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", default="", help="What it is for.")
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
-@show.json_option
+@output.json_option
 @pass_target
 def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
     made = target.api().post(f"/groups{query}", {"path": path, "description": description})
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     return click.echo(f"created group {made['path']}")
 
 
 @group.command("update")
-@click.argument("path", shell_complete=completing.groups)
+@click.argument("path", shell_complete=name_completion.groups)
 @click.option("--description", help="What it is for.")
 @click.option(
     "--interrupted",
@@ -72,7 +72,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 )
 @approval_options.destroy_limits
 @approval_options.approvers
-@show.json_option
+@output.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
     """Change the group PATH, or the organization by the id of its group. What is not given stays."""
@@ -85,13 +85,13 @@ def update(target: Target, path: str, description: str | None, interrupted: str 
         raise Invalid("nothing was given that would change the group: see `terracrew group update --help`")
     made = target.api().patch(f"/groups/{segment(path)}", changes)
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     return click.echo(f"updated group {made['path']}: {', '.join(changes)}")
 
 
 @group.command("delete")
-@click.argument("path", shell_complete=completing.groups)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.groups)
+@output.json_option
 @pass_target
 def delete(target: Target, path: str, as_json: bool) -> None:
     """Delete the group PATH, which must be empty."""
@@ -99,5 +99,5 @@ def delete(target: Target, path: str, as_json: bool) -> None:
 
     target.api().delete(f"/groups/{segment(path)}")
     if as_json:
-        return show.as_json({"deleted": path})
+        return output.as_json({"deleted": path})
     return click.echo(f"deleted group {path}")

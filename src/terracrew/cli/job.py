@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import bulk_cancel, completing, deciding, destroying, follow, look, show
+from terracrew.cli import approval, bulk_cancel, destroy_confirmation, follow, name_completion, output, render_job
 from terracrew.cli import source as sources
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
@@ -30,12 +30,12 @@ def job() -> None:
     """
 
 
-for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.gone):
+for _command in (approval.approve, approval.decline, approval.replan, approval.gone):
     job.add_command(_command)
 
 
 @job.command("run")
-@click.argument("module", shell_complete=completing.modules)
+@click.argument("module", shell_complete=name_completion.modules)
 @click.option("--plan", "is_plan", is_flag=True, help="Only show what would change (the default).")
 @click.option("--apply", "is_apply", is_flag=True, help="Plan and apply.")
 @click.option(
@@ -56,7 +56,7 @@ for _command in (deciding.approve, deciding.decline, deciding.replan, deciding.g
 @_stop
 @_timeout
 @_color
-@show.json_option
+@output.json_option
 @pass_target
 def run(
     target: Target,
@@ -83,10 +83,10 @@ def run(
 
     from terracrew.client.http import segment
 
-    body = destroying.job_type(is_plan, is_apply, is_destroy)
+    body = destroy_confirmation.job_type(is_plan, is_apply, is_destroy)
     api = target.api()
     if body["type"] == "DESTROY":
-        destroying.confirm(api, module, yes)
+        destroy_confirmation.confirm(api, module, yes)
     if priority is not None:
         body["priority"] = priority
     if approval:
@@ -98,56 +98,56 @@ def run(
     made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
     if not following and not waiting:
         if as_json:
-            show.as_json(made)
+            output.as_json(made)
         else:
             click.echo(made["number"])
-            show.note(f"job {made['number']} is {made['status']}: {_page(api, made)}")
-            show.note(f"its log: terracrew job logs -f {made['number']}")
+            output.note(f"job {made['number']} is {made['status']}: {_page(api, made)}")
+            output.note(f"its log: terracrew job logs -f {made['number']}")
         return 0
     if not as_json:
-        show.note(f"job {made['number']}: {_page(api, made)}")
+        output.note(f"job {made['number']}: {_page(api, made)}")
     return _until_end(target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval)
 
 
 @job.command("list")
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only those.")
-@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="Only those of this module.")
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only those of this module.")
 @click.option("--active", is_flag=True, help="Only those that have not ended.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many, newest first.")
-@show.json_option
+@output.json_option
 @pass_target
 def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
     """List jobs, newest first."""
     page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit)
     items = page["items"]
     if as_json:
-        return show.as_json(items)
+        return output.as_json(items)
     rows = [
         (
             f"#{i['number']}",
-            show.job_type(i),
+            output.job_type(i),
             i["status"],
             i["module_path"],
-            show.age(i["created_at"]),
-            show.duration(i.get("started_at"), i.get("finished_at")),
+            output.age(i["created_at"]),
+            output.duration(i.get("started_at"), i.get("finished_at")),
             follow.why(i),
         )
         for i in items
     ]
     columns = ("JOB", "TYPE", "STATUS", "MODULE", "CREATED", "TOOK", "WHY")
     empty = "no jobs: `terracrew job run MODULE`"
-    if not show.is_narrow():
-        return show.table(columns, rows, empty=empty)
-    show.table(columns[:-1], [row[:-1] for row in rows], empty=empty)
+    if not output.is_narrow():
+        return output.table(columns, rows, empty=empty)
+    output.table(columns[:-1], [row[:-1] for row in rows], empty=empty)
     for number, *_, why in rows:
         if why:
-            show.note(f"{number}: {why}")
+            output.note(f"{number}: {why}")
     return None
 
 
 @job.command("show")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
-@show.json_option
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@output.json_option
 @pass_target
 def show_job(target: Target, job_id: str, as_json: bool) -> None:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
@@ -156,12 +156,12 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
     api = target.api()
     found = api.get(f"/jobs/{segment(job_id)}")
     if as_json:
-        return show.as_json(found)
-    return look.job(api, found)
+        return output.as_json(found)
+    return render_job.job(api, found)
 
 
 @job.command("logs")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on until the job ends; exit as it did.")
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt alone; else of the whole run."
@@ -169,7 +169,7 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
 @_stop
 @_timeout
 @_color
-@show.json_option
+@output.json_option
 @pass_target
 def logs(
     target: Target,
@@ -193,19 +193,19 @@ def logs(
         return follow.ended(found, as_json=False)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
-        with follow.document_output() as output:
-            api.download(place, output, attempt=attempt, format="events")
+        with follow.document_output() as stream:
+            api.download(place, stream, attempt=attempt, format="events")
     else:
-        with follow.text_output(color) as output:
-            api.download(place, output, attempt=attempt)
+        with follow.text_output(color) as stream:
+            api.download(place, stream, attempt=attempt)
     return 0
 
 
 @job.command("wait")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @_stop
 @_timeout
-@show.json_option
+@output.json_option
 @pass_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None, as_json: bool) -> int:
     """Wait until the job JOB ends, saying why it waits; exit as it did."""
@@ -213,10 +213,10 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 
 
 @job.command("cancel")
-@click.argument("job_id", metavar="[JOB]", required=False, shell_complete=completing.jobs)
+@click.argument("job_id", metavar="[JOB]", required=False, shell_complete=name_completion.jobs)
 @click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
 @click.option(
-    "--module", metavar="PATH", shell_complete=completing.modules, help="With --all: only those of this module."
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only those of this module."
 )
 @click.option("--group", metavar="PATH", help="With --all: only those of modules below this group.")
 @click.option(
@@ -230,7 +230,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
     show_default=True,
     help="After the current step; by an interrupt, as Ctrl-C does; or at once, whatever it leaves behind.",
 )
-@show.json_option
+@output.json_option
 @pass_target
 def cancel(
     target: Target,
@@ -253,17 +253,17 @@ def cancel(
         return bulk_cancel.cancel_all(target.api(), filters, mode, yes, as_json)
     found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     return click.echo(
         follow.describe(found) if found["status"] in follow.EXIT_CODES else f"Canceling job {found['number']}"
     )
 
 
 @job.command("rerun")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--yes", is_flag=True, help="Of a DESTROY: do not ask. Required where there is no terminal.")
-@show.json_option
+@output.json_option
 @pass_target
 def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool) -> int:
     """Queue a new job that asks for the same as the job JOB."""
@@ -272,12 +272,12 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool
     api = target.api()
     like = api.get(f"/jobs/{segment(job_id)}")
     if like["type"] == "DESTROY":
-        destroying.confirm(api, like["module_path"], yes)
+        destroy_confirmation.confirm(api, like["module_path"], yes)
     made = api.post(f"/jobs/{segment(job_id)}/rerun")
     if following:
         return _until_end(target, made["id"], not as_json, None, None, as_json)
     if as_json:
-        show.as_json(made)
+        output.as_json(made)
     else:
         click.echo(made["number"])
     return 0
@@ -306,9 +306,9 @@ def _until_end(
             else:
                 found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
     except KeyboardInterrupt:
-        show.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
+        output.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
         raise
     code = follow.ended(found, as_json=as_json)
     if not as_json and (command := follow.next_command(found)):
-        show.note(f"next: {command}")
+        output.note(f"next: {command}")
     return code

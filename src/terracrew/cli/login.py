@@ -5,7 +5,7 @@ import sys
 import click
 import msgspec
 
-from terracrew.cli import profiles, show
+from terracrew.cli import output, profiles
 from terracrew.cli.config import read_token
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid, NotFound
@@ -14,7 +14,7 @@ from terracrew.errors import Invalid, NotFound
 @click.command()
 @click.option("--link", is_flag=True, help="Print a link instead that logs you in to the dashboard, once.")
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
-@show.json_option
+@output.json_option
 @pass_target
 def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     """Store the address of a server and a token for it.
@@ -27,13 +27,13 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     if link:
         made = target.api().post("/me/link")
         if as_json:
-            return show.as_json(made)
+            return output.as_json(made)
         if made.get("replaces_earlier_link"):
-            show.note("the link that was made before, at the first start say, no longer works: use this one")
+            output.note("the link that was made before, at the first start say, no longer works: use this one")
         return click.echo(made["link"])
     url = target.resolve().url
     if not token_stdin:
-        show.note(f"paste a token for {url}")
+        output.note(f"paste a token for {url}")
     token = sys.stdin.readline().strip() if token_stdin else read_token()
     if not token:
         raise Invalid("there was no token to read")
@@ -43,12 +43,12 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     profile = stored.profiles.get(name, profiles.Profile(name))
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
     if as_json:
-        return show.as_json({"url": url, "profile": name, "name": me["name"]})
+        return output.as_json({"url": url, "profile": name, "name": me["name"]})
     return click.echo(f"logged in to {url} as {me['name']}")
 
 
 @click.command()
-@show.json_option
+@output.json_option
 @pass_target
 def logout(target: Target, as_json: bool) -> None:
     """Forget the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
@@ -61,5 +61,5 @@ def logout(target: Target, as_json: bool) -> None:
         )
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
     if as_json:
-        return show.as_json({"profile": name, "url": profile.url})
+        return output.as_json({"profile": name, "url": profile.url})
     return click.echo(f"forgot the token for {profile.url}")

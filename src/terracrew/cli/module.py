@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import approval_options, completing, deciding, follow, look, references, show
+from terracrew.cli import approval, approval_options, follow, name_completion, output, references, render_job
 from terracrew.cli import source as sources
 from terracrew.cli.durations import Duration, written
 from terracrew.cli.target import Target, pass_target
@@ -34,26 +34,28 @@ def module() -> None:
 
 
 @module.command("list")
-@click.argument("group", default="", shell_complete=completing.groups)
-@show.json_option
+@click.argument("group", default="", shell_complete=name_completion.groups)
+@output.json_option
 @pass_target
 def list_modules(target: Target, group: str, as_json: bool) -> None:
     """List the modules of the organization, or those below GROUP."""
     items = list(target.api().list("/modules", group=group or None, recursive=True))
     if as_json:
-        return show.as_json(items)
-    rows = [(item["path"], item["engine"], _source(item["source"]), show.age(item["created_at"])) for item in items]
-    return show.table(("PATH", "ENGINE", "SOURCE", "CREATED"), rows, empty="no modules yet: `terracrew module create`")
+        return output.as_json(items)
+    rows = [(item["path"], item["engine"], _source(item["source"]), output.age(item["created_at"])) for item in items]
+    return output.table(
+        ("PATH", "ENGINE", "SOURCE", "CREATED"), rows, empty="no modules yet: `terracrew module create`"
+    )
 
 
 @module.command("create")
-@click.argument("path", shell_complete=completing.groups)
+@click.argument("path", shell_complete=name_completion.groups)
 @sources.source_options
 @sources.input_options
 @sources.audience_option
 @click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
 @click.option("--own-backend", is_flag=True, help="Keep the state where the source says, not in Terracrew.")
-@click.option("--runner", metavar="PATH", shell_complete=completing.runners, help="Run on this runner only.")
+@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Run on this runner only.")
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
 @click.option("--description", default="", help="What it is for.")
 @_needs_approval
@@ -61,7 +63,7 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @_interrupted
 @approval_options.destroy_limits
 @click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
-@show.json_option
+@output.json_option
 @pass_target
 def create(
     target: Target,
@@ -108,13 +110,13 @@ def create(
         raise Invalid("a module needs a source", hint="--from ./folder uploads one, --path names one on the runner")
     made = api.post("/modules", body)
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     click.echo(f"created module {made['path']}")
-    return show.note(f"run it: terracrew job run {made['path']} --follow")
+    return output.note(f"run it: terracrew job run {made['path']} --follow")
 
 
 @module.command("update")
-@click.argument("path", shell_complete=completing.modules)
+@click.argument("path", shell_complete=name_completion.modules)
 @sources.source_options
 @sources.input_options
 @sources.removal_options
@@ -123,7 +125,7 @@ def create(
 @click.option(
     "--runner",
     metavar="PATH",
-    shell_complete=completing.runners,
+    shell_complete=name_completion.runners,
     help="Run on this runner only; '' lets Terracrew choose again.",
 )
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
@@ -132,7 +134,7 @@ def create(
 @_approval_timeout
 @_interrupted
 @approval_options.destroy_limits
-@show.json_option
+@output.json_option
 @pass_target
 def update(
     target: Target,
@@ -182,13 +184,13 @@ def update(
         raise Invalid("nothing was given that would change the module: see `terracrew module update --help`")
     made = api.patch(f"/modules/{segment(path)}", changes)
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     return click.echo(f"updated module {made['path']}: {', '.join(changes)}")
 
 
 @module.command("show")
-@click.argument("path", shell_complete=completing.modules)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
 @pass_target
 def show_module(target: Target, path: str, as_json: bool) -> None:
     """Show the module PATH, and what stands in the way of its jobs."""
@@ -197,10 +199,10 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
     api = target.api()
     found = api.get(f"/modules/{segment(path)}")
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     doubts, quarantined = _standing(found)
     approval = written(found["approval_seconds"]) if found.get("needs_approval") else ""
-    return show.facts(
+    return output.facts(
         [
             ("path", found["path"]),
             ("id", found["id"]),
@@ -212,57 +214,57 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("if cut short", found.get("interrupted") or "as its group says"),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
-            ("lock", look.lock(found.get("lock"))),
+            ("lock", render_job.lock(found.get("lock"))),
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
             ("needs approval", approval and f"of each plan, within {approval}"),
-            ("created", show.age(found["created_at"])),
+            ("created", output.age(found["created_at"])),
         ]
     )
 
 
 @module.command("unlock")
-@click.argument("path", shell_complete=completing.modules)
+@click.argument("path", shell_complete=name_completion.modules)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
     """Free the lock of the module PATH, if who holds it is lost: the same as `terracrew job gone`."""
     api = target.api()
     holder = _holder(api, path)
     if holder is None or not holder["lock"]:
-        return show.as_json({"lock": None}) if as_json else click.echo(f"the lock of {path} is free")
+        return output.as_json({"lock": None}) if as_json else click.echo(f"the lock of {path} is free")
     if not holder["lock"].get("lost_at"):
         raise Conflict(
             f"job {holder['number']} holds the lock of {path} and is heard, so it is not taken away",
             hint=f"`terracrew job cancel {holder['number']}` asks it to end",
         )
-    return deciding.give_up(api, holder, holder["lock"]["attempt"], yes, as_json)
+    return approval.give_up(api, holder, holder["lock"]["attempt"], yes, as_json)
 
 
 @module.command("delete")
-@click.argument("path", shell_complete=completing.modules)
+@click.argument("path", shell_complete=name_completion.modules)
 @click.option("--force", is_flag=True, help="With its jobs, logs and states.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
     """Delete the module PATH. What it made in the world stays: run a destroy job first."""
     from terracrew.client.http import segment
 
     if not yes:
-        show.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
+        output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     if as_json:
-        return show.as_json({"deleted": path})
+        return output.as_json({"deleted": path})
     return click.echo(f"deleted module {path}")
 
 
 @module.command("state")
-@click.argument("path", shell_complete=completing.modules)
+@click.argument("path", shell_complete=name_completion.modules)
 @click.option("--versions", is_flag=True, help="List the versions instead.")
 @click.option("--version", "version_id", metavar="N", help="This version (or id) instead of the current one.")
-@show.json_option
+@output.json_option
 @pass_target
 def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
     """Print the current state of the module PATH as its engine wrote it."""
@@ -272,20 +274,20 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
     if not versions:
         found = references.state(api, version_id, path) if version_id else ""
         place = f"/states/{segment(found)}" if found else f"/modules/{segment(path)}/state"
-        with follow.document_output() as output:
-            return api.download(place, output)
+        with follow.document_output() as stream:
+            return api.download(place, stream)
     items = list(api.list(f"/modules/{segment(path)}/states"))
     if as_json:
-        return show.as_json(items)
-    rows = [(i["version"] or i["id"], i["status"], i["serial"], i["size"], show.age(i["created_at"])) for i in items]
-    return show.table(("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet")
+        return output.as_json(items)
+    rows = [(i["version"] or i["id"], i["status"], i["serial"], i["size"], output.age(i["created_at"])) for i in items]
+    return output.table(("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet")
 
 
 @module.command("outputs")
-@click.argument("path", shell_complete=completing.modules)
+@click.argument("path", shell_complete=name_completion.modules)
 @click.argument("name", required=False)
 @click.option("--sensitive", is_flag=True, help="Show sensitive values, too; it is noted in the audit.")
-@show.json_option
+@output.json_option
 @pass_target
 def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_json: bool) -> None:
     """Print the outputs of the module PATH, or the one called NAME."""
@@ -295,8 +297,8 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
     values: dict[str, Any] = found["outputs"]
     if since := found.get("outdated_since"):
         whose = f"are those of {found['job_id']}" if found.get("job_id") else "are not known"
-        show.note(
-            f"these outputs {whose}; since {show.moment(since)} job {found['outdated_by']} has changed the module"
+        output.note(
+            f"these outputs {whose}; since {output.moment(since)} job {found['outdated_by']} has changed the module"
         )
     if name:
         if name not in values:
@@ -304,19 +306,19 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
         if values[name]["sensitive"] and not sensitive:
             raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it nevertheless")
         value = values[name]["value"]
-        return show.as_json(value) if as_json else click.echo(value if isinstance(value, str) else show.text(value))
+        return output.as_json(value) if as_json else click.echo(value if isinstance(value, str) else output.text(value))
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     rows = [
-        (key, "(sensitive)" if each["sensitive"] and not sensitive else show.text(each["value"]))
+        (key, "(sensitive)" if each["sensitive"] and not sensitive else output.text(each["value"]))
         for key, each in values.items()
     ]
-    return show.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
+    return output.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
 
 
 @module.command("resources")
-@click.argument("path", shell_complete=completing.modules)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
 @pass_target
 def resources(target: Target, path: str, as_json: bool) -> None:
     """List what the module PATH manages, as its current state has it."""
@@ -324,11 +326,11 @@ def resources(target: Target, path: str, as_json: bool) -> None:
 
     found = target.api().get(f"/modules/{segment(path)}/resources")
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     rows = [(each,) for each in found["addresses"]]
-    show.table(("RESOURCE",), rows, empty=f"{path} manages nothing that is known here")
+    output.table(("RESOURCE",), rows, empty=f"{path} manages nothing that is known here")
     more = (found["count"] or 0) - len(rows)
-    return show.note(f"and {more} more") if more > 0 else None
+    return output.note(f"and {more} more") if more > 0 else None
 
 
 def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:
@@ -357,12 +359,12 @@ def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _doubt(doubt: dict[str, Any]) -> str:
     where = " · ".join(filter(None, (doubt.get("runner_path"), doubt.get("instance_name"))))
-    since = show.moment(doubt.get("ended_at"))
+    since = output.moment(doubt.get("ended_at"))
     return f"attempt {doubt['attempt']} of job #{doubt['number']} on {where}, {since}: {doubt.get('reason') or ''}"
 
 
 def _quarantined(state: dict[str, Any]) -> str:
-    came = show.moment(state["created_at"])
+    came = output.moment(state["created_at"])
     what = f"unreadable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
     return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
 

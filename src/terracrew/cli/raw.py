@@ -5,7 +5,7 @@ import sys
 import click
 import msgspec
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Invalid
 
@@ -33,4 +33,4 @@ def api(target: Target, method: str, path: str, data: str | None) -> None:
         answer = client.patch(place, body)
     else:
         answer = client.delete(place, body)
-    show.as_json(answer)
+    output.as_json(answer)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import completing, references, show
+from terracrew.cli import name_completion, output, references
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Forbidden, Invalid, NotFound
 
@@ -23,33 +23,33 @@ def role() -> None:
 
 
 @role.command("list")
-@show.json_option
+@output.json_option
 @pass_target
 def list_roles(target: Target, as_json: bool) -> None:
     """List who has which role where."""
     api = target.api()
     items = list(api.list("/roles"))
     if as_json:
-        return show.as_json(items)
+        return output.as_json(items)
     names = _names(api)
     rows = [
-        (names.get(i["principal_id"], i["principal_id"]), i["role"], _place(i), show.age(i["created_at"]))
+        (names.get(i["principal_id"], i["principal_id"]), i["role"], _place(i), output.age(i["created_at"]))
         for i in items
     ]
-    return show.table(("WHO", "ROLE", "WHERE", "GRANTED"), rows, empty="no roles: `terracrew role grant`")
+    return output.table(("WHO", "ROLE", "WHERE", "GRANTED"), rows, empty="no roles: `terracrew role grant`")
 
 
 @role.command("grant")
-@click.argument("who", shell_complete=completing.users)
+@click.argument("who", shell_complete=name_completion.users)
 @click.argument("role", type=click.Choice(ROLES))
 @click.option(
     "--group",
     metavar="PATH",
-    shell_complete=completing.groups,
+    shell_complete=name_completion.groups,
     help="At this group and everything below it [the organization].",
 )
-@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="At this module only.")
-@show.json_option
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="At this module only.")
+@output.json_option
 @pass_target
 def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
     """Give WHO (a user's name, or the id of a service account) the role ROLE."""
@@ -58,16 +58,18 @@ def grant(target: Target, who: str, role: str, group: str | None, module: str | 
     place = {"path": module, "kind": "module"} if module is not None else {"path": group or "", "kind": "group"}
     made = target.api().post("/roles", {"principal": who, "role": role, **place})
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     return click.echo(f"{who} is {role} of {_place(made)}")
 
 
 @role.command("revoke")
-@click.argument("who", shell_complete=completing.users)
+@click.argument("who", shell_complete=name_completion.users)
 @click.argument("role", type=click.Choice(ROLES))
-@click.option("--group", metavar="PATH", shell_complete=completing.groups, help="Of this group [the organization].")
-@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="Of this module.")
-@show.json_option
+@click.option(
+    "--group", metavar="PATH", shell_complete=name_completion.groups, help="Of this group [the organization]."
+)
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Of this module.")
+@output.json_option
 @pass_target
 def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
     """Take the role ROLE away from WHO. It ends at once."""
@@ -83,7 +85,7 @@ def revoke(target: Target, who: str, role: str, group: str | None, module: str |
     else:
         raise NotFound(f"{who} is not {role} of {path or 'the organization'}", hint="`terracrew role list` lists them")
     if as_json:
-        return show.as_json({"revoked": role, "who": who, "path": path})
+        return output.as_json({"revoked": role, "who": who, "path": path})
     return click.echo(f"{who} is no longer {role} of {path or 'the organization'}")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import completing, show
+from terracrew.cli import name_completion, output
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.target import Target, pass_target
 from terracrew.client.address import is_loopback
@@ -18,14 +18,14 @@ def runner() -> None:
 
 @runner.command("list")
 @click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
-@click.option("--group", metavar="PATH", shell_complete=completing.groups, help="Only those of this group.")
-@show.json_option
+@click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only those of this group.")
+@output.json_option
 @pass_target
 def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
     """List the runners."""
     items = list(target.api().list("/runners", status=status, group=group))
     if as_json:
-        return show.as_json(items)
+        return output.as_json(items)
     rows = [
         (
             i["path"],
@@ -33,17 +33,17 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
             _status(i),
             i.get("version"),
             _jobs(i),
-            show.age(i["created_at"]),
+            output.age(i["created_at"]),
         )
         for i in items
     ]
     columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
-    return show.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
+    return output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
 
 
 @runner.command("show")
-@click.argument("path", shell_complete=completing.runners)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
 @pass_target
 def show_runner(target: Target, path: str, as_json: bool) -> None:
     """Show the runner PATH, its instances and its assignments."""
@@ -51,8 +51,8 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
     found = api.get(_place(path))
     assignments = api.get(f"{_place(path)}/assignments")["items"]
     if as_json:
-        return show.as_json({**found, "assignments": assignments})
-    show.facts(
+        return output.as_json({**found, "assignments": assignments})
+    output.facts(
         [
             ("path", found["path"]),
             ("id", found["id"]),
@@ -64,16 +64,16 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("tags", found["tags"]),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
-            ("created", show.age(found["created_at"])),
+            ("created", output.age(found["created_at"])),
         ]
     )
     if instances := found.get("instances"):
         click.echo()
         rows = [
-            (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), show.age(i.get("heard_at")))
+            (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), output.age(i.get("heard_at")))
             for i in instances
         ]
-        show.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
+        output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
     return None
 
 
@@ -83,14 +83,14 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
     "--group",
     default="",
     metavar="PATH",
-    shell_complete=completing.groups,
+    shell_complete=name_completion.groups,
     help="The group it belongs to; by default the whole organization.",
 )
 @click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs at once.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
 @click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
 @click.option("--replace", is_flag=True, help="Give a runner that exists a new token; the old one ends at once.")
-@show.json_option
+@output.json_option
 @pass_target
 def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Register a runner called NAME and print what it needs to start. Its token is shown only now."""
@@ -98,10 +98,10 @@ def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
         "/runners/register", {"name": name} | {key: value for key, value in given.items() if value}
     )
     if as_json:
-        return show.as_json(made)
-    show.note(f"registered {made['path']}. On the runner's machine; the token is shown only now:")
+        return output.as_json(made)
+    output.note(f"registered {made['path']}. On the runner's machine; the token is shown only now:")
     if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
-        show.note(
+        output.note(
             "this address works on the server's machine only; set TERRACREW_SERVER_PUBLIC_URL at the server for runners elsewhere"
         )
     for key, value in made["environment"].items():
@@ -116,28 +116,28 @@ def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
     "--group",
     default="",
     metavar="PATH",
-    shell_complete=completing.groups,
+    shell_complete=name_completion.groups,
     help="The group it belongs to; by default the whole organization.",
 )
 @click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
 @click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
-@show.json_option
+@output.json_option
 @pass_target
 def create(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Create a runner called NAME that connects as a service account, without a token of its own."""
     made = target.api().post("/runners", {"name": name} | {key: value for key, value in given.items() if value})
-    return show.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
+    return output.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
 
 
 @runner.command("update")
-@click.argument("path", shell_complete=completing.runners)
+@click.argument("path", shell_complete=name_completion.runners)
 @click.option("--description", help="What it is for.")
 @click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
 @click.option("--tag", "tags", multiple=True, help="A tag; given ones replace all. An empty one removes all.")
 @click.option("--multiple/--single", "allow_multiple_instances", default=None, help="How many processes may run.")
 @click.option("--disable/--enable", "is_disabled", default=None, help="A disabled runner gets no new jobs.")
-@show.json_option
+@output.json_option
 @pass_target
 def update(target: Target, path: str, tags: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Change the runner PATH. What is not given stays."""
@@ -147,12 +147,12 @@ def update(target: Target, path: str, tags: tuple[str, ...], as_json: bool, **gi
     if not changes:
         raise Invalid("nothing was given that would change the runner: see `terracrew runner update --help`")
     made = target.api().patch(_place(path), changes)
-    return show.as_json(made) if as_json else click.echo(f"updated runner {made['path']}: {', '.join(changes)}")
+    return output.as_json(made) if as_json else click.echo(f"updated runner {made['path']}: {', '.join(changes)}")
 
 
 @runner.command("drain")
-@click.argument("path", shell_complete=completing.runners)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
 @pass_target
 def drain(target: Target, path: str, as_json: bool) -> None:
     """Let the runner PATH finish what it has and give it nothing new."""
@@ -160,8 +160,8 @@ def drain(target: Target, path: str, as_json: bool) -> None:
 
 
 @runner.command("undrain")
-@click.argument("path", shell_complete=completing.runners)
-@show.json_option
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
 @pass_target
 def undrain(target: Target, path: str, as_json: bool) -> None:
     """Give the runner PATH jobs again."""
@@ -169,7 +169,7 @@ def undrain(target: Target, path: str, as_json: bool) -> None:
 
 
 @runner.command("configure")
-@click.argument("path", shell_complete=completing.runners)
+@click.argument("path", shell_complete=name_completion.runners)
 @click.option(
     "--heartbeat-seconds", type=click.FloatRange(1, 30), help="How often its processes say that they live [10]."
 )
@@ -190,7 +190,7 @@ def undrain(target: Target, path: str, as_json: bool) -> None:
     help="Seconds that an event waits for its batch to fill.",
 )
 @click.option("--reset", is_flag=True, help="Back to the runner's own settings, all of it.")
-@show.json_option
+@output.json_option
 @pass_target
 def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, as_json: bool, **given: Any) -> None:
     """Set how the processes of the runner PATH work, at once and without a restart; what is not named stays as it is.
@@ -204,9 +204,9 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
         raise Invalid("name what to set, or --reset alone")
     found: Any = target.api().patch(_place(path), {"configuration": None if reset else change})
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     configured = {name: value for name, value in found["configuration"].items() if value}
-    return show.facts(
+    return output.facts(
         [("path", found["path"]), *configured.items()]
         if configured
         else [("path", found["path"]), ("configuration", "its own settings")]
@@ -214,32 +214,32 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
 
 
 @runner.command("remove")
-@click.argument("path", shell_complete=completing.runners)
+@click.argument("path", shell_complete=name_completion.runners)
 @click.option(
     "--force", is_flag=True, help="At once: although it was not drained, and has jobs, which then count as lost."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
     """Remove the runner PATH, which should be drained first. Its processes end, and say why."""
     if not yes:
-        show.ask(f"Remove the runner {path}?", "Not removed.")
+        output.ask(f"Remove the runner {path}?", "Not removed.")
     target.api().delete(_place(path) + ("?force=true" if force else ""))
-    return show.as_json({"removed": path}) if as_json else click.echo(f"removed {path}")
+    return output.as_json({"removed": path}) if as_json else click.echo(f"removed {path}")
 
 
 @runner.command("assign")
-@click.argument("path", shell_complete=completing.runners)
+@click.argument("path", shell_complete=name_completion.runners)
 @click.option(
     "--group",
     metavar="PATH",
-    shell_complete=completing.groups,
+    shell_complete=name_completion.groups,
     help="Everything below this group; '' is the whole organization.",
 )
-@click.option("--module", metavar="PATH", shell_complete=completing.modules, help="This module.")
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module.")
 @click.option("--remove", "removing", is_flag=True, help="Take the assignment away.")
-@show.json_option
+@output.json_option
 @pass_target
 def assign(target: Target, path: str, group: str | None, module: str | None, removing: bool, as_json: bool) -> None:
     """Let a group or a module use the runner PATH."""
@@ -251,7 +251,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, rem
         api.delete(f"{_place(path)}/assignments", body) if removing else api.post(f"{_place(path)}/assignments", body)
     )
     if as_json:
-        return show.as_json(made if made is not None else body)
+        return output.as_json(made if made is not None else body)
     place = f"{body['kind']} {body['place'] or '(everything)'}"
     return click.echo(f"{path} no longer serves {place}" if removing else f"{path} serves {place}")
 
@@ -261,7 +261,7 @@ def schema() -> None:
     """Print the JSON Schema of a settings file, for editors (`"$schema"`) and programs."""
     from terracrew.settings import runner as settings
 
-    show.as_json(settings.schema())
+    output.as_json(settings.schema())
 
 
 def _level(text: str) -> tuple[str, str | None]:
@@ -274,7 +274,7 @@ def _level(text: str) -> tuple[str, str | None]:
 def _drain(target: Target, path: str, on: bool, as_json: bool) -> None:
     found: Any = target.api().post(f"{_place(path)}/drain", {"on": on})
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     return click.echo(
         f"Draining {path}: it finishes its jobs and takes no new ones" if on else f"{path} takes jobs again"
     )

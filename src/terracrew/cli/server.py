@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from terracrew.cli import local, show, storage
+from terracrew.cli import local, output, storage
 from terracrew.cli.target import Target, pass_target
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ server.add_command(storage.retention)
 
 @server.command("backup")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@show.json_option
+@output.json_option
 @click.pass_context
 def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
@@ -165,9 +165,9 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
 
     made = make_backup(_settings(ctx.meta[_GIVEN]), directory)
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     for each in made.left_out:
-        show.note(f"not in the backup: {each}")
+        output.note(f"not in the backup: {each}")
     return click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
 
 
@@ -187,7 +187,7 @@ def admin_token(ctx: click.Context) -> None:
 @server.command("rekey")
 @click.option("--no-wait", is_flag=True, help="Start it, and do not wait for its end.")
 @click.option("--stop", is_flag=True, help="Stop it; what is done stays done.")
-@show.json_option
+@output.json_option
 @pass_target
 def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
     """Encrypt everything in the database and the object store under the newest master key, while the server runs.
@@ -195,7 +195,7 @@ def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
     Before it, give the server both keys, the new one in the first line of its master key file, and restart it. After it, the old
     key may be removed. Interrupting this command does not stop the work; call it again to watch it.
     """
-    from terracrew.cli import rekeying
+    from terracrew.cli import rekey_progress
 
     api = target.api()
     if stop:
@@ -203,10 +203,10 @@ def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
     else:
         progress = api.post("/rekey", {})
         if not no_wait:
-            progress = rekeying.wait(api, show.note)
+            progress = rekey_progress.wait(api, output.note)
     if as_json:
-        return show.as_json(progress)
-    return rekeying.tell(progress)
+        return output.as_json(progress)
+    return rekey_progress.tell(progress)
 
 
 @server.command("admin-link")

@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli import completing, follow, references, show
+from terracrew.cli import follow, name_completion, output, references
 from terracrew.cli.target import Target, pass_target
 
 
@@ -16,9 +16,9 @@ def state() -> None:
 
 
 @state.command("list")
-@click.argument("module", shell_complete=completing.modules)
+@click.argument("module", shell_complete=name_completion.modules)
 @click.option("--quarantined", is_flag=True, help="Only those that wait for a decision.")
-@show.json_option
+@output.json_option
 @pass_target
 def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -> None:
     """List the states of MODULE, newest first."""
@@ -27,7 +27,7 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     found = target.api().list(f"/modules/{segment(module)}/states")
     items = [item for item in found if not quarantined or item["status"] == "quarantined"]
     if as_json:
-        return show.as_json(items)
+        return output.as_json(items)
     # A state in quarantine has no version and is named by its id; all others are named by their versions.
     rows = [
         (
@@ -36,23 +36,23 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
             i["serial"],
             i.get("size"),
             f"attempt {i['attempt']}",
-            show.age(i["created_at"]),
+            output.age(i["created_at"]),
         )
         for i in items
     ]
     columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
     empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
-    show.table(columns, rows, empty=empty)
+    output.table(columns, rows, empty=empty)
     for item in items:
         if item.get("problem") and item["status"] == "quarantined":
-            show.note(f"{item['id']} cannot be read, and so not be adopted: {show.text(item['problem'])}")
+            output.note(f"{item['id']} cannot be read, and so not be adopted: {output.text(item['problem'])}")
     return None
 
 
 @state.command("show")
 @click.argument("named", metavar="STATE")
 @click.option(
-    "--module", metavar="PATH", shell_complete=completing.modules, help="The module, where STATE is a version."
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, where STATE is a version."
 )
 @pass_target
 def show_state(target: Target, named: str, module: str | None) -> None:
@@ -63,14 +63,14 @@ def show_state(target: Target, named: str, module: str | None) -> None:
     from terracrew.client.http import segment
 
     api = target.api()
-    with follow.document_output() as output:
-        api.download(f"/states/{segment(references.state(api, named, module))}", output)
+    with follow.document_output() as stream:
+        api.download(f"/states/{segment(references.state(api, named, module))}", stream)
 
 
 @state.command("adopt")
 @click.argument("state_id", metavar="STATE")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
     """Make the state STATE, which is in quarantine, the current one of its module."""
@@ -80,7 +80,7 @@ def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
 @state.command("discard")
 @click.argument("state_id", metavar="STATE")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def discard(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
     """Pass over the state STATE, which is in quarantine. It can still be read."""
@@ -91,9 +91,9 @@ def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool
     from terracrew.client.http import segment
 
     if not yes:
-        show.note(consequence)
-        show.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
+        output.note(consequence)
+        output.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
     after = target.api().post(f"/states/{segment(state_id)}/{act}")
     if as_json:
-        return show.as_json(after)
+        return output.as_json(after)
     return click.echo(f"{state_id} with serial {after['serial']} is {after['status']}")

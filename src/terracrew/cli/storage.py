@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.cli.target import Target, pass_target
 
 _POLL_SECONDS = 0.5
 
 
 @click.command("usage")
-@show.json_option
+@output.json_option
 @pass_target
 def usage(target: Target, as_json: bool) -> None:
     """Show what is stored: counts and bytes by kind, the largest modules, and what retention would free.
@@ -21,19 +21,19 @@ def usage(target: Target, as_json: bool) -> None:
     """
     found = _counted(target, "/server/usage")
     if as_json:
-        return show.as_json(found)
+        return output.as_json(found)
     rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
-    show.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
+    output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
     click.echo(f"The database has {size(found['database_bytes'])}.\n")
     largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
-    show.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
+    output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
     click.echo()
     return _show_preview(found["reclaimable"])
 
 
 @click.command("retention")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed. Nothing is removed.")
-@show.json_option
+@output.json_option
 @pass_target
 def retention(target: Target, dry_run: bool, as_json: bool) -> None:
     """Show what retention would remove. The server removes it by itself, once an hour; this command removes nothing.
@@ -43,7 +43,7 @@ def retention(target: Target, dry_run: bool, as_json: bool) -> None:
     if not dry_run:
         raise click.UsageError("retention runs by itself on the server: ask for --dry-run to see what it would remove")
     found = _counted(target, "/server/retention")
-    return show.as_json(found) if as_json else _show_preview(found)
+    return output.as_json(found) if as_json else _show_preview(found)
 
 
 def _show_preview(found: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def _show_preview(found: dict[str, Any]) -> None:
     rows += [
         (f"orphans: {kind}", "for a day", each["count"], size(each["bytes"])) for kind, each in found["orphans"].items()
     ]
-    show.table(("RETENTION WOULD REMOVE", "KEPT", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
+    output.table(("RETENTION WOULD REMOVE", "KEPT", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
 
 
 def _counted(target: Target, path: str) -> Any:
@@ -68,7 +68,7 @@ def _counted(target: Target, path: str) -> Any:
     while "counting" in (found := api.get(path)):
         if found["counting"] != said:
             said = found["counting"]
-            show.note(f"counting {said} …")
+            output.note(f"counting {said} …")
         time.sleep(_POLL_SECONDS)
     return found
 

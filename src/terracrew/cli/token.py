@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli import completing, references, show
+from terracrew.cli import name_completion, output, references
 from terracrew.cli.target import Target, pass_target
 
 
@@ -14,21 +14,21 @@ def token() -> None:
 @token.command("create")
 @click.argument("name")
 @click.option("--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Expires after N days.")
-@show.json_option
+@output.json_option
 @pass_target
 def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
     """Create a token called NAME. It is printed once, alone on standard output."""
     body = {"name": name} | ({"expires_in_days": expires_in_days} if expires_in_days else {})
     made = target.api().post("/tokens", body)
     if as_json:
-        return show.as_json(made)
-    show.note(f"keep the token {made['name']}, it is shown only now; `terracrew token revoke {made['name']}` ends it")
+        return output.as_json(made)
+    output.note(f"keep the token {made['name']}, it is shown only now; `terracrew token revoke {made['name']}` ends it")
     return click.echo(made["token"])
 
 
 @token.command("list")
-@click.option("--user", metavar="NAME", shell_complete=completing.users, help="List the tokens of another user.")
-@show.json_option
+@click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="List the tokens of another user.")
+@output.json_option
 @pass_target
 def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
     """List your tokens; none of them can be read again."""
@@ -36,20 +36,20 @@ def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
 
     items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
     if as_json:
-        return show.as_json(items)
+        return output.as_json(items)
     rows = [
-        (i["name"], show.age(i["created_at"]), show.age(i.get("last_used_at")), show.age(i.get("expires_at")))
+        (i["name"], output.age(i["created_at"]), output.age(i.get("last_used_at")), output.age(i.get("expires_at")))
         for i in items
     ]
-    return show.table(
+    return output.table(
         ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
     )
 
 
 @token.command("revoke")
-@click.argument("token", metavar="NAME", shell_complete=completing.tokens)
-@click.option("--user", metavar="NAME", shell_complete=completing.users, help="Revoke a token of another user.")
-@show.json_option
+@click.argument("token", metavar="NAME", shell_complete=name_completion.tokens)
+@click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="Revoke a token of another user.")
+@output.json_option
 @pass_target
 def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
     """Revoke the token NAME, or the one with this id. Requests with it are refused from now on."""
@@ -61,5 +61,5 @@ def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
     else:
         api.delete(f"/tokens/{segment(references.token(api, token))}")
     if as_json:
-        return show.as_json({"revoked": token})
+        return output.as_json({"revoked": token})
     return click.echo(f"revoked {token}")

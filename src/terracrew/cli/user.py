@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli import completing, references, show
+from terracrew.cli import name_completion, output, references
 from terracrew.cli.target import Target, pass_target
 from terracrew.client.http import segment
 
@@ -16,47 +16,47 @@ def user() -> None:
 
 
 @user.command("list")
-@show.json_option
+@output.json_option
 @pass_target
 def list_users(target: Target, as_json: bool) -> None:
     """List the users."""
     items = list(target.api().list("/users"))
     if as_json:
-        return show.as_json(items)
-    rows = [(i["name"], _status(i), i["is_system_admin"], show.age(i["created_at"])) for i in items]
-    return show.table(("NAME", "STATUS", "ADMINISTRATOR", "CREATED"), rows, empty="no users")
+        return output.as_json(items)
+    rows = [(i["name"], _status(i), i["is_system_admin"], output.age(i["created_at"])) for i in items]
+    return output.table(("NAME", "STATUS", "ADMINISTRATOR", "CREATED"), rows, empty="no users")
 
 
 @user.command("create")
 @click.argument("name")
 @click.option("--admin", "is_system_admin", is_flag=True, help="May do everything on this server.")
-@show.json_option
+@output.json_option
 @pass_target
 def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> None:
     """Create the user NAME and print the link by which they log in, once, and set a password."""
     made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
     if as_json:
-        return show.as_json(made)
-    show.note(f"created {name}; this link works once:")
+        return output.as_json(made)
+    output.note(f"created {name}; this link works once:")
     click.echo(made["link"])
-    return None if is_system_admin else show.note(f"give a role: terracrew role grant {name} operator --group PATH")
+    return None if is_system_admin else output.note(f"give a role: terracrew role grant {name} operator --group PATH")
 
 
 @user.command("disable")
-@click.argument("name", shell_complete=completing.users)
+@click.argument("name", shell_complete=name_completion.users)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@show.json_option
+@output.json_option
 @pass_target
 def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
-        show.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
+        output.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
     _change(target, name, True, as_json)
 
 
 @user.command("enable")
-@click.argument("name", shell_complete=completing.users)
-@show.json_option
+@click.argument("name", shell_complete=name_completion.users)
+@output.json_option
 @pass_target
 def enable(target: Target, name: str, as_json: bool) -> None:
     """Enable the user NAME again."""
@@ -64,22 +64,22 @@ def enable(target: Target, name: str, as_json: bool) -> None:
 
 
 @user.command("sessions")
-@click.argument("name", default="me", shell_complete=completing.users)
-@show.json_option
+@click.argument("name", default="me", shell_complete=name_completion.users)
+@output.json_option
 @pass_target
 def sessions(target: Target, name: str, as_json: bool) -> None:
     """List where the user NAME is logged in to the dashboard; where you are, without NAME."""
     items = list(target.api().list(f"/users/{segment(name)}/sessions"))
     if as_json:
-        return show.as_json(items)
-    rows = [(i["id"], i["address"], show.age(i["created_at"]), show.age(i["seen_at"])) for i in items]
-    return show.table(("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
+        return output.as_json(items)
+    rows = [(i["id"], i["address"], output.age(i["created_at"]), output.age(i["seen_at"])) for i in items]
+    return output.table(("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
 
 
 @user.command("end-sessions")
-@click.argument("name", shell_complete=completing.users)
+@click.argument("name", shell_complete=name_completion.users)
 @click.option("--session", metavar="ID", help="End this one only; `terracrew user sessions NAME` lists them.")
-@show.json_option
+@output.json_option
 @pass_target
 def end_sessions(target: Target, name: str, session: str | None, as_json: bool) -> None:
     """Log the user NAME out of the dashboard everywhere. Their API tokens go on."""
@@ -90,12 +90,12 @@ def end_sessions(target: Target, name: str, session: str | None, as_json: bool) 
     else:
         ended = target.api().delete(place)["ended"]
     if as_json:
-        return show.as_json({"ended": ended})
+        return output.as_json({"ended": ended})
     return click.echo(f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
 
 
 @user.command("password")
-@show.json_option
+@output.json_option
 @pass_target
 def password(target: Target, as_json: bool) -> None:
     """Change your password. All of your sessions and API tokens end, this command line's token included.
@@ -110,17 +110,19 @@ def password(target: Target, as_json: bool) -> None:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
     made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     click.echo("changed your password")
     ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
-    return show.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
+    return output.note(
+        f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`"
+    )
 
 
 def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
     api = target.api()
     made = api.patch(f"/users/{references.user(api, name)}", {"is_disabled": is_disabled})
     if as_json:
-        return show.as_json(made)
+        return output.as_json(made)
     return click.echo(f"{made['name']} is {_status(made)}")
 
 

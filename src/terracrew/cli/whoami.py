@@ -2,21 +2,21 @@
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.cli.target import Target, pass_target
 
 
 @click.command()
-@show.json_option
+@output.json_option
 @pass_target
 def whoami(target: Target, as_json: bool) -> None:
     """Show as whom, and at which server, this command line acts."""
     me = target.api().get("/me")
     found = target.resolve()
     if as_json:
-        return show.as_json({**me, "url": found.url})
+        return output.as_json({**me, "url": found.url})
     roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in me["roles"]]
-    return show.facts(
+    return output.facts(
         [
             ("name", me["name"]),
             ("kind", me["kind"].replace("_", " ")),

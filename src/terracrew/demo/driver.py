@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import click
 
-from terracrew.cli import follow, show
+from terracrew.cli import follow, output
 from terracrew.cli.engine import showing_progress
 from terracrew.client.http import Api, segment
 from terracrew.demo.machine import Machine
@@ -58,7 +58,7 @@ def invite(machine: Machine) -> None:
     api = machine.api()
     link = f"{api.post('/me/link')['link']}?enter=true&next=/dashboard/jobs"
     asking = next((job for sample in SAMPLES if sample.needs_approval and (job := _waiting(api, sample))), None)
-    show.facts(
+    output.facts(
         [
             ("dashboard", link),
             ("", "this link logs you in once, without a password, on this machine only"),
@@ -158,11 +158,11 @@ def _summary(ended: list[tuple[Sample, dict[str, Any]]]) -> bool:
             sample.description,
             job["status"],
             "✓" if job["status"] == sample.expected else f"✗ expected {sample.expected}: {job.get('message') or ''}",
-            show.duration(job.get("started_at"), job.get("finished_at")),
+            output.duration(job.get("started_at"), job.get("finished_at")),
         )
         for sample, job in sorted(ended, key=lambda one: order[one[0].path])
     ]
     click.echo()
-    show.table(("MODULE", "WHAT IT DOES", "ENDED", "", "TOOK"), rows, empty="")
+    output.table(("MODULE", "WHAT IT DOES", "ENDED", "", "TOOK"), rows, empty="")
     click.echo()
     return all(job["status"] == sample.expected for sample, job in ended)

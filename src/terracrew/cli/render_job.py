@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import follow, show
+from terracrew.cli import follow, output
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -17,50 +17,50 @@ def job(api: "Api", found: dict[str, Any]) -> None:
     decided: dict[str, Any] = found.get("kept_plan") or {}
     doubts: list[dict[str, Any]] = found.get("doubts") or []
     notes: list[dict[str, Any]] = found.get("notes") or []
-    show.facts(
+    output.facts(
         [
             ("job", f"#{found['number']}  {found['id']}"),
             ("module", found["module_path"]),
-            ("type", show.job_type(found)),
+            ("type", output.job_type(found)),
             ("status", found["status"]),
             ("waits", found.get("reason") and follow.why(found)),
             ("to do", follow.to_type(found)),
             ("message", found.get("message")),
             ("runner", found.get("runner_path")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
-            ("plan", show.plan(found.get("plan") or {})),
+            ("plan", output.plan(found.get("plan") or {})),
             ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
             ("lock", lock(found.get("lock"))),
             ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
-            ("created", show.age(found["created_at"])),
-            ("took", show.duration(found.get("started_at"), found.get("finished_at"))),
+            ("created", output.age(found["created_at"])),
+            ("took", output.duration(found.get("started_at"), found.get("finished_at"))),
         ]
     )
     if steps := found.get("steps"):
         click.echo()
         rows = [
-            (s["name"], s["status"], show.duration(s.get("started_at"), s.get("finished_at")), s.get("attempt"))
+            (s["name"], s["status"], output.duration(s.get("started_at"), s.get("finished_at")), s.get("attempt"))
             for s in steps
         ]
-        show.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
+        output.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
     run: list[dict[str, Any]] = found.get("run") or []
-    if told := [f"{each['attempt']:>3}  {show.text(each['text'])}" for each in run if each["text"]]:
+    if told := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
         click.echo()
         click.echo("\n".join(told))
     if attempts := found.get("attempts"):
         click.echo()
         rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]
-        show.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
+        output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
     for note in notes:
-        click.echo(f"too late: attempt {note['attempt']} {show.text(note['text'])}")
+        click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
 
 
 def lock(holder: dict[str, Any] | None) -> str:
     """Who holds a module's lock, and whether anybody hears of them."""
     if not holder:
         return "free"
-    who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {show.moment(holder['since'])}"
-    return f"{who}; orphaned, last heard {show.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+    who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
+    return f"{who}; orphaned, last heard {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
 
 
 def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
@@ -69,9 +69,9 @@ def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
     return (
         known["attempt"],
         " · ".join(filter(None, (known["runner_path"], known["instance_name"]))),
-        show.moment(known["claimed_at"]),
-        show.moment(known["begun_at"]),
-        show.moment(known["ended_at"]),
+        output.moment(known["claimed_at"]),
+        output.moment(known["begun_at"]),
+        output.moment(known["ended_at"]),
         outcome + doubt,
         known["reason"],
     )

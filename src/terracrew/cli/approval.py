@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew import plan_words
-from terracrew.cli import completing, follow, show
+from terracrew.cli import follow, name_completion, output
 from terracrew.cli.target import Target, pass_target
 from terracrew.errors import Conflict
 
@@ -28,12 +28,12 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command("approve")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other; else the one shown."
 )
 @_yes
-@show.json_option
+@output.json_option
 @pass_target
 def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: bool) -> None:
     """Let the job JOB go on with its plan, which is shown first."""
@@ -49,20 +49,20 @@ def approve(target: Target, job_id: str, plan: int | None, yes: bool, as_json: b
         )
     if not yes:
         verb = plan_words.approve(found.get("plan") or {}, found["type"])
-        show.ask(f"{verb} in {found['module_path']}?", "Not approved.")
+        output.ask(f"{verb} in {found['module_path']}?", "Not approved.")
     # By its number, with the doubts that were shown: if either has changed meanwhile, the server refuses.
     seen = [{"job_id": each["job_id"], "attempt": each["attempt"]} for each in doubts]
     after = api.post(f"/jobs/{found['id']}/approve", {"plan": kept, "doubts": seen})
     if as_json:
-        return show.as_json(after)
+        return output.as_json(after)
     return click.echo(f"approved: job {after['number']} goes on with the plan of attempt {kept}")
 
 
 @click.command("decline")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--reason", default="", help="Why; shown on the job.")
 @click.option("--plan", type=click.IntRange(min=1), metavar="N", help="The plan of attempt N, and no other.")
-@show.json_option
+@output.json_option
 @pass_target
 def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json: bool) -> None:
     """End the job JOB without applying its plan, which is shown."""
@@ -71,14 +71,14 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, as_json:
     _show_plan(found)
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
     if as_json:
-        return show.as_json(after)
+        return output.as_json(after)
     return click.echo(f"declined: {follow.describe(after)}")
 
 
 @click.command("replan")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--plan", type=click.IntRange(min=1), metavar="N", help="Instead of the plan of attempt N, and no other.")
-@show.json_option
+@output.json_option
 @pass_target
 def replan(target: Target, job_id: str, plan: int | None, as_json: bool) -> None:
     """Let the job JOB make a new plan instead of the one that it waits with.
@@ -89,15 +89,15 @@ def replan(target: Target, job_id: str, plan: int | None, as_json: bool) -> None
     found = _waiting(api, job_id, plan)
     after = api.post(f"/jobs/{found['id']}/replan", {"plan": found["kept_plan"]["attempt"]})
     if as_json:
-        return show.as_json(after)
+        return output.as_json(after)
     return click.echo(f"plans again: {follow.describe(after)}")
 
 
 @click.command("gone")
-@click.argument("job_id", metavar="JOB", shell_complete=completing.jobs)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="This attempt; else the current one.")
 @_yes
-@show.json_option
+@output.json_option
 @pass_target
 def gone(target: Target, job_id: str, attempt: int | None, yes: bool, as_json: bool) -> None:
     """Say that an attempt of JOB that is lost in the middle of a change is gone.
@@ -123,14 +123,14 @@ def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_
         )
     show_known(known)
     then = "The job is canceled, as it was asked to be." if job.get("cancel_mode") else "The job is queued again."
-    show.note(_RISK.format(then=then, module=job["module_path"]))
+    output.note(_RISK.format(then=then, module=job["module_path"]))
     if not yes:
-        show.ask(
+        output.ask(
             f"Is attempt {number} of job {job['number']} gone for certain?", "Not given up: the job waits as before."
         )
     after = api.post(f"/jobs/{job['id']}/attempts/{number}/gone")
     if as_json:
-        return show.as_json(after)
+        return output.as_json(after)
     return click.echo(f"attempt {number} is given up: {follow.describe(after)}")
 
 
@@ -142,8 +142,11 @@ def show_known(known: dict[str, Any]) -> None:
     facts = [
         ("attempt", f"{known['attempt']} of job #{known['number']}"),
         ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
-        ("began to change", show.moment(known["begun_at"])),
-        ("cut short" if is_over else "last contact", show.moment(known["ended_at"] if is_over else known["heard_at"])),
+        ("began to change", output.moment(known["begun_at"])),
+        (
+            "cut short" if is_over else "last contact",
+            output.moment(known["ended_at"] if is_over else known["heard_at"]),
+        ),
         ("by", known["reason"]),
         ("in the step", known["step"]),
         ("last line", known["last_line"]),
@@ -151,7 +154,7 @@ def show_known(known: dict[str, Any]) -> None:
         ("module's state", _module_state(known["module_state"])),
         ("state missing?", missing),
     ]
-    show.facts(facts, err=True)
+    output.facts(facts, err=True)
     _show_made(known)
 
 
@@ -167,10 +170,10 @@ def _show_made(known: dict[str, Any]) -> None:
     made: list[dict[str, Any]] = known["made"]
     if not made:
         return
-    show.note("Its log says, after the last state that has arrived, that it")
+    output.note("Its log says, after the last state that has arrived, that it")
     for each in made[-_RESOURCES:]:
-        name = f"  [id={show.text(each['id'])}]" if each["id"] else ""
-        click.echo(f"  {_MADE[each['action']]:20} {show.text(each['address'])}{name}", err=True)
+        name = f"  [id={output.text(each['id'])}]" if each["id"] else ""
+        click.echo(f"  {_MADE[each['action']]:20} {output.text(each['address'])}{name}", err=True)
     if len(made) > _RESOURCES or known["is_made_cut"]:
         click.echo("  … and more before that: see its log", err=True)
 
@@ -193,22 +196,22 @@ def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
 
 def _show_plan(job: dict[str, Any]) -> None:
     for each in job["doubts"]:
-        show.note("An earlier change was cut short. What it made and no state holds, this plan would make again:")
+        output.note("An earlier change was cut short. What it made and no state holds, this plan would make again:")
         show_known(each)
     summary: dict[str, Any] = job.get("plan") or {}
     facts = [
-        ("job", f"#{job['number']}  {show.job_type(job)}"),
+        ("job", f"#{job['number']}  {output.job_type(job)}"),
         ("module", job["module_path"]),
         ("why", job["kept_plan"].get("why")),
-        ("plan", show.plan(summary)),
-        ("to decide", show.left(job["kept_plan"]["decide_by"])),
+        ("plan", output.plan(summary)),
+        ("to decide", output.left(job["kept_plan"]["decide_by"])),
     ]
-    show.facts(facts, err=True)
+    output.facts(facts, err=True)
     resources = plan_words.in_order(summary.get("resources") or [])
     for each in resources[:_RESOURCES]:
-        detail = f"  ({show.text(plan_words.reason(each['detail']))})" if each.get("detail") else ""
+        detail = f"  ({output.text(plan_words.reason(each['detail']))})" if each.get("detail") else ""
         color = {"delete": "red", "replace": "red", "update": "yellow", "create": "green"}.get(each["action"])
         action = click.style(each["action"].ljust(8), fg=color)
-        click.echo(f"  {action} {show.text(each['address'])}{detail}", err=True)
+        click.echo(f"  {action} {output.text(each['address'])}{detail}", err=True)
     if len(resources) > _RESOURCES:
         click.echo(f"  … and {len(resources) - _RESOURCES} more", err=True)

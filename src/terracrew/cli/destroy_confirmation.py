@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli import show
+from terracrew.cli import output
 from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
     from terracrew.client.http import segment
 
     found = api.get(f"/modules/{segment(module)}/resources")
-    show.note(_words(module, found))
+    output.note(_words(module, found))
     for address in found["addresses"][:MAX_NAMES]:
-        click.echo(f"  - {show.text(address)}", err=True)
+        click.echo(f"  - {output.text(address)}", err=True)
     count: int | None = found["count"]
     if count is not None and count > MAX_NAMES:
         click.echo(f"  … and {count - MAX_NAMES} more", err=True)
-    show.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
+    output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 
 
 def _words(module: str, found: dict[str, Any]) -> str:
