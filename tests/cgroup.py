@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.runner import cgroup_discovery, cgroups
-from terracrew.runner.cgroup_discovery import NoCgroups
+from terracrew.runner.processes import cgroup_discovery, cgroups
+from terracrew.runner.processes.cgroup_discovery import NoCgroups
 
 
 def enter() -> Path | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import trees
-from terracrew.runner import cgroup_discovery, cgroups
+from terracrew.runner.processes import cgroup_discovery, cgroups
 from tests import cgroup
 
 DEPTH = 1_100

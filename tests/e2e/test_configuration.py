@@ -19,8 +19,8 @@ OWN = {
     "TERRACREW_JOB_LOG_STREAM__BATCH_SIZE_LIMIT": "10000",
 }
 """A runner whose jobs' logs wait for an hour, unless somebody watches or sets something else."""
-BEAT = "terracrew.runner.heartbeat: a heartbeat that names"
-BEATS_SHOWN = "terracrew.runner.heartbeat=debug"
+BEAT = "terracrew.runner.connection.heartbeat: a heartbeat that names"
+BEATS_SHOWN = "terracrew.runner.connection.heartbeat=debug"
 
 
 def terracrew(system: System, *arguments: str, code: int = 0) -> str:

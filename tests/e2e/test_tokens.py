@@ -44,7 +44,7 @@ def epoch(system: System) -> int:
 def test_a_runner_renews_its_token_again_and_again_on_the_same_connection(system: System) -> None:
     with environment(system, SHORT):
         system.start_server(runner=False)
-    loud = {"TERRACREW_LOGGING__LOG_LEVEL": '{"terracrew.runner.connection": "Debug"}'}
+    loud = {"TERRACREW_LOGGING__LOG_LEVEL": '{"terracrew.runner.connection.hub_connection": "Debug"}'}
     runner = system.start_runner(system.register_runner() | loud)
     first = connected(system)["connected_at"]
     before = epoch(system)

@@ -11,7 +11,7 @@ from terracrew.executor.lockfile import Provider
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
-from terracrew.runner.plugin_cache import PluginCache
+from terracrew.runner.resources.plugin_cache import PluginCache
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Executor, Stage, module
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import durable
+from terracrew.attempt import directories, processes
 from terracrew.executor.aside import Aside
 from terracrew.executor.outbox import Outbox
 from terracrew.executor.record import Offsets, Recorder
@@ -13,7 +14,6 @@ from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.spec import Step
-from terracrew.runner import attempts, processes
 from terracrew.runner.instance import Instance
 from terracrew.server.db.sqlite import open_sqlite
 from terracrew.server.identity import keys
@@ -63,25 +63,25 @@ def test_a_directory_is_moved_from_one_place_to_another(disk: Path, power: Power
 
 def test_a_grant_survives_and_so_does_the_fact_that_a_process_signed_it(disk: Path, power: PowerCut) -> None:
     """Symptom: after a power cut `pid` had 0 bytes, and the job was stuck forever with its lock held."""
-    directory = attempts.write(disk, granted(), "http://server")
+    directory = directories.write(disk, granted(), "http://server")
     assert power.syncs == 3
-    assert attempts.record_of(power.restored() / directory.name) is not None
-    assert attempts.process_of(power.restored() / directory.name) is None
-    assert attempts.sign(directory, processes.of(os.getpid()))
+    assert directories.record_of(power.restored() / directory.name) is not None
+    assert directories.process_of(power.restored() / directory.name) is None
+    assert directories.sign(directory, processes.of(os.getpid()))
     assert power.syncs == 4, "a start costs four syncs, three by the runner and one by the executor"
     after = power.restored() / directory.name
-    assert attempts.process_of(after) == attempts.UNKNOWN_PROCESS, (
+    assert directories.process_of(after) == directories.UNKNOWN_PROCESS, (
         "there was a process; none of before the cut is alive"
     )
     salvage = processes.of(os.getpid(), is_salvage=True)
-    assert attempts.sign(directory, salvage)
-    assert attempts.process_of(power.restored() / directory.name) == salvage
+    assert directories.sign(directory, salvage)
+    assert directories.process_of(power.restored() / directory.name) == salvage
 
 
 def test_a_hand_back_survives(disk: Path, power: PowerCut) -> None:
-    directory = attempts.write(disk, granted(), "http://server")
-    assert attempts.seal(directory)
-    assert attempts.seal(power.restored() / directory.name)
+    directory = directories.write(disk, granted(), "http://server")
+    assert directories.seal(directory)
+    assert directories.seal(power.restored() / directory.name)
 
 
 def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from terracrew.attempt import directories, processes
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.start import AttemptRecord
-from terracrew.runner import attempts, processes
-from terracrew.runner.crew import describe_end
+from terracrew.runner.attempts.supervisor import describe_end
 from tests.runner.conftest import granted
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    return attempts.write(tmp_path, granted(), "http://server")
+    return directories.write(tmp_path, granted(), "http://server")
 
 
 def test_a_journaled_grant_is_found_again_with_what_its_delivery_needs(directory: Path) -> None:
-    assert attempts.scan(directory.parent) == {AttemptRef("job_1", 1): directory}
+    assert directories.scan(directory.parent) == {AttemptRef("job_1", 1): directory}
     record = msgspec.json.decode((directory / "attempt.json").read_bytes(), type=AttemptRecord)
     assert record == AttemptRecord(
         "job_1", 1, "http://server", "hub-credential", ["hub-credential", "api-credential"], "a/m"
@@ -29,37 +29,37 @@ def test_a_journaled_grant_is_found_again_with_what_its_delivery_needs(directory
 
 def test_a_grant_is_never_journaled_twice(directory: Path) -> None:
     with pytest.raises(FileExistsError):
-        attempts.write(directory.parent, granted(), "http://server")
+        directories.write(directory.parent, granted(), "http://server")
 
 
 def test_of_hand_back_and_executor_only_one_gets_the_attempt(directory: Path) -> None:
     mine = processes.of(os.getpid())
-    assert attempts.seal(directory)
-    assert attempts.seal(directory)
-    assert not attempts.sign(directory, mine)
-    assert attempts.process_of(directory) is None
+    assert directories.seal(directory)
+    assert directories.seal(directory)
+    assert not directories.sign(directory, mine)
+    assert directories.process_of(directory) is None
 
 
 def test_an_attempt_that_an_executor_has_signed_is_not_sealed(directory: Path) -> None:
     mine = processes.of(os.getpid())
-    assert attempts.sign(directory, mine)
-    assert not attempts.seal(directory)
-    assert attempts.process_of(directory) == mine
+    assert directories.sign(directory, mine)
+    assert not directories.seal(directory)
+    assert directories.process_of(directory) == mine
     assert sorted(os.listdir(directory)) == ["attempt.json", "pid"]
 
 
 def test_a_salvage_signs_over_the_executor_that_died(directory: Path) -> None:
-    attempts.sign(directory, processes.of(os.getpid()))
+    directories.sign(directory, processes.of(os.getpid()))
     salvage = processes.of(os.getppid(), is_salvage=True)
-    assert attempts.sign(directory, salvage)
-    assert attempts.process_of(directory) == salvage
+    assert directories.sign(directory, salvage)
+    assert directories.process_of(directory) == salvage
 
 
 def test_what_is_not_an_attempt_is_left_alone(tmp_path: Path) -> None:
     for name in ("notes", "job_1.x", "..1", "a b.1"):
         (tmp_path / name).mkdir()
     (tmp_path / "job_2.1").write_text("a file")
-    assert attempts.scan(tmp_path) == {}
+    assert directories.scan(tmp_path) == {}
 
 
 def test_this_process_is_alive_and_its_number_at_another_time_is_not() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terracrew.protocol.messages import AttemptRef, Claim
-from terracrew.runner.claims import ANSWER_SECONDS, OFFER_SECONDS, Claims
+from terracrew.runner.attempts.claims import ANSWER_SECONDS, OFFER_SECONDS, Claims
 
 JOBS = [AttemptRef(f"job_{number}", 1) for number in range(6)]
 

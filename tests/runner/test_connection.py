@@ -20,13 +20,13 @@ from terracrew.protocol.messages import (
     Refused,
     Renew,
 )
-from terracrew.runner.claims import Claims
-from terracrew.runner.connection import Connection
-from terracrew.runner.crew import Crew
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.supervisor import Crew
+from terracrew.runner.connection.hub_connection import Connection
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import Instance
 from terracrew.runner.main import run
-from terracrew.runner.reports import Reports
 from terracrew.runner.stop import Stop
 from tests import small_disk
 from tests.runner import hub_server
@@ -262,7 +262,7 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench
     bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
     runner = await bench.start()
     peer = await bench.hub.peer()
-    quiet = {"terracrew.runner.connection": "None", "a.level.of.a.newer.server": "Whisper"}
+    quiet = {"terracrew.runner.connection.hub_connection": "None", "a.level.of.a.newer.server": "Whisper"}
     bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=0.05, log_level=quiet)
     await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level=quiet))
     await peer.hear(Heartbeat)
@@ -271,7 +271,7 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench
     await peer.say(Drain(on=True))
     await peer.hang_up()
     peer = await bench.hub.peer()
-    assert "terracrew.runner.connection" in before
+    assert "terracrew.runner.connection.hub_connection" in before
     assert runner.output == before
     await peer.say(ConfigureRunner(heartbeat_seconds=0.05))
     await peer.say(Drain(on=False))

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from terracrew.attempt import directories
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts
 from terracrew.runner.dispatch import zygote
-from terracrew.runner.dispatch.helper import Forked, Helper
+from terracrew.runner.dispatch.zygote_client import Forked, Helper
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 from tests.runner.stage import Stage
 
@@ -25,7 +25,7 @@ async def helper() -> AsyncIterator[Helper]:
 
 @pytest.fixture
 def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
-    directory = attempts.write(tmp_path, granted(), "http://server")
+    directory = directories.write(tmp_path, granted(), "http://server")
     environment = {"STAGE": theatre.path}
     return ExecutorStart(
         "http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), environment, granted()
@@ -42,7 +42,7 @@ async def test_exit_codes_and_signals_are_reported(helper: Helper, theatre: Stag
     forked = await helper.fork(start)
     actor = await theatre.actor()
     assert forked.process.pid == actor.pid
-    assert attempts.process_of(Path(start.directory)) == forked.process
+    assert directories.process_of(Path(start.directory)) == forked.process
     await actor.tell("exit 42")
     assert await _exit_code(forked) == 42
 
@@ -63,7 +63,7 @@ async def test_what_an_executor_raises_is_in_its_own_log(helper: Helper, theatre
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
     helper: Helper, theatre: Stage, start: ExecutorStart
 ) -> None:
-    assert attempts.seal(Path(start.directory))
+    assert directories.seal(Path(start.directory))
     assert await _exit_code(await helper.fork(start)) == zygote.IN_USE
     assert theatre.is_empty
 

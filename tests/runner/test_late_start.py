@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.attempt import directories
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts
 from terracrew.runner.dispatch import zygote
-from terracrew.runner.dispatch.helper import Helper
+from terracrew.runner.dispatch.zygote_client import Helper
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 
 
@@ -18,9 +18,9 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The process that starts executors was stopped; the runner gave the attempt back and removed its directory."""
-    directory = attempts.write(tmp_path, granted(), "http://server")
-    attempts.seal(directory)
-    attempts.remove(directory)
+    directory = directories.write(tmp_path, granted(), "http://server")
+    directories.seal(directory)
+    directories.remove(directory)
     helper = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         forked = await helper.fork(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.attempt import directories, processes
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, processes
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
@@ -21,7 +21,7 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
     os.mkfifo(tmp_path / "fifo")
     local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}, kill_seconds=0.1)
     try:
-        directory = attempts.write(tmp_path, granted(), "http://server")
+        directory = directories.write(tmp_path, granted(), "http://server")
         handle = await local.start(
             ExecutorStart(
                 "http://server",
@@ -45,11 +45,11 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
 
 
 async def test_what_was_sealed_is_not_adopted(tmp_path: Path) -> None:
-    directory = attempts.write(tmp_path, granted(), "http://server")
+    directory = directories.write(tmp_path, granted(), "http://server")
     local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         with pytest.raises(NotStarted):
             local.adopt(directory)
-        assert not attempts.sign(directory, processes.of(os.getpid()))
+        assert not directories.sign(directory, processes.of(os.getpid()))
     finally:
         await local.close()

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from terracrew import procfs
+from terracrew.attempt import directories
 from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat, Settled
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, cgroup_discovery
 from terracrew.runner.dispatch.local import Handle, Local
+from terracrew.runner.processes import cgroup_discovery
 from tests import cgroup
 from tests.runner.conftest import BOUND, ROOT, SOURCES, Bench, granted, refs, until_gone
 from tests.runner.stage import Stage
@@ -136,7 +137,7 @@ class Dispatcher:
 
     async def escaped(self, fifo: Path) -> tuple[Handle, int]:
         """Start an executor, and in it a process in another session that ignores interrupts."""
-        directory, folder = attempts.write(self._folder, granted(), "http://server"), str(self._folder)
+        directory, folder = directories.write(self._folder, granted(), "http://server"), str(self._folder)
         start = ExecutorStart(
             "http://server", str(directory), folder, folder, folder, {"STAGE": self._theatre.path}, granted()
         )

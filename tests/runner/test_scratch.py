@@ -8,7 +8,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner.scratch import MAX_PATH_BYTES, Scratch
+from terracrew.runner.attempts.temp_directories import MAX_PATH_BYTES, Scratch
 
 pytestmark = pytest.mark.feature("J14")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import RateLimited, Unauthenticated
-from terracrew.runner import worker_token
-from terracrew.runner.token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
-from terracrew.runner.worker_token import FILE, ROTATION_SECONDS, WorkerToken
+from terracrew.runner.connection import worker_token
+from terracrew.runner.connection.access_token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
+from terracrew.runner.connection.worker_token import FILE, ROTATION_SECONDS, WorkerToken
 
 pytestmark = pytest.mark.feature("A2", "R5")
 

@@ -31,13 +31,17 @@ def _said(levels: dict[str, str], category: str) -> list[str]:
 @pytest.mark.parametrize(
     ("levels", "category", "lowest"),
     [
-        ({}, "terracrew.runner.crew", "INFO"),
+        ({}, "terracrew.runner.attempts.supervisor", "INFO"),
         ({}, "websockets.client", "WARNING"),
-        ({"Default": "Error"}, "terracrew.runner.crew", "ERROR"),
-        ({"Default": "Error", "terracrew": "Debug"}, "terracrew.runner.crew", "DEBUG"),
-        ({"terracrew": "Debug", "Terracrew.Runner.": "Critical"}, "terracrew.runner.crew", "CRITICAL"),
-        ({"terracrew.runner.crew": "Trace", "terracrew.runner": "None"}, "terracrew.runner.crew", "TRACE"),
-        ({"terracrew.runner.crew": "Trace"}, "terracrew.runner.claims", "INFO"),
+        ({"Default": "Error"}, "terracrew.runner.attempts.supervisor", "ERROR"),
+        ({"Default": "Error", "terracrew": "Debug"}, "terracrew.runner.attempts.supervisor", "DEBUG"),
+        ({"terracrew": "Debug", "Terracrew.Runner.": "Critical"}, "terracrew.runner.attempts.supervisor", "CRITICAL"),
+        (
+            {"terracrew.runner.attempts.supervisor": "Trace", "terracrew.runner": "None"},
+            "terracrew.runner.attempts.supervisor",
+            "TRACE",
+        ),
+        ({"terracrew.runner.attempts.supervisor": "Trace"}, "terracrew.runner.attempts.claims", "INFO"),
     ],
 )
 def test_the_longest_category_that_fits_decides(levels: dict[str, str], category: str, lowest: str) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from terracrew import __version__
-from terracrew.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
+from terracrew.attempt.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
 from terracrew.executor import statebackend
 from terracrew.executor.aside import Aside
 from terracrew.executor.begin import Leave

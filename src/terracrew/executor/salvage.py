@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import delivered
+from terracrew.attempt import delivered
 from terracrew.executor import cloud, delivery, leftover, states
 from terracrew.executor.aside import PLAIN
 from terracrew.executor.delivery import Delivery

@@ -7,15 +7,16 @@ import os
 from collections.abc import Callable
 
 from terracrew.errors import Removed
-from terracrew.runner import cgroup_discovery, environment, isolation
-from terracrew.runner.cgroup_discovery import NoCgroups
-from terracrew.runner.claims import Claims
+from terracrew.runner import environment, isolation
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.supervisor import Crew
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.connection import Connection
-from terracrew.runner.crew import Crew
+from terracrew.runner.connection.hub_connection import Connection
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import Instance
-from terracrew.runner.reports import Reports
+from terracrew.runner.processes import cgroup_discovery
+from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)

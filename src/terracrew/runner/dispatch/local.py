@@ -10,13 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.attempt import directories, processes
+from terracrew.attempt.processes import ProcessIdentity, ProcessRecord
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, cgroups, members, processes
-from terracrew.runner.cgroups import Cgroups
-from terracrew.runner.dispatch.helper import Helper, HelperError
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.runner.processes import ProcessIdentity, ProcessRecord
+from terracrew.runner.dispatch.zygote_client import Helper, HelperError
+from terracrew.runner.processes import cgroups, members
+from terracrew.runner.processes.cgroups import Cgroups
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +73,13 @@ class Local:
         return Handle(forked.process, forked.pidfd, forked.exit_code)
 
     def adopt(self, directory: Path) -> Handle:
-        process = attempts.process_of(directory)
+        process = directories.process_of(directory)
         if process is None:
-            if attempts.seal(directory):
+            if directories.seal(directory):
                 raise NotStarted("the runner stopped before the executor was started")
-            process = attempts.process_of(directory)
+            process = directories.process_of(directory)
             assert process is not None
-        if process == attempts.UNKNOWN_PROCESS:
+        if process == directories.UNKNOWN_PROCESS:
             process = self._search(directory) or process
         return Handle(process, _open(process))
 
@@ -90,7 +91,7 @@ class Local:
                 with contextlib.suppress(ProcessLookupError):
                     return processes.of(pid, cgroup=path)
         # Nobody may ask in which directory an executor works, but everybody sees which process holds its lock.
-        if holder := processes.holder_of(directory / attempts.LOCK):
+        if holder := processes.holder_of(directory / directories.LOCK):
             return holder
         return processes.found_in([directory.resolve(), (directory / "workspace").resolve()])
 

@@ -23,10 +23,11 @@ from pathlib import Path
 import msgspec
 
 from terracrew import procfs
+from terracrew.attempt import directories, processes
+from terracrew.attempt.processes import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner import attempts, cgroups, processes
 from terracrew.runner.dispatch import subreaper
-from terracrew.runner.processes import ProcessRecord
+from terracrew.runner.processes import cgroups
 
 Entry = Callable[[ExecutorStart], int]
 START = 8
@@ -193,17 +194,17 @@ def _execute(start: ExecutorStart, process: ProcessRecord, entry: Entry) -> int:
     directory = Path(start.directory)
     # Held until this process ends: of two salvages of one attempt, only one touches its files.
     try:
-        lock = os.open(directory / attempts.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(directory / directories.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:  # we were so late that it was handed back, and its directory removed
         return IN_USE
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return IN_USE
-    if not attempts.sign(directory, msgspec.structs.replace(process, is_salvage=start.is_salvage)):
+    if not directories.sign(directory, msgspec.structs.replace(process, is_salvage=start.is_salvage)):
         return IN_USE
     os.chdir(directory)
-    log = os.open(attempts.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = os.open(directories.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

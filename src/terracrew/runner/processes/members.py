@@ -6,9 +6,10 @@ import os
 import signal
 
 from terracrew import procfs
+from terracrew.attempt import processes
+from terracrew.attempt.processes import ProcessIdentity, ProcessRecord
 from terracrew.procfs import Process
-from terracrew.runner import cgroups, processes
-from terracrew.runner.processes import ProcessIdentity, ProcessRecord
+from terracrew.runner.processes import cgroups
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from terracrew import __version__
 from terracrew.protocol.messages import Heartbeat
-from terracrew.runner.crew import Crew
+from terracrew.runner.attempts.supervisor import Crew
 
 log = logging.getLogger(__name__)
 

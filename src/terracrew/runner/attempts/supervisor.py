@@ -9,22 +9,22 @@ from typing import Any
 
 import msgspec
 
-from terracrew import delivered, durable
+from terracrew import durable
+from terracrew.attempt import delivered, directories, processes
+from terracrew.attempt.processes import ProcessRecord
 from terracrew.client.hub import Backoff
 from terracrew.executor import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
-from terracrew.runner import attempts, processes
-from terracrew.runner.claims import Claims
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.engine_directories import EngineDirectories
+from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.temp_directories import Scratch
+from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
-from terracrew.runner.engine_directories import EngineDirectories
 from terracrew.runner.instance import Instance
-from terracrew.runner.plugin_cache import PluginCache
-from terracrew.runner.processes import ProcessRecord
-from terracrew.runner.reports import Reports
-from terracrew.runner.scratch import Scratch
-from terracrew.runner.workspaces import Workspaces
+from terracrew.runner.resources.plugin_cache import PluginCache
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Crew:
         """Take over what a predecessor left in the working directory, and begin to fill the cache of plug-ins."""
         filling = self._tasks.create_task(self._plugin_cache.run())
         self._endings.add(filling)  # `leave` ends it with the others
-        found = attempts.scan(self._instance.attempts)
+        found = directories.scan(self._instance.attempts)
         self._scratch.sweep(found)
         self._workspaces.sweep(found)
         self._engine_directories.sweep(found)
@@ -84,7 +84,7 @@ class Crew:
         if ref in self._lives:
             log.error("attempt %d of %s was granted twice; the second grant is ignored", ref.attempt, ref.job_id)
             return
-        if not attempts.is_job_id(ref.job_id):  # it is to become a path, so the server's word is not enough
+        if not directories.is_job_id(ref.job_id):  # it is to become a path, so the server's word is not enough
             log.error("%r was granted, which is not the id of a job", ref.job_id)
             self._free(ref)
             return
@@ -123,7 +123,7 @@ class Crew:
         self._free(ref)
 
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
-        directory = attempts.directory_of(self._instance.attempts, ref)
+        directory = directories.directory_of(self._instance.attempts, ref)
         try:
             handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
         except NotStarted as error:
@@ -137,7 +137,7 @@ class Crew:
         finally:
             del self._handles[ref]
         self._free(ref)
-        process = attempts.process_of(directory)
+        process = directories.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
         if (process.is_salvage or not delivered.is_done(directory)) and not await self._bury(
@@ -149,7 +149,7 @@ class Crew:
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
         try:
             directory = await asyncio.to_thread(
-                attempts.write, self._instance.attempts, granted, self._config.server_url
+                directories.write, self._instance.attempts, granted, self._config.server_url
             )
             scratch = self._scratch.make(ref)
         except OSError as error:
@@ -168,7 +168,7 @@ class Crew:
         is_delivered = True
         if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
-            if last := attempts.last_words(directory):
+            if last := directories.last_words(directory):
                 log.warning("the last line of its own log: %s", last)
             is_delivered = await self._salvage(ref, directory)
         await self._reports.deliver(
@@ -184,9 +184,9 @@ class Crew:
         return is_delivered
 
     async def _salvage(self, ref: AttemptRef, directory: Path) -> bool:
-        record = attempts.record_of(directory)
+        record = directories.record_of(directory)
         if record is None:  # without its credential nothing can be delivered
-            log.error("%s of attempt %d of %s cannot be read", attempts.RECORD, ref.attempt, ref.job_id)
+            log.error("%s of attempt %d of %s cannot be read", directories.RECORD, ref.attempt, ref.job_id)
             return False
         delays = Backoff(1.0, 60.0)
         while True:
@@ -206,7 +206,7 @@ class Crew:
         await asyncio.to_thread(self._workspaces.remove, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:
-            await asyncio.to_thread(attempts.remove, directory)
+            await asyncio.to_thread(directories.remove, directory)
         except FileNotFoundError:  # a grant that could not be written has none
             pass
         except OSError as error:  # all of it is delivered, so the next start of the runner may try it again

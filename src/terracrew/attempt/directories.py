@@ -21,10 +21,10 @@ from typing import Literal
 import msgspec
 
 from terracrew import durable, trees
-from terracrew.delivered import DONE, is_done
+from terracrew.attempt.delivered import DONE, is_done
+from terracrew.attempt.processes import ProcessRecord
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.start import AttemptRecord
-from terracrew.runner.processes import ProcessRecord
 
 RECORD, PID, LOCK, LOG = "attempt.json", "pid", "lock", "executor.log"
 

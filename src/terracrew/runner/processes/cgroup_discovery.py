@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from terracrew.errors import TerracrewError
-from terracrew.runner.cgroups import Cgroups
+from terracrew.runner.processes.cgroups import Cgroups
 
 AUTOMATIC, OFF = "auto", "off"
 _SYSTEMD = Path("/run/systemd/system")

@@ -29,16 +29,17 @@ from terracrew.errors import (
 from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner import engines, isolation
-from terracrew.runner.claims import Claims
+from terracrew.runner import isolation
+from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.supervisor import Crew
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.crew import Crew
-from terracrew.runner.disk import Disk
-from terracrew.runner.heartbeat import Drain, Heart
-from terracrew.runner.reports import Reports
+from terracrew.runner.connection import announced_engines
+from terracrew.runner.connection.access_token import Tokens
+from terracrew.runner.connection.heartbeat import Drain, Heart
+from terracrew.runner.connection.worker_token import WorkerToken
+from terracrew.runner.resources.disk import Disk
 from terracrew.runner.stop import Stop
-from terracrew.runner.token import Tokens
-from terracrew.runner.worker_token import WorkerToken
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Connection:
     async def step(self) -> NoReturn:
         """One connection, from its opening to its end; always ends with an error that says why."""
         token = await self._tokens.current()
-        found = await engines.announced(self._config.engine_paths)
+        found = await announced_engines.announced(self._config.engine_paths)
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from terracrew.attempt.processes import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
 from terracrew.runner.handover import in_memory
-from terracrew.runner.processes import ProcessRecord
 
 log = logging.getLogger(__name__)
 

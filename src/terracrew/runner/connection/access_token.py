@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 from terracrew import errors
 from terracrew.client import address, problems
 from terracrew.errors import TerracrewError, Unreachable
-from terracrew.runner.worker_token import WorkerToken
+from terracrew.runner.connection.worker_token import WorkerToken
 
 PATH = "/connect/token"
 _REQUEST_SECONDS = 15.0

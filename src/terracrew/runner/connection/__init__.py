@@ -1,0 +1,1 @@
+"""The connection of this runner to its server: credentials, messages and heartbeats."""
