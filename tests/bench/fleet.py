@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import uvloop
 
-from terracrew.client.hub import Backoff
+from terracrew.backoff import Backoff
 from terracrew.errors import TerracrewError, Unavailable, Unreachable, tree
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef

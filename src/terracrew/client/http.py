@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import io
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal
@@ -14,6 +13,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
 
 from terracrew import __version__, errors
+from terracrew.backoff import Backoff
 from terracrew.client import address
 from terracrew.client.problems import foreign, from_response
 from terracrew.client.sse import OPEN, Event, Parser
@@ -24,6 +24,8 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 PREFIX = "/api/v1"
 _TRIES = 3
+_FIRST_DELAY_SECONDS = 0.2
+_MAX_DELAY_SECONDS = 5.0
 _LONGEST_WAIT = 10.0
 """Who is told to come again later than that is told so, and does not sit there."""
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
@@ -140,18 +142,18 @@ class Api:
         `quiet` seconds. After `patience` seconds without a server it gives up.
         """
         parser = Parser(last_id or "")
-        heard, failures = time.monotonic(), 0
+        heard, delays = time.monotonic(), Backoff(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
         while True:
             try:
                 for event in self._stream(path, parser, quiet):
-                    heard, failures = time.monotonic(), 0
+                    heard = time.monotonic()
+                    delays.reset()
                     yield event
             except _PASSING as error:
                 if time.monotonic() - heard > patience:
                     raise
                 self.on_wait(error)
-            time.sleep(_pause(failures))
-            failures += 1
+            time.sleep(delays.next())
 
     def is_ready(self) -> bool:
         """Whether the server says that it can serve; asked once, without a token."""
@@ -182,14 +184,14 @@ class Api:
         rewind = _rewinder(body)
         if body is not None and not isinstance(body, bytes) and rewind:
             headers = {"Content-Length": str(_remaining(body)), **(headers or {})}
-        tried, began = 0, time.monotonic()
+        tried, began, delays = 0, time.monotonic(), Backoff(2 * _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
         while True:
             try:
                 response = self._send(method, path, body, headers)
                 break
             except _PASSING as error:
                 tried += 1
-                pause = max(_pause(tried), float(error.details.get("retry_after", 0)))
+                pause = max(delays.next(), float(error.details.get("retry_after", 0)))
                 is_tried_out = tried >= _TRIES and time.monotonic() + pause - began > self.patience
                 if once or rewind is None or is_tried_out or pause > _LONGEST_WAIT:
                     raise
@@ -294,8 +296,3 @@ def _json(body: Any, headers: Mapping[str, str] | None) -> tuple[bytes | None, d
     if body is None:
         return None, dict(headers or {})
     return msgspec.json.encode(body), {"Content-Type": "application/json", **(headers or {})}
-
-
-def _pause(failures: int) -> float:
-    """Jittered, so that many clients of a server that comes back do not come all at once."""
-    return random.uniform(0.05, min(5.0, 0.2 * 2**failures))  # noqa: S311  (not a secret)

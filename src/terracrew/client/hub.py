@@ -1,6 +1,5 @@
 """The outbound connection to the runner hub, the same for runners and executors: one address, one credential."""
 
-import random
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection
@@ -8,37 +7,12 @@ from websockets.asyncio.client import connect as _connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
 
 from terracrew.client import problems
-from terracrew.errors import Forbidden, Incompatible, Invalid, RateLimited, Unauthenticated, Unavailable, Unreachable
+from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
 from terracrew.protocol.messages import MAX_GRANT_FRAME
 
 PATH = "/runnerhub"
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 8.0
-PROMPT = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FINAL = (Unauthenticated, Forbidden, Incompatible)
-
-
-class Backoff:
-    """Delays between attempts to connect: anything up to a limit that doubles, so that a fleet does not return as one.
-
-    The whole range is used: thousands that lost the same server come spread over all of it, and none has to wait for long
-    because it was among the first to try.
-    """
-
-    def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
-        self._first, self._longest, self._next = first, longest, first
-
-    def next(self, why: Exception | None = None) -> float:
-        """How long to wait, after this error: a server that is there and says how long is taken at its word."""
-        limit, self._next = self._next, min(self._next * 2, self._longest)
-        if isinstance(why, Unavailable):  # only its database is away, or it is busy and says how long to stay away
-            limit = min(limit, max(PROMPT, float(why.details.get("retry_after", 0))))
-        least = float(why.details.get("retry_after", 0)) if isinstance(why, RateLimited) else 0.0
-        return least + random.uniform(0, limit)  # noqa: S311  (spreads load, guards nothing)
-
-    def reset(self) -> None:
-        self._next = self._first
 
 
 def address(server_url: str) -> str:

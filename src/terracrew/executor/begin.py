@@ -1,16 +1,16 @@
 """Leave to mutate: asked of the server for one state version, good for five seconds from when the question was sent."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 
+from terracrew import backoff
 from terracrew.errors import Conflict, Superseded
 from terracrew.executor.control import Control
 from terracrew.protocol.messages import Begin, BeginRefused, Begun
 
 LEAVE_SECONDS = 5.0
-_AGAIN_SECONDS = 2.0
+_AGAIN_SECONDS = 1.5
 _ANSWER_SECONDS = 30.0
 
 
@@ -116,7 +116,7 @@ class Leave:
         stopping = asyncio.ensure_future(self._control.stopping())
         try:
             # Jittered, so that jobs which wait for the same thing do not ask as one.
-            await asyncio.wait({stopping}, timeout=_AGAIN_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.wait({stopping}, timeout=backoff.jittered(_AGAIN_SECONDS))
         finally:
             stopping.cancel()
 

@@ -8,6 +8,7 @@ from collections import deque
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from terracrew.backoff import Backoff
 from terracrew.client import hub
 from terracrew.errors import (
     Forbidden,
@@ -76,7 +77,7 @@ class Shipper:
 
     async def run(self) -> None:
         """Keep a connection until cancelled, or until the server refuses this attempt for good."""
-        backoff = hub.Backoff()
+        backoff = Backoff()
         while self._control.refused is None:
             try:
                 self._connection = await hub.connect(self._server_url, self._credential)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew.client.hub import Backoff
+from terracrew.backoff import Backoff
 from terracrew.errors import ForeignAnswer, Incomplete, NotFound, Unreachable
 from terracrew.executor import exchange
 from terracrew.executor.control import Control

@@ -4,13 +4,13 @@ Logs, plans, archives, states and the audit have retention of their own; this lo
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
 import structlog
 
+from terracrew import backoff
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import expiry
@@ -55,7 +55,7 @@ class Leftovers:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - spreads work, guards nothing
+            await asyncio.sleep(backoff.jittered(INTERVAL_SECONDS, 0.2))
             await self.step()
 
     async def step(self) -> dict[str, int]:

@@ -1,12 +1,12 @@
 """Loops that must go on: an error is logged, waited out with jitter, and the loop starts again."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
 
+from terracrew import backoff
 from terracrew.errors import Unavailable
 from terracrew.server.metrics.process import loop_failures
 
@@ -49,7 +49,7 @@ async def supervise(
         if asyncio.get_running_loop().time() - started > 60:
             delay = wait
         delay = min(delay, longest)
-        await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, guards nothing
+        await asyncio.sleep(backoff.jittered(delay))
         delay = min(delay * 2, longest)
 
 

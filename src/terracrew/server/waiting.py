@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import random
 import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 import structlog
 
+from terracrew import backoff
 from terracrew.errors import Unavailable
 
 PAUSE_SECONDS = 1.0
@@ -39,7 +39,7 @@ async def until_database_answers(listener: socket.socket, build: Callable[[], Aw
             if time.monotonic() - logged_at >= LOG_EVERY_SECONDS:
                 log.warning("the database does not answer: this server waits for it", reason=reason)
                 logged_at = time.monotonic()
-            await asyncio.sleep(PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load, guards nothing
+            await asyncio.sleep(backoff.jittered(PAUSE_SECONDS))
             try:
                 built = await build()
             except Unavailable as error:

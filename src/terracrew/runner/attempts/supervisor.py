@@ -12,7 +12,7 @@ import msgspec
 from terracrew import durable
 from terracrew.attempt import delivered, directories, processes
 from terracrew.attempt.processes import ProcessRecord
-from terracrew.client.hub import Backoff
+from terracrew.backoff import Backoff
 from terracrew.executor import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart, IsolationSettings

@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from terracrew import __version__
+from terracrew.backoff import Backoff
 from terracrew.client import hub
 from terracrew.errors import (
     Conflict,
@@ -64,7 +65,7 @@ class Connection:
         secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
         self._tokens = Tokens(config.server_url, config.client_id, secret)
         self._queue: asyncio.Queue[messages.FromRunner] | None = None
-        self._delays, self._delays_when_rejected = hub.Backoff(), hub.Backoff(1.0, 60.0)
+        self._delays, self._delays_when_rejected = Backoff(), Backoff(1.0, 60.0)
         self._heart: Heart | None = None
         self._levels: dict[str, str] = {}
         self._was_welcome = False
@@ -260,7 +261,7 @@ class Connection:
                 await connection.send(messages.encode(await queue.get()), text=True)
 
     async def _renew(self) -> None:
-        delays = hub.Backoff(1.0, 30.0)
+        delays = Backoff(1.0, 30.0)
         while True:
             await asyncio.sleep(self._tokens.seconds_left)
             try:

@@ -1,7 +1,6 @@
 """How servers on one PostgreSQL wake each other: LISTEN and NOTIFY, on one connection that mends itself."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -9,6 +8,7 @@ import msgspec
 import structlog
 
 from terracrew import ids
+from terracrew.backoff import Backoff
 from terracrew.errors import Unavailable
 from terracrew.server.db.postgres_tx import Connection, is_away, translated
 from terracrew.server.db.presence import Presence
@@ -74,14 +74,14 @@ class Notifier:
         self._something.set()
 
     async def _run(self) -> None:
-        pause = PAUSE
+        delays = Backoff(PAUSE, LONGEST_PAUSE)
         while not self._stopping:
             try:
                 if self._connection is None:
                     self._connection = await self._listen()
                     self._presence.found()
                     self._hub.wake_all()
-                    pause = PAUSE
+                    delays.reset()
                 await self._serve(self._connection)
             except Exception as error:  # whatever it is, the other servers must be heard again
                 if self._connection is not None:
@@ -90,8 +90,7 @@ class Notifier:
                 if is_away(error) and (self._connection is None or isinstance(error.__cause__, TimeoutError)):
                     self._presence.lost(str(error))
                 self._drop()
-                await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - jitter is no secret
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(delays.next())
 
     async def _serve(self, connection: Connection) -> None:
         """Send what there is, all of it in one statement; with nothing to send, feel the connection's pulse."""

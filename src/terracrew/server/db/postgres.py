@@ -1,7 +1,6 @@
 """PostgreSQL behind the seam: pooled connections, and a notifier for the other servers."""
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
@@ -9,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import asyncpg
 
+from terracrew import backoff
 from terracrew.errors import Unavailable
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
@@ -126,7 +126,7 @@ class PostgresDatabase:
                     self.health.refused(self._kind_of(error), error.message)
                     raise
                 self.health.errors.add(1, "deadlock")
-                await asyncio.sleep(random.uniform(0, 0.02 * 2**retry))  # noqa: S311 - jitter is no secret
+                await asyncio.sleep(backoff.below(0.02 * 2**retry))
         return await self._write_once(work)
 
     def grouped(

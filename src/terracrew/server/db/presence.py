@@ -1,11 +1,11 @@
 """Whether the database answers: while it does not, who asks is told so at once, and who waits is let go when it is back."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 import structlog
 
+from terracrew import backoff
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, T
 
@@ -67,6 +67,6 @@ async def outlast(db: Database, work: Callable[[], Awaitable[T]]) -> T:
             return await work()
         except Unavailable:
             # The first who notices does so a moment before it is known.
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load, guards nothing
+            await asyncio.sleep(backoff.jittered(pause))
             await db.ready()
     return await work()

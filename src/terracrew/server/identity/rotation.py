@@ -4,10 +4,10 @@ A retired key verifies for as long as a token that it signed may live; then it i
 """
 
 import asyncio
-import random
 
 import structlog
 
+from terracrew import backoff
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.signing import STILL_VERIFIED, SigningKeys
@@ -25,7 +25,7 @@ class Rotation:
     async def run(self) -> None:
         while True:
             await self.step()
-            await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - spreads work, guards nothing
+            await asyncio.sleep(backoff.jittered(LOOK_SECONDS, 0.2))
 
     async def step(self) -> None:
         """One server of all takes the next step; each reads the keys, long before a new one signs."""

@@ -5,10 +5,10 @@ the server still works for the request that nobody waits for any more: on a slow
 """
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from terracrew import backoff
 from terracrew.errors import Unavailable
 
 EXCHANGES_AT_ONCE = 32
@@ -29,7 +29,7 @@ class Turns:
             async with asyncio.timeout(self.max_wait_seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            later = random.uniform(0.5, 1.5) * RETRY_AFTER_SECONDS  # noqa: S311 - spreads load, guards nothing
+            later = backoff.jittered(RETRY_AFTER_SECONDS)
             raise Unavailable(
                 "too many clients ask for a token at this moment; try again in a few seconds", retry_after=later
             ) from None

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Collection
 from typing import LiteralString
 
+from terracrew import backoff
 from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
@@ -125,7 +125,7 @@ async def expire(db: Database) -> list[Job]:
 async def keep_clean(db: Database, objects: Objects, days: float = 0.0) -> None:
     """Every few minutes, on every server: what one has removed, another finds removed."""
     while True:
-        await asyncio.sleep(CLEAN_EVERY * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+        await asyncio.sleep(backoff.jittered(CLEAN_EVERY))
         await remove_unused(db, objects, days)
 
 

@@ -12,7 +12,6 @@ crash after 2 leaves chunks, which the next pass deletes before it does anything
 """
 
 import asyncio
-import random
 import tempfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import msgspec
 import structlog
 import zstandard
 
-from terracrew import ids
+from terracrew import backoff, ids
 from terracrew.server.db import batches, lease
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
@@ -57,7 +56,7 @@ class Mover:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(PASS_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+            await asyncio.sleep(backoff.jittered(PASS_SECONDS))
             await self.step()
 
     async def step(self) -> int:

@@ -1,9 +1,9 @@
 """The loops of retention: one server of all does each of them, whichever holds the lease."""
 
 import asyncio
-import random
 from typing import TYPE_CHECKING
 
+from terracrew import backoff
 from terracrew.server.db import lease
 from terracrew.server.retention import deletion, objects, orphans, passes, policy
 from terracrew.server.retention.policy import Tally
@@ -30,7 +30,7 @@ class Deletions:
         with self._server.db.listen("deletions") as wakeups:
             while True:
                 await self.step()
-                await wakeups.get(DELETION_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+                await wakeups.get(backoff.jittered(DELETION_SECONDS))
 
     async def step(self) -> None:
         server = self._server
@@ -49,7 +49,7 @@ class Retention:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(PASS_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+            await asyncio.sleep(backoff.jittered(PASS_SECONDS))
             await self.step()
 
     async def step(self) -> None:

@@ -2,12 +2,11 @@
 
 import asyncio
 import hashlib
-import random
 import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from terracrew import ids
+from terracrew import backoff, ids
 from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database
@@ -125,7 +124,7 @@ async def sweep(db: Database, objects: Objects) -> int:
 async def sweep_regularly(db: Database, objects: Objects) -> None:
     """On every server: what one has removed, another finds removed."""
     while True:
-        await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - spreads work, guards nothing
+        await asyncio.sleep(backoff.jittered(SWEEP_SECONDS))
         await sweep(db, objects)
 
 
