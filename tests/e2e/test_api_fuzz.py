@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from terracrew.server.problem import MEDIA_TYPE
+from terracrew.server.http.problem import MEDIA_TYPE
 from tests.e2e import modules
 from tests.e2e.system import System, running
 

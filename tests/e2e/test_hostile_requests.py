@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import urllib3
 
+from terracrew.server.http.streams import MOST
 from terracrew.server.modules import content
-from terracrew.server.streams import MOST
 from tests.e2e import modules
 from tests.e2e.people import everything
 from tests.e2e.system import System, eventually, running

@@ -18,7 +18,7 @@ import urllib3
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.app import ROUTERS
-from terracrew.server.request import App, Call
+from terracrew.server.http.request import App, Call
 from tests.e2e import modules
 from tests.e2e.people import People, everything, opened
 from tests.e2e.simulated import beating, claim, hub, runner_hello, runner_token

@@ -10,14 +10,15 @@ from pathlib import Path
 from terracrew import ids
 from terracrew.errors import TerracrewError
 from terracrew.protocol.spec import LocalSource
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
 from terracrew.server.groups.service import ensure_organization
+from terracrew.server.http.streams import Streams
 from terracrew.server.hub.grants import Archives
-from terracrew.server.hub.heartbeats import Heartbeats
 from terracrew.server.hub.messenger import TOPICS, Messenger
 from terracrew.server.hub.presence import Presence
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.keys import Keyring
 from terracrew.server.identity.model import Principal
@@ -33,7 +34,6 @@ from terracrew.server.objects import Objects, open_objects
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Registration
 from terracrew.server.settings import ServerSettings
-from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
 from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
 

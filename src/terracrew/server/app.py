@@ -15,44 +15,49 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
-from terracrew.server import live, operations, problem
-from terracrew.server.apidocs import page as apidocs
-from terracrew.server.audit import api as audit
+from terracrew.server.api import (
+    audit,
+    groups,
+    identity,
+    jobs,
+    live,
+    logs,
+    modules,
+    operations,
+    rekey,
+    retention,
+    runners,
+    states,
+    transfer,
+    uploads,
+)
+from terracrew.server.api.docs import page as apidocs
+from terracrew.server.api.openapi import Document
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
+from terracrew.server.dashboard import routes as pages
+from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
-from terracrew.server.groups import api as groups
 from terracrew.server.groups.service import ensure_organization
-from terracrew.server.hub import endpoint, transfer
+from terracrew.server.http import problem
+from terracrew.server.http.authentication import AuthenticationMiddleware
+from terracrew.server.http.query_parameters import refuse_unknown
+from terracrew.server.http.request import App, Call, refuse_oversized
+from terracrew.server.http.streams import Streams
+from terracrew.server.hub import endpoint
 from terracrew.server.hub.grants import Archives
-from terracrew.server.hub.heartbeats import Heartbeats
-from terracrew.server.hub.registry import Registry
-from terracrew.server.identity import api as identity
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.keys import open_keyring
-from terracrew.server.identity.middleware import AuthenticationMiddleware
-from terracrew.server.jobs import api as jobs
 from terracrew.server.jobs.claims import claims
 from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.scheduler import Scheduler
-from terracrew.server.logs import api as logs
 from terracrew.server.logs.follow import Watchers
-from terracrew.server.modules import api as modules
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
-from terracrew.server.openapi import Document
-from terracrew.server.query_parameters import refuse_unknown
-from terracrew.server.rekey import api as rekey
-from terracrew.server.request import App, Call, refuse_oversized
-from terracrew.server.retention import api as retention
-from terracrew.server.runners import api as runners
 from terracrew.server.settings import ServerSettings
-from terracrew.server.state import api as states
-from terracrew.server.streams import Streams
 from terracrew.server.supervise import Tasks
-from terracrew.server.uploads import api as uploads
-from terracrew.server.web import routes as pages
-from terracrew.server.web.errors import from_unrouted
 
 log = structlog.get_logger("terracrew.server")
 LARGEST_BODY = 1024 * 1024

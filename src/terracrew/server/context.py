@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from terracrew.server.api.operations import Counts
 from terracrew.server.db.seam import Database
+from terracrew.server.http.streams import Streams
 from terracrew.server.objects import Objects
-from terracrew.server.operations import Counts
 from terracrew.server.readiness import Readiness
 from terracrew.server.settings import ServerSettings
-from terracrew.server.streams import Streams
 
 if TYPE_CHECKING:  # their rooms import this one
+    from terracrew.server.connections.heartbeats import Heartbeats
+    from terracrew.server.connections.registry import Registry
     from terracrew.server.hub.grants import Archives
-    from terracrew.server.hub.heartbeats import Heartbeats
-    from terracrew.server.hub.registry import Registry
     from terracrew.server.identity.context import Identity
     from terracrew.server.identity.keys import Keyring
     from terracrew.server.jobs.claims import Claims

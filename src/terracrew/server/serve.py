@@ -15,12 +15,12 @@ import uvloop
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
-from terracrew.server.hub.keepalive import HubWebSocket
 from terracrew.server.settings import ServerSettings
 from terracrew.server.transport.addresses import parse_networks
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig
+from terracrew.server.transport.keepalive import HubWebSocket
 
 LARGEST_FRAME = 5 * 1024 * 1024
 PING_SECONDS = 20

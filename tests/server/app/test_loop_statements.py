@@ -4,9 +4,9 @@ from typing import Any, LiteralString
 
 import pytest
 
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Row, Tx
-from terracrew.server.hub.heartbeats import Heartbeats
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.jobs.scheduler import Scheduler

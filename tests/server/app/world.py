@@ -14,10 +14,10 @@ from terracrew.server.app import build, close, make_app
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.service import ensure_organization
+from terracrew.server.http.request import App
 from terracrew.server.identity import access_store, sessions, store
 from terracrew.server.identity import service as identity
 from terracrew.server.identity.model import Principal
-from terracrew.server.request import App
 from terracrew.server.settings import ServerSettings
 
 KEY = base64.b64encode(b"k" * 32).decode()

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from terracrew.protocol import messages
+from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.messenger import Messenger
-from terracrew.server.runners.configuration import Configuration
 from tests.server.hub.test_connections import refusal
 from tests.server.hub.wire import Hub
 

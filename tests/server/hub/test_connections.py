@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
+from terracrew.server.connections import socket as hub_socket
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import socket as hub_socket
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.jobs import decide, service
 from terracrew.server.modules import removal

@@ -10,11 +10,11 @@ import pytest
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server import serve
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.heartbeats import Heartbeats
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
-from terracrew.server.hub.registry import Registry
 from tests.server.hub.test_connections import refusal
 from tests.server.hub.test_registry import LONG, REF, Clock, Watched, executor, runner
 from tests.server.hub.wire import PATIENCE, Hub, listening

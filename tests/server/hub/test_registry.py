@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import REMEMBERED, ExecutorSession, Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.grants import KEPT_BYTES, Archives
-from terracrew.server.hub.heartbeats import Heartbeats
-from terracrew.server.hub.registry import REMEMBERED, ExecutorSession, Registry, RunnerSession
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs.claims import Won
 from terracrew.server.jobs.reaper import Reaper

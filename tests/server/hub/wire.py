@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server import serve
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.registry import RunnerSession
 from terracrew.server.runners import service as runners
 from tests.server.logs.crew import Crew
 

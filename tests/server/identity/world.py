@@ -9,16 +9,17 @@ from litestar import Request, delete, get, post
 from litestar.handlers import BaseRouteHandler
 
 from terracrew import ids
-from terracrew.server.audit import api as audit_api
+from terracrew.server.api import audit as audit_api
+from terracrew.server.api import identity
 from terracrew.server.db import Database, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity import access, access_store, api, credentials, service, sessions, store
+from terracrew.server.http.authentication import AuthenticationMiddleware
+from terracrew.server.http.problem import HANDLERS
+from terracrew.server.http.request import App, Call
+from terracrew.server.identity import access, access_store, credentials, service, sessions, store
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.middleware import AuthenticationMiddleware
 from terracrew.server.identity.model import SYSTEM, Principal, Role
-from terracrew.server.problem import HANDLERS
-from terracrew.server.request import App, Call
 from terracrew.server.settings import ServerSettings
 
 URL = "http://crew.test"
@@ -204,7 +205,7 @@ EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, neighbours, form, thing
 def app() -> App:
     """One application for all tests, which run one after the other; each puts its own container in."""
     return App(
-        [*api.routers, *audit_api.routers, *EXTRA],
+        [*identity.routers, *audit_api.routers, *EXTRA],
         middleware=[AuthenticationMiddleware()],
         exception_handlers=HANDLERS,
         request_class=Call,

@@ -8,8 +8,8 @@ import pytest
 from terracrew.errors import Conflict, NotFound
 from terracrew.protocol.events import KeptPlan, Record, Result
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, decide, reasons, service, store
 from terracrew.server.jobs.ingest import ingest

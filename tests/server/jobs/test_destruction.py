@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from terracrew.errors import Forbidden
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, approver_rules, decide, reasons
 from terracrew.server.jobs.destruction import DestroyLimits, reason_to_ask, removes_everything

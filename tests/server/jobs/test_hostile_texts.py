@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.dashboard.jobs import MAX_DOUBTS_CHARACTERS, ApproveForm
 from terracrew.server.jobs.model import LONGEST_TEXT, plain
-from terracrew.server.jobs.pages import MAX_DOUBTS_CHARACTERS, ApproveForm
 
 
 def test_the_doubts_of_a_form_that_no_page_has_sent_are_passed_over() -> None:

@@ -10,8 +10,8 @@ import pytest
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server import paging
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal

@@ -9,8 +9,8 @@ from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, decide, hearing, losses, reasons, service, store
 from terracrew.server.jobs.ingest import ingest

@@ -8,8 +8,8 @@ from terracrew.errors import Conflict
 from terracrew.protocol.events import Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, claims, decide, known, made, service
 from terracrew.server.jobs.ingest import ingest

@@ -6,8 +6,8 @@ import pytest
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import crews, decide, known, reasons, service
 from terracrew.server.jobs.model import Reason
 from tests.server.jobs.world import Instance, World, begin

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.messages import Offer
+from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry, RunnerSession
 from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs.fair import SLACK, FairQueue, Waiting
 from terracrew.server.jobs.scheduler import Scheduler

@@ -6,8 +6,8 @@ import pytest
 
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.ingest import ingest

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.client.sse import Event
 from terracrew.protocol.messages import AttemptRef, LogCadence
-from terracrew.server.hub.registry import ExecutorSession
+from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.logs.follow import Watchers, follow
 from terracrew.server.logs.tail import Batch, Position
 from tests.server.logs.crew import DONE, PATIENCE, RUNNING, Crew, log, watching

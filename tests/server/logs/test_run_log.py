@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from terracrew.protocol.events import KeptPlan, Result
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals
 from tests.server.logs.crew import RUNNING, Crew, fact, log, watching

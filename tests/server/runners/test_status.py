@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from terracrew import ids
+from terracrew.server.dashboard.queries import runners as rows
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import service
 from terracrew.server.identity import store as people
 from terracrew.server.identity.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
-from terracrew.server.web.queries import runners as rows
 from tests.server.app.world import World
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.server.web import assets
+from terracrew.server.dashboard import assets
 from tests.server.app.world import World
 
 STATIC = Path(assets.__file__).parent / "static"

@@ -7,8 +7,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from terracrew.protocol.spec import JobType, Step
+from terracrew.server.dashboard import assets
 from terracrew.server.db.seam import Tx
-from terracrew.server.web import assets
 from tests.server.web.conftest import SHOTS
 from tests.server.web.seed import Company
 from tests.server.web.stage import Stage

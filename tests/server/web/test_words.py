@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from terracrew.protocol.spec import JobType, Step
+from terracrew.server.dashboard import words
 from terracrew.server.jobs.model import JobStatus, Reason
 from terracrew.server.runners.model import RunnerStatus
-from terracrew.server.web import words
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import path as paths
 from terracrew.server.groups import store
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.identity import authorize

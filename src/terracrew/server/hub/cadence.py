@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, LiteralString
 
 import msgspec
 
+from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.db.seam import Tx
-from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server

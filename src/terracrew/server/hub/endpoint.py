@@ -8,8 +8,8 @@ import structlog
 from litestar.types import Receive, Scope, Send
 
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
+from terracrew.server.connections.socket import HubSocket
 from terracrew.server.hub import executors, runners
-from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity.bearer import principal_from_bearer
 
 if TYPE_CHECKING:

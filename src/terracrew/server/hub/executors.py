@@ -23,12 +23,14 @@ from terracrew.protocol.events import (
     unpack,
 )
 from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.server.connections import heartbeats
+from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
+from terracrew.server.connections.registry import ExecutorSession
+from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import cadence, event_contents, heartbeats
+from terracrew.server.hub import cadence, event_contents
 from terracrew.server.hub.module_secrets import ModuleSecrets
-from terracrew.server.hub.registry import ExecutorSession
-from terracrew.server.hub.socket import HubSocket
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
@@ -39,7 +41,6 @@ from terracrew.server.logs import chunks
 from terracrew.server.metrics import jobs as counts
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
-from terracrew.server.runners.configuration import UNCONFIGURED, Configuration
 from terracrew.server.state.model import LargeOutputs, Received
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, LiteralString
 
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import cadence, heartbeats, places
+from terracrew.server.hub import cadence, places
 from terracrew.server.jobs.model import ACTIVE
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from terracrew import ids
 from terracrew.errors import NotFound, Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import heartbeats
+from terracrew.server.connections.configuration import Configuration
+from terracrew.server.connections.registry import MOST_NAMED, RunnerSession
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import heartbeats, strangers
-from terracrew.server.hub.registry import MOST_NAMED, RunnerSession
+from terracrew.server.hub import strangers
 from terracrew.server.identity import authorize, credentials
 from terracrew.server.identity.model import Principal
-from terracrew.server.runners.configuration import Configuration
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server

@@ -13,11 +13,12 @@ from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated,
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
+from terracrew.server.connections import heartbeats
+from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.presence import outlast
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import heartbeats, places, strangers, takeovers
-from terracrew.server.hub.registry import RunnerSession
-from terracrew.server.hub.socket import HubSocket
+from terracrew.server.hub import places, strangers, takeovers
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import claims, decide

@@ -15,9 +15,9 @@ from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity import credentials
 
 if TYPE_CHECKING:
+    from terracrew.server.connections.registry import RunnerSession
     from terracrew.server.context import Server
     from terracrew.server.hub.places import Record
-    from terracrew.server.hub.registry import RunnerSession
 
 PATIENCE = 5.0
 LOOK_EVERY = 0.5

@@ -1,9 +1,9 @@
 """Who else may do what: service accounts, their secrets, and the roles that people and service accounts have."""
 
 from terracrew.errors import Conflict, Invalid
+from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import path as paths
 from terracrew.server.identity import access_store, authorize, credentials, delegation, store
 from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.model import ClientSecret, Principal, Role, RoleBinding, ServiceAccount

@@ -9,8 +9,8 @@ from terracrew import backoff
 from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approver_rules, decide, hearing, service, store

@@ -4,8 +4,8 @@ from typing import get_args
 
 import msgspec
 
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import placement, store
 from terracrew.server.jobs.model import TERMINAL, JobStatus, Reason
 

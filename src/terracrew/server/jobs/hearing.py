@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Attempt
 

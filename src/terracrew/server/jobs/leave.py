@@ -3,8 +3,8 @@
 from terracrew.errors import NotFound
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import decide, hearing, store
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states

@@ -2,8 +2,8 @@
 
 from terracrew.errors import NotFound
 from terracrew.server.audit import service as audit
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.authorize import Verb
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, hearing, service, store

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity import authorize
 from terracrew.server.identity.authorize import Verb, Visible
 from terracrew.server.identity.model import Principal

@@ -7,9 +7,9 @@ import structlog
 
 from terracrew.errors import Unavailable
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import approvals, decide, hearing, service, store
 from terracrew.server.jobs.model import Attempt, Job
 

@@ -7,10 +7,10 @@ import msgspec
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
+from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, hearing, placement, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason

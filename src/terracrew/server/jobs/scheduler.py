@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from terracrew.protocol import messages
+from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry, RunnerSession
 from terracrew.server.jobs import assignment_view, queue_reads
 from terracrew.server.jobs.assignment_view import AssignedRunners, AssignmentView, Route
 from terracrew.server.jobs.fair import FairQueue, Waiting

@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from terracrew.errors import Unavailable
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx, Wakeups
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs import run as job_run
 from terracrew.server.logs import run
 from terracrew.server.logs.chunks import LogEvent

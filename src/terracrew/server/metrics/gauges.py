@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from terracrew.errors import Unavailable
+from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.registry import Registry
 from terracrew.server.jobs.backlog import Backlog, backlog
 from terracrew.server.metrics.process import loop_failures
 from terracrew.server.runners.model import RunnerStatus

@@ -5,8 +5,8 @@ from typing import LiteralString
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.path import is_within
 from terracrew.server.runners.model import Assignment, PlaceKind, Runner
+from terracrew.server.tree_path import is_within
 
 
 async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:

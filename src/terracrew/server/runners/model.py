@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.messages import Isolation
+from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
-from terracrew.server.runners.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 
 SILENCE_SECONDS = 60.0
 """After so long without a heartbeat an instance counts as offline."""

@@ -8,9 +8,10 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
+from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import path as paths
 from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Group
 from terracrew.server.identity import authorize, credentials
@@ -18,7 +19,7 @@ from terracrew.server.identity.authorize import Place, Verb
 from terracrew.server.identity.credentials import Secret
 from terracrew.server.identity.model import SYSTEM, Principal
 from terracrew.server.paging import Page, page, start
-from terracrew.server.runners import assignments, configuration, reads, store, views
+from terracrew.server.runners import assignments, reads, store, views
 from terracrew.server.runners.model import (
     NewRunner,
     Registered,

@@ -14,9 +14,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from terracrew.server.hub.keepalive import HubWebSocket
 from terracrew.server.transport import refusals
 from terracrew.server.transport.connections import Connections
+from terracrew.server.transport.keepalive import HubWebSocket
 
 MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers of one request; also chunk framing and trailers between two pieces of a body."""

@@ -1,0 +1,22 @@
+"""The audit log over HTTP."""
+
+from litestar import Router, get
+from litestar.params import FromQuery
+
+from terracrew.server.audit import service
+from terracrew.server.audit.model import Entry
+from terracrew.server.http.request import Call
+from terracrew.server.paging import After, Limit, Page
+
+
+@get("/audit", summary="List changes, newest first")
+async def listing(
+    request: Call, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+) -> Page[Entry]:
+    """All of the organization, or those of one `target` (an id)."""
+    who = request.user
+    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
+
+
+router = Router(path="/api/v1", route_handlers=[listing], tags=["audit"])
+routers = [router]

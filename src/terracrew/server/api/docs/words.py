@@ -1,0 +1,58 @@
+"""Completes the OpenAPI document with what people read: introduction, sections, descriptions of fields, and commands."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from terracrew.server.api.docs import attributes
+from terracrew.server.api.docs.commands import COMMANDS
+
+INTRODUCTION = """Everything that the dashboard and the command line do goes through this API.
+
+Send an API token as `Authorization: Bearer …`; `terracrew token create NAME` makes one. Bodies are JSON, and unknown
+fields and query parameters are refused. Lists come in pages: send the `next` of a page as `after` to get the one behind
+it. A group, a module or a runner is named by its id or its path, in which each slash is written `%2F`; a job is named by
+its id or number. Times are in UTC.
+
+Every error is a problem document (RFC 9457): `code` is stable and meant for programs, `detail` is meant for people, and
+`errors` names each field that is wrong."""
+
+TAGS = {
+    "modules": "A source, an engine and the inputs of one root module.",
+    "jobs": "Plans, applies and destroys of a module, and the decisions about them.",
+    "logs": "What jobs print.",
+    "states": "The states that engines wrote, their outputs, and those that arrived too late.",
+    "groups": "The tree that modules and runners are in.",
+    "runners": "The processes that run jobs, and what they are assigned to.",
+    "live": "A stream of what has changed.",
+    "access": "People, service accounts, tokens and roles.",
+    "audit": "Who changed what.",
+    "server": "What the server stores, what retention would remove, and the change of the master key; for administrators.",
+}
+_PAGE = re.compile(rb"Page_[\w.]*?(\w+)_(?=\")")
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with words; `Page_terracrew.server.jobs.model.JobListed_` becomes `PageOfJobListed`."""
+    document = msgspec.json.decode(_PAGE.sub(rb"PageOf\1", msgspec.json.encode(document)))
+    document["info"]["description"] = INTRODUCTION
+    used = {tag for methods in document["paths"].values() for each in methods.values() for tag in each.get("tags", [])}
+    known = {tag: text for tag, text in TAGS.items() if tag in used} | dict.fromkeys(sorted(used - TAGS.keys()), "")
+    document["tags"] = [{"name": tag, "description": text} for tag, text in known.items()]
+    for name, schema in document["components"]["schemas"].items():
+        described = attributes.of(schema.get("title", name))
+        for field, content in schema.get("properties", {}).items():
+            if field in described and "$ref" not in content:
+                content.setdefault("description", described[field])
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            operation["operationId"] = _identifier(operation.get("summary", ""))
+            if command := COMMANDS.get(f"{method.upper()} {path}"):
+                operation["x-terracrew-command"] = f"terracrew {command}"
+    return document
+
+
+def _identifier(summary: str) -> str:
+    """`Run a job on a module` becomes `run_a_job_on_a_module`."""
+    return re.sub(r"[^a-z0-9]+", "_", summary.lower().replace("'s", "")).strip("_")

@@ -1,0 +1,157 @@
+"""Jobs over HTTP: run, list, look, decide about, cancel, run again."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter
+
+from terracrew.errors import Invalid
+from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.server import paging
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import Call, tree_path
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import approvals, bulk_cancel, create, known, lists, losses, reasons, service
+from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
+from terracrew.server.paging import Page
+
+Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
+
+
+class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mode: CancelMode = "interrupt"
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    """The number of the attempt that made the plan which you have looked at."""
+    doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
+    """The attempts that put the module in doubt, as the job's `doubts` show them: you have looked at these, too."""
+
+
+class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    """The number of the attempt that made the plan which is not wanted."""
+
+
+class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+
+
+@post("/modules/{module:str}/jobs", summary="Run a job on a module")
+async def run_job(
+    request: Call,
+    module: FromPath[str],
+    data: JSONBody[create.NewJob],
+    key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
+) -> Response[Job]:
+    """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
+    if key is not None and not 0 < len(key) <= 200:
+        raise Invalid("an Idempotency-Key has 1 to 200 characters")
+    wanted = create.Wanted(request.user, tree_path(module), data, key)
+    created = await request.server.create_job(wanted)
+    return Response(created.job, status_code=201 if created.is_new else 200)
+
+
+@get("/jobs", summary="List jobs")
+async def list_jobs(
+    request: Call,
+    limit: paging.Limit = 50,
+    after: paging.After = None,
+    status: FromQuery[JobStatus | None] = None,
+    module: FromQuery[str | None] = None,
+    active: FromQuery[bool] = False,
+) -> Page[JobListed]:
+    """List the jobs that you may see, newest first, each with the reason why it waits."""
+    who, watch = request.user, reasons.watch(request.server, request.user)
+
+    async def read(tx: Tx) -> Page[JobListed]:
+        return await lists.listing(tx, who, lists.Query(status, module, active), after, limit, watch)
+
+    return await request.server.db.read_in_background(read)
+
+
+@get("/jobs/{job:str}", summary="Show a job")
+async def get_job(request: Call, job: FromPath[str]) -> JobView:
+    """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
+    who, watch = request.user, reasons.watch(request.server, request.user)
+
+    async def read(tx: Tx) -> JobView:
+        return await service.view(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
+
+    return await request.server.db.read_in_background(read)
+
+
+@post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
+async def cancel_jobs(request: Call, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
+    """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
+    return await bulk_cancel.cancel_many(request.server.db, request.user, data)
+
+
+@post("/jobs/{job:str}/cancel", status_code=202, summary="Cancel a job")
+async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
+    """Ask it to stop: after the current step, by interrupt, or by kill."""
+    return await service.cancel(request.server.db, request.user, job, data.mode)
+
+
+@post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
+async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval]) -> Job:
+    """Let it go on with its plan. The approval is for the plan and the doubts that it names, and for no others.
+
+    It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
+    an attempt that the approval does not name.
+    """
+    server = request.server
+    return await approvals.approve(server.db, server.registry, request.user, job, data.plan, data.doubts)
+
+
+@post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
+async def replan_job(request: Call, job: FromPath[str], data: JSONBody[Replan]) -> Job:
+    """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
+    return await approvals.replan(request.server.db, request.user, job, data.plan)
+
+
+@post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")
+async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]) -> Job:
+    """End it without applying its plan."""
+    return await approvals.decline(request.server.db, request.user, job, data.plan, data.reason)
+
+
+@get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
+async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Known:
+    """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
+
+    db = request.server.db
+    found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    return await known.read(db, request.server.objects, found.id, attempt)
+
+
+@post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
+async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) -> Job:
+    """Say that an attempt which was lost in the middle of a change is gone; to unlock its module by force is the same act.
+
+    If it is not gone after all, it may still be changing things. So it is fenced (it can write nothing current any more), the
+    job is queued again, and nothing on the module is changed before a person has approved a plan that was made after this.
+    """
+    return await losses.give_up(request.server.db, request.server.registry, request.user, job, attempt)
+
+
+@post("/jobs/{job:str}/rerun", summary="Run a job again")
+async def rerun_job(request: Call, job: FromPath[str]) -> Job:
+    """Queue a new job that asks for the same: type, destroy plan, priority, approval, and its own source if it had one.
+
+    Otherwise it takes the module's source as it is now.
+    """
+    return await create.run_again(request.server.db, request.server.create_job, request.user, job)
+
+
+router = Router(
+    "/api/v1",
+    route_handlers=[
+        run_job, list_jobs, get_job, get_attempt, cancel_job, cancel_jobs, rerun_job, approve_job, decline_job, replan_job,
+        give_up_attempt,
+    ],
+    tags=["jobs"],
+)  # fmt: skip

@@ -1,0 +1,114 @@
+"""What has changed, as it changes: one stream of ids for each open page, of the things that its reader may see."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from litestar import Router, get
+from litestar.response import Stream
+
+from terracrew.errors import Unavailable
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.http.request import Call
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+
+TOPICS = ("jobs", "runners", "tree")
+"""What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""
+KEEP_ALIVE = 15.0
+PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
+PATIENCE = 2.0
+MAX_NAMED_CHANGES = 200
+"""Of more jobs or runners than this that have changed at once, none is named."""
+GATHER = 0.05
+"""What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
+
+
+@get("/events", media_type="text/event-stream", summary="Follow changes")
+async def events(request: Call) -> Stream:
+    """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
+    authorize.require_reader(request.user)
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    server = request.server
+    stream = server.streams.admit(request.user, _changes(server.db, request.user, server.closing))
+    return Stream(stream, media_type="text/event-stream", headers=headers)
+
+
+async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> AsyncIterator[bytes]:
+    with db.listen(*TOPICS, "instances") as wakeups:
+        yield b"retry: 1000\n\n"
+        stop = asyncio.create_task(closing.wait())
+        came: asyncio.Task[set[tuple[str, str]]] | None = None
+        try:
+            while not closing.is_set():
+                came = asyncio.create_task(wakeups.get(timeout=KEEP_ALIVE))
+                await asyncio.wait([came, stop], return_when=asyncio.FIRST_COMPLETED)
+                if not came.done():
+                    return
+                woken = came.result()
+                if not woken:
+                    yield PING
+                    continue
+                await asyncio.sleep(GATHER)
+                woken |= await wakeups.get(timeout=0)
+                try:
+                    seen = await _seen(db, reader, {_shown(*wake) for wake in woken})
+                except Unavailable:  # a page that is open stays so, and reads everything anew when that is over
+                    while not await db.ready(PATIENCE) and not closing.is_set():
+                        yield PING
+                    seen = {(topic, "") for topic in TOPICS}
+                for topic, key in sorted(seen):
+                    yield f"event: {topic}\ndata: {key or 'all'}\n\n".encode()
+        except Unavailable:
+            return  # the database is being closed; the browser comes again
+        finally:
+            stop.cancel()
+            if came is not None:
+                came.cancel()
+
+
+def _shown(topic: str, key: str) -> tuple[str, str]:
+    return ("runners", key.partition(" ")[0]) if topic == "instances" else (topic, key)
+
+
+async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """What of it the reader may see. After very many changes, a page is told once that everything may have changed."""
+    keys = {topic: sorted(key for of, key in woken if of == topic and key) for topic in ("jobs", "runners")}
+    seen = {(topic, "") for topic, key in woken if topic == "tree" or not key}  # a wake-up of the tree names nothing
+    for topic in list(keys):
+        if len(keys[topic]) > MAX_NAMED_CHANGES:
+            del keys[topic]
+            seen.add((topic, ""))
+
+    async def read(tx: Tx) -> set[tuple[str, str]]:
+        found = {("jobs", key) for key in await _seen_jobs(tx, reader, keys.get("jobs", []))}
+        return found | {("runners", key) for key in await _seen_runners(tx, reader, keys.get("runners", []))}
+
+    return seen | (await db.read(read) if any(keys.values()) else set())
+
+
+async def _seen_jobs(tx: Tx, reader: Principal, job_ids: list[str]) -> list[str]:
+    rows = await tx.each(
+        """SELECT jobs.id, jobs.organization_id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
+        JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
+    )
+    visible = await authorize.visible(tx, reader, Verb.JOB_READ)
+    return [row["id"] for row in rows if visible.covers(authorize.module(row["organization_id"], row["path"]))]
+
+
+async def _seen_runners(tx: Tx, reader: Principal, runner_ids: list[str]) -> list[str]:
+    """A removed one tells nothing any more, and a shared one is everybody's: both count as seen."""
+    rows = await tx.each(
+        """SELECT runners.id, runners.organization_id, groups.path FROM batch JOIN runners ON runners.id = batch.id
+        JOIN groups ON groups.id = runners.group_id""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
+    )
+    visible = await authorize.visible(tx, reader, Verb.RUNNER_READ)
+    hidden = {row["id"] for row in rows if not visible.covers(authorize.group(row["organization_id"], row["path"]))}
+    return [runner_id for runner_id in runner_ids if runner_id not in hidden]
+
+
+router = Router("/api/v1", route_handlers=[events], tags=["live"])

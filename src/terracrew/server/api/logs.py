@@ -1,0 +1,165 @@
+"""Logs over HTTP: whole or in part, and live as server-sent events."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Response, Router, get
+from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from terracrew.errors import Invalid
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import Call
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import reasons
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.model import Job
+from terracrew.server.logs import run, store
+from terracrew.server.logs.follow import MAX_LATE_ATTEMPTS, More, follow
+from terracrew.server.logs.store import Extent
+from terracrew.server.logs.tail import Cursor, Position
+
+MOST_LINES = 10_000
+Attempt = Annotated[
+    int | None, QueryParameter(ge=1, le=1 << 31, description="The log of this attempt alone; else of the whole run")
+]
+_PLACE = re.compile(r"(\d{1,9})\.(\d{1,15})\Z")
+_NUMBER = re.compile(r"\d{1,15}\Z")
+MAX_PLACE_CHARACTERS = 200
+
+
+@get("/jobs/{job:str}/log", summary="Read a job's log")
+async def read_log(
+    request: Call,
+    job: FromPath[str],
+    attempt: Attempt = None,
+    format: FromQuery[Literal["text", "events"]] = "text",  # noqa: A002 - it is what the address says
+    after: Annotated[
+        str,
+        QueryParameter(
+            max_length=MAX_PLACE_CHARACTERS,
+            description="Events after this one: `<attempt>.<number>`, or its number if `attempt` is given",
+        ),
+    ] = "",
+    limit: Annotated[int | None, QueryParameter(ge=1, description="How many events at most")] = None,
+    line: Annotated[
+        int | None,
+        QueryParameter(
+            ge=1, le=1 << 53, description="Only text from this line on, from 1; of `attempt`, else of the last one"
+        ),
+    ] = None,
+    lines: Annotated[int, QueryParameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
+    download: FromQuery[bool] = False,
+) -> Stream | Response[bytes]:
+    """As it was printed, colours included. With `format=events`, a JSON object a line: `{n, time, step, stream, text, attempt}`.
+
+    Without `attempt` it is the log of the whole run: that of each attempt in order, and between two of them a line that says
+    what happened (an event with the number 0 and the step `between`). An event is not a line: it holds the whole lines that
+    came at one time, or a part of a long one.
+    """
+    place = _place(after, attempt)
+    db, objects = request.server.db, request.server.objects
+    found, extent = await db.read(lambda tx: _find(tx, request, job, attempt))
+    name = f"job-{found.number}" if attempt is None else f"job-{found.number}-attempt-{attempt}"
+    headers = {"X-Log-Lines": str(extent.lines), "X-Log-Attempt": str(extent.attempt)}
+    if download:
+        headers["Content-Disposition"] = f'attachment; filename="{name}.{"jsonl" if format == "events" else "log"}"'
+    if format == "events":
+        if attempt is None:
+            rows = run.events(db, objects, found.id, place, limit)
+        else:
+            rows = store.events(db, objects, found.id, attempt, place.event, limit)
+        return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
+    if line is not None:
+        part = await store.lines(db, objects, found.id, extent, line - 1, lines)
+        return Response(part, media_type="text/plain", headers=headers)
+    whole = run.text(db, objects, found.id) if attempt is None else store.text(db, objects, found.id, attempt)
+    return Stream(whole, media_type="text/plain", headers=headers)
+
+
+@get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
+async def stream_log(
+    request: Call,
+    job: FromPath[str],
+    attempt: Attempt = None,
+    last_event_id: FromQuery[str | None] = None,
+    resumed: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+) -> Stream:
+    """Server-sent events, resumed by `Last-Event-ID` where they broke off.
+
+    `log` is a JSON list of events as in the log. Its id is `<attempt>.<number of the last one>`, followed by such places in
+    earlier attempts that were lost and may still deliver lines. `job` is the job, when it has changed; `ping` says that there
+    is nothing to say, `end` that nothing more will come. The stream is that of the whole run, from its first attempt on,
+    unless an attempt is named.
+    """
+    server = request.server
+    found, _ = await server.db.read(lambda tx: _find(tx, request, job, attempt))
+    cursor = _cursor(resumed or last_event_id, found, attempt)
+    news = follow(server.db, server.watchers, server.closing, found.id, cursor, one_attempt=attempt is not None)
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    stream = server.streams.admit(request.user, _sent(request, found.id, news))
+    return Stream(stream, media_type="text/event-stream", headers=headers)
+
+
+async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[Job, Extent]:
+    found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
+    return found, await store.extent(tx, found.id, attempt)
+
+
+def _place(text: str, attempt: int | None) -> Position:
+    """The place that events are read after: with an attempt, a number in it is enough."""
+    if not text or text == "0":
+        return Position(attempt or 1, 0)
+    if attempt is not None and _NUMBER.match(text):
+        return Position(attempt, int(text))
+    place = _PLACE.match(text)
+    if place is None or (attempt is not None and int(place[1]) != attempt) or not int(place[1]):
+        raise Invalid(f"after: {text!r} is not a place in this log: give <attempt>.<number>, for example 2.17")
+    return Position(int(place[1]), int(place[2]))
+
+
+def _cursor(last_id: str | None, job: Job, attempt: int | None) -> Cursor:
+    start = Cursor(Position(attempt or 1, 0))
+    if not last_id:
+        return start
+    places = [_PLACE.match(each) for each in last_id[:MAX_PLACE_CHARACTERS].split(",")[: 1 + MAX_LATE_ATTEMPTS]]
+    known = [Position(int(place[1]), int(place[2])) for place in places if place is not None]
+    if len(known) < len(places):
+        raise Invalid(f"{last_id!r} is not the id of an event of this stream")
+    main, late = known[0], tuple(each for each in known[1:] if 0 < each.attempt < known[0].attempt)
+    # Of another attempt than the one that is asked for: that one is read from its start.
+    is_of_it = main.attempt == attempt if attempt is not None else 0 < main.attempt <= job.attempt + 1
+    return Cursor(main, () if attempt is not None else late) if is_of_it else start
+
+
+async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIterator[bytes]:
+    encoder = msgspec.json.Encoder()
+    async for events in found:
+        yield encoder.encode_lines(events)
+
+
+async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
+    async def view(tx: Tx) -> bytes:
+        found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
+        return msgspec.json.encode(await jobs.view(tx, found, reasons.watch(request.server, request.user)))
+
+    seen = b""
+    yield b"retry: 1000\n\n"
+    async for each in news:
+        if isinstance(each, More):
+            yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
+            continue
+        if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
+            # When all is quiet, too: why a job waits may change by time alone.
+            now = await request.server.db.read_in_background(view)
+            if now != seen:
+                yield b"event: job\ndata: %b\n\n" % now
+            seen = now
+        if each != "changed":
+            # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
+            yield b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+
+
+router = Router("/api/v1", route_handlers=[read_log, stream_log], tags=["logs"])

@@ -1,0 +1,49 @@
+"""Encryption under a new master key over HTTP, for administrators of the server."""
+
+from litestar import Router, delete, get, post
+
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import Call
+from terracrew.server.identity import authorize
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.rekey import progress
+from terracrew.server.rekey.progress import Progress
+
+
+@get("/rekey", summary="Show the encryption under a new master key")
+async def show(request: Call) -> Progress:
+    """How far it has come, and whether older keys may be removed (`finished`)."""
+
+    async def read(tx: Tx) -> Progress:
+        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+        return await progress.load(tx)
+
+    return await request.server.db.read(read)
+
+
+@post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
+async def start(request: Call) -> Progress:
+    """It runs in the background. Asked for again, it goes on, or looks at everything once more."""
+
+    async def work(tx: Tx) -> Progress:
+        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+        await audit.record(tx, request.user, "server.rekey", "server", request.server.keys.key_id)
+        return await progress.start(tx, request.server.keys.key_id)
+
+    return await request.server.db.write(work)
+
+
+@delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
+async def stop(request: Call) -> Progress:
+    """What is done stays done; both keys are needed until it has been finished."""
+
+    async def work(tx: Tx) -> Progress:
+        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+        await audit.record(tx, request.user, "server.stop_rekey", "server", request.server.keys.key_id)
+        return await progress.stop(tx)
+
+    return await request.server.db.write(work)
+
+
+router = Router("/api/v1", route_handlers=[show, start, stop], tags=["server"])

@@ -1,0 +1,150 @@
+"""Runners over HTTP."""
+
+from litestar import Router, delete, get, patch, post
+from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.status_codes import HTTP_200_OK
+
+from terracrew.errors import NotFound
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.http.request import Call, tree_path
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.identity.model import Principal
+from terracrew.server.modules import service as modules
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.runners import assignments, service, views
+from terracrew.server.runners.model import (
+    Assignment,
+    AssignTo,
+    Drain,
+    NewRunner,
+    PlaceKind,
+    Registered,
+    Registration,
+    RunnerChange,
+    RunnerStatus,
+    RunnerView,
+)
+
+
+@get("/runners", summary="List runners")
+async def listing(
+    request: Call,
+    status: FromQuery[RunnerStatus | None] = None,
+    group: FromQuery[str | None] = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[RunnerView]:
+    """Those of a group and of all below it, or of the whole organization with the shared ones."""
+    who = request.user
+    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, group, status, after, limit))
+
+
+@post("/runners", summary="Create a runner")
+async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
+    """Create the record of a runner without a token of its own: it connects as its service account."""
+    who = request.user
+
+    async def work(tx: Tx) -> RunnerView:
+        return await views.view(tx, await service.create(tx, who, data))
+
+    return await request.server.db.write(work)
+
+
+@post("/runners/register", summary="Register a self-hosted runner")
+async def register(request: Call, data: JSONBody[Registration]) -> Registered:
+    """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
+    who, url = request.user, request.server.settings.url
+    return await request.server.db.write(lambda tx: service.register(tx, who, data, url))
+
+
+@get("/runners/{runner:str}", summary="Show a runner")
+async def show(request: Call, runner: FromPath[str]) -> RunnerView:
+    """Show a runner by its path or id, with the instances that are connected as it."""
+    who = request.user
+    return await request.server.db.read_in_background(lambda tx: service.show(tx, who, tree_path(runner)))
+
+
+@patch("/runners/{runner:str}", summary="Change a runner")
+async def change(request: Call, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
+    """A disabled runner stays connected and reports; it gets no new jobs. Its configuration reaches its processes at once."""
+    who = request.user
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
+
+
+@delete("/runners/{runner:str}", summary="Remove a runner")
+async def remove(request: Call, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
+    """It should be drained first, and have no job. `force=true` removes it at once: its unfinished jobs count as lost, unless
+    their executors, which have credentials of their own, deliver.
+    """
+    who = request.user
+    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
+
+
+@post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
+async def drain(request: Call, runner: FromPath[str], data: JSONBody[Drain]) -> RunnerView:
+    """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
+    who, wanted = request.user, RunnerChange(is_draining=data.on)
+    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
+
+
+@get("/runners/{runner:str}/assignments", summary="List what may use a runner")
+async def assigned(request: Call, runner: FromPath[str]) -> Page[Assignment]:
+    """List the groups and modules that the runner is assigned to."""
+    who = request.user
+
+    async def work(tx: Tx) -> Page[Assignment]:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_READ)
+        return Page(await assignments.of(tx, found.id))
+
+    return await request.server.db.read(work)
+
+
+@post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
+async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> Page[Assignment]:
+    """Assign the runner to a module, or to a group and thereby to every module below it."""
+    who = request.user
+
+    async def work(tx: Tx) -> Page[Assignment]:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
+        place_id, kind, organization_id, path = await _place(tx, who, data)
+        if await assignments.assign(tx, found, place_id, kind, organization_id, path):
+            await service.note(tx, who, "runner.assign", found, kind=kind, place=path)
+        return Page(await assignments.of(tx, found.id))
+
+    return await request.server.db.write(work)
+
+
+@delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
+async def withdraw(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
+    """Remove an assignment. Jobs that the runner already has go on."""
+    who = request.user
+
+    async def work(tx: Tx) -> None:
+        found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
+        place_id, kind, _, path = await _place(tx, who, data)
+        if not await assignments.withdraw(tx, found.id, place_id):
+            raise NotFound(f"`{found.path}` is not assigned to {kind} `{path}`")
+        await service.note(tx, who, "runner.withdraw", found, kind=kind, place=path)
+
+    await request.server.db.write(work)
+
+
+async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKind, str, str]:
+    """A group and a module never share a path, so the kind may be left out."""
+    if wanted.kind != "module":
+        try:
+            group = await groups.show(tx, who, wanted.place)
+            return group.id, "group", group.organization_id, group.path
+        except NotFound:
+            if wanted.kind == "group":
+                raise
+    module = await modules.find(tx, who, wanted.place, Verb.TREE_READ)
+    return module.id, "module", module.organization_id, module.path
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[listing, create, register, show, change, remove, drain, assigned, assign, withdraw],
+    tags=["runners"],
+)

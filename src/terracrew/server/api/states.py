@@ -1,0 +1,168 @@
+"""States and outputs over HTTP."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, QueryParameter
+
+from terracrew.errors import NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.http.request import Call, tree_path
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.modules import service as modules
+from terracrew.server.paging import After, Limit, Page, page, start
+from terracrew.server.state import content, quarantine, resources, store
+from terracrew.server.state import service as states
+from terracrew.server.state.model import State
+from terracrew.server.state.resources import Resources
+from terracrew.server.state.store import Kept
+
+
+class ModuleOutput(msgspec.Struct, frozen=True):
+    value: Any
+    """None where it is sensitive and was not asked for."""
+    type: Any
+    sensitive: bool
+
+
+class ModuleOutputs(msgspec.Struct, frozen=True):
+    job_id: str | None = None
+    """The job that read them."""
+    created_at: datetime | None = None
+    outputs: dict[str, ModuleOutput] = {}
+    outdated_since: datetime | None = None
+    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
+    outdated_by: str | None = None
+    """That job."""
+
+
+class _KeptOutput(msgspec.Struct, frozen=True):
+    """An output as it is stored. Its value and type go out as they are, so they are not decoded."""
+
+    value: msgspec.Raw
+    type: msgspec.Raw = msgspec.Raw(b"null")
+    is_sensitive: bool = False
+
+
+_outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
+
+
+@get("/modules/{module:str}/state", summary="Read a module's state")
+async def current(request: Call, module: FromPath[str]) -> Response[bytes]:
+    """The current one, as the engine wrote it."""
+
+    async def work(tx: Tx) -> Kept:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
+        kept = await store.current(tx, found.id)
+        if kept is None:
+            raise NotFound(f"module `{found.path}` has no state yet")
+        return await _note_reading(tx, request, kept)
+
+    return await _answer(request, await request.server.db.write(work))
+
+
+@get("/states/{version:str}", summary="Read a state")
+async def show(request: Call, version: FromPath[str]) -> Response[bytes]:
+    """Any version of one, or one that is in quarantine, as the engine wrote it."""
+
+    async def work(tx: Tx) -> Kept:
+        return await _note_reading(tx, request, await quarantine.find(tx, request.user, version, Verb.STATE_READ))
+
+    return await _answer(request, await request.server.db.write(work))
+
+
+@get("/modules/{module:str}/states", summary="List a module's states")
+async def versions(request: Call, module: FromPath[str], after: After = None, limit: Limit = 50) -> Page[State]:
+    """All that ever arrived, the newest first."""
+
+    async def read(tx: Tx) -> list[State]:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
+        return await store.versions(tx, found.id, start(after), limit + 1)
+
+    return page(await request.server.db.read_in_background(read), limit)
+
+
+@get("/modules/{module:str}/resources", summary="List what a module manages")
+async def managed(request: Call, module: FromPath[str]) -> Resources:
+    """How many resources its current state holds, and the addresses of the first 20: what a DESTROY would destroy."""
+    server = request.server
+    found = await server.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
+    is_kept_here = found.backend == "terracrew"
+    return await resources.current(server.db, server.objects, server.keys, found.id, is_kept_here=is_kept_here)
+
+
+@get("/modules/{module:str}/outputs", summary="Read a module's outputs")
+async def outputs(
+    request: Call,
+    module: FromPath[str],
+    sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
+) -> ModuleOutputs:
+    """Those of the last job that read them; `outdated_since` tells that a later one has changed the module."""
+    # An engine may read its own module's state, and nothing else of the tree.
+    is_state = sensitive or request.user.kind == "engine"
+
+    async def work(tx: Tx) -> tuple[Row | None, Row | None]:
+        found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ if is_state else Verb.TREE_READ)
+        if sensitive:
+            await audit.record(
+                tx, request.user, "outputs.read", "module", found.id, organization_id=found.organization_id
+            )
+        row = await store.latest_outputs(tx, found.id)
+        return row, await store.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
+
+    server = request.server
+    row, later = await (server.db.write(work) if sensitive else server.db.read(work))
+    told = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
+    if later is not None:
+        since = datetime.fromtimestamp(later["begun_at"], UTC)
+        told = msgspec.structs.replace(told, outdated_since=since, outdated_by=later["job_id"])
+    if row is None:
+        return told
+    if row["object"] is None:
+        plain = server.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
+    else:
+        found = await content.read_object(server.objects, server.keys, row["module_id"], row["object"])
+        plain = found.content
+    return msgspec.structs.replace(told, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
+
+
+def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
+    return {
+        name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
+        for name, each in _outputs.decode(kept).items()
+    }
+
+
+@post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
+async def adopt(request: Call, version: FromPath[str]) -> State:
+    """One in quarantine becomes the current one; none of the module's jobs may be active, and it must be readable."""
+    return await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+
+
+@post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
+async def discard(request: Call, version: FromPath[str]) -> State:
+    """One in quarantine is passed over from now on; it can still be read."""
+    return await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+
+
+async def _note_reading(tx: Tx, request: Call, kept: Kept) -> Kept:
+    """A state may hold passwords, so that reading one is written down like a change."""
+    details = {"module": kept.state.module_id, "version": kept.state.version}
+    await audit.record(tx, request.user, "state.read", "state", kept.state.id, details)
+    return kept
+
+
+async def _answer(request: Call, kept: Kept) -> Response[bytes]:
+    server, state = request.server, kept.state
+    plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
+    headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
+    media_type = "application/octet-stream" if state.problem else "application/json"
+    return Response(plain.content, media_type=media_type, headers=headers)
+
+
+router = Router("/api/v1", route_handlers=[current, versions, show, managed, outputs, adopt, discard], tags=["states"])

@@ -1,0 +1,33 @@
+"""Staging a body in parts, for people and scripts: an archive that is too large for one request through a proxy."""
+
+from litestar import Router, put
+from litestar.params import FromPath, JSONBody
+
+from terracrew.errors import Invalid
+from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
+from terracrew.server.http.request import Call
+from terracrew.server.modules import archives
+from terracrew.server.uploads import service
+
+
+@put("/uploads", summary="Stage a large body")
+async def stage(request: Call, data: JSONBody[UploadWanted]) -> UploadStaged:
+    """Announce a body by its SHA-256 and size, or ask which of its parts are missing.
+
+    Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
+    `archive`, for `POST /archives`.
+    """
+    await archives.require(request)
+    if data.target != archives.TARGET:
+        raise Invalid(f"the target of an upload is {archives.TARGET!r} here")
+    return await service.stage(request.server, request.user.id, data, archives.LARGEST)
+
+
+@put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
+async def put_part(request: Call, upload: FromPath[str], index: FromPath[int]) -> None:
+    """Bytes `index * part_bytes` up to `part_bytes` of them. The same part may be sent again."""
+    await archives.require(request)
+    await service.put_part(request.server, request.user.id, upload, index, await request.body())
+
+
+router = Router(path="/api/v1", route_handlers=[stage, put_part], tags=["modules"])

@@ -1,0 +1,288 @@
+"""Who is connected to this server, how much each can take, and when each attempt was last heard."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from terracrew.errors import Superseded
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef, CancelMode, LogCadence
+from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
+from terracrew.server.connections.socket import HubSocket
+from terracrew.server.db.clock import steady
+from terracrew.server.identity.model import Principal
+
+GAP = 5.0
+"""A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""
+
+REMEMBERED = 120.0
+"""Whoever went longer ago than this is long lost, whether it was seen to go or not."""
+
+
+MOST_NAMED = 2_000
+"""Of one runner, that are noted as heard. It can have 1,000 at a time, and as many that are over and still deliver."""
+
+
+class RunnerSession:
+    """One connected runner instance."""
+
+    def __init__(
+        self, socket: HubSocket, principal: Principal, *, runner_id: str, instance_id: str, name: str, epoch: int,
+        engines: dict[str, str], slots: int, is_draining: bool = False, is_drained: bool = False,
+        configuration: Configuration = UNCONFIGURED,
+    ) -> None:  # fmt: skip
+        self.socket = socket
+        self.principal = principal
+        """Whose credential it shows; renewed with the token."""
+        self.runner_id = runner_id
+        self.instance_id = instance_id
+        self.name = name
+        self.epoch = epoch
+        self.engines = engines
+        self.slots = slots
+        self.is_draining = is_draining
+        """Whether its last hello or heartbeat said so."""
+        self.is_disk_full = False
+        self.is_closed = False
+        """By its record, which is draining or disabled."""
+        self.is_drained = is_drained
+        """What it was last told of that."""
+        self.configuration = configuration
+        """What it was last told of this."""
+        self.claiming = 0
+        """Claims that are being decided."""
+        self.ending: set[AttemptRef] = set()
+        """Attempts that it reported as ended, and whose report is being decided."""
+        self.held: set[str] = set()
+        """Jobs that it has been granted and that have not ended."""
+        self.offered: set[str] = set()
+        self.named: set[AttemptRef] = set()
+        """The attempts that its last hello or heartbeat named: only for these is it heard."""
+        self.granted: set[AttemptRef] = set()
+        """Granted since its last heartbeat, which could not name them yet."""
+        self.heard_at = 0.0
+        self.is_asked = False
+        """Whether it still has to answer the question that `ask` sent."""
+        self._canceled: dict[AttemptRef, CancelMode] = {}
+
+    def ask(self) -> None:
+        """Have it say that it lives: whatever it is configured to, it answers to with a heartbeat."""
+        if not self.is_asked:
+            self.is_asked = True
+            self.socket.post(messages.ConfigureRunner(self.configuration.heartbeat, self.configuration.levels))
+
+    def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
+        """End an attempt whose executor nobody can reach. What it was told once is not told again."""
+        if self._canceled.get(ref) != mode:
+            self._canceled = {known: told for known, told in self._canceled.items() if known in self.named}
+            self._canceled[ref] = mode
+            self.socket.post(messages.CancelAttempt(ref.job_id, ref.attempt, mode))
+
+    def configure(self, wanted: Configuration) -> None:
+        is_told = (wanted.heartbeat, wanted.log_level) == (self.configuration.heartbeat, self.configuration.log_level)
+        self.configuration = wanted
+        if not is_told:
+            self.socket.post(messages.ConfigureRunner(wanted.heartbeat, wanted.levels))
+
+    @property
+    def takes_jobs(self) -> bool:
+        return not (self.is_draining or self.is_closed)
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.held) - len(self.offered) if self.takes_jobs else 0
+
+
+class ExecutorSession:
+    """One connected executor. What it was told once is not told again."""
+
+    def __init__(self, socket: HubSocket, ref: AttemptRef) -> None:
+        self.socket = socket
+        self.ref = ref
+        self.address: str | None = None
+        self.runner_id = ""
+        """Known when it is welcome."""
+        self.cadence = LogCadence()
+        self.heard_at = 0.0
+        self.is_far_from_runner = False
+        """Whether its runner was not connected to this server when it came."""
+        self.has_left = asyncio.Event()
+        self._canceled: CancelMode | None = None
+        self._is_superseded = False
+
+    def watch(self, is_watched: bool) -> None:
+        self._tell(msgspec.structs.replace(self.cadence, is_watched=is_watched))
+
+    def configure(self, wanted: Configuration) -> None:
+        self._tell(LogCadence(self.cadence.is_watched, wanted.batch_size_limit, wanted.period_seconds))
+
+    def _tell(self, cadence: LogCadence) -> None:
+        if cadence != self.cadence:
+            self.cadence = cadence
+            self.socket.post(messages.ConfigureExecutor(cadence))
+
+    def cancel(self, mode: CancelMode) -> None:
+        if self._canceled != mode:
+            self._canceled = mode
+            self.socket.post(messages.CancelAttempt(self.ref.job_id, self.ref.attempt, mode))
+
+    def supersede(self) -> None:
+        if not self._is_superseded:
+            self._is_superseded = True
+            self.socket.post(messages.Superseded("this attempt is no longer the current one"))
+
+
+class Registry:
+    def __init__(self, clock: Callable[[], float] = steady) -> None:
+        self.now = clock
+        self.runners: dict[str, RunnerSession] = {}
+        """By instance id."""
+        self.of_runner: dict[str, dict[str, RunnerSession]] = {}
+        """By runner id, then instance id."""
+        self.executors: dict[AttemptRef, ExecutorSession] = {}
+        self._closed: dict[AttemptRef, float] = {}
+        """When an attempt's executor went, or its runner, or the runner ceased to name it: whichever was last."""
+        self._silent: dict[AttemptRef, float] = {}
+        """Attempts whose executor was given up because it answered no ping, and when it was last heard."""
+        self.fell_silent: dict[AttemptRef, float] = {}
+        """Those of them that the other servers do not know of yet."""
+        self._looked_at = self._watching_since = clock()
+
+    # ---- runners
+
+    def add(self, session: RunnerSession) -> None:
+        if old := self.runners.get(session.instance_id):
+            old.socket.drop(Superseded("a newer connection of this instance has taken its place"))
+        self.hear(session)
+        self.runners[session.instance_id] = session
+        self.of_runner.setdefault(session.runner_id, {})[session.instance_id] = session
+
+    def remove(self, session: RunnerSession) -> bool:
+        """Forget a session, unless a newer one has taken its place."""
+        if not self.has(session):
+            return False
+        del self.runners[session.instance_id]
+        del self.of_runner[session.runner_id][session.instance_id]
+        if not self.of_runner[session.runner_id]:
+            del self.of_runner[session.runner_id]
+        if not session.socket.is_silent:
+            self._close(session, _own(session, session.named))
+        return True
+
+    def of(self, runner_id: str) -> list[RunnerSession]:
+        """The instances of a runner."""
+        return list(self.of_runner.get(runner_id, {}).values())
+
+    def has(self, session: RunnerSession) -> bool:
+        return self.runners.get(session.instance_id) is session
+
+    def hear(self, session: "RunnerSession | ExecutorSession") -> None:
+        session.heard_at = self.now()
+
+    def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
+        """A heartbeat. One that was on its way when a grant left cannot name it; the next one must."""
+        if not (attempts or session.named or session.granted):  # a fleet is mostly idle
+            return
+        before, session.named = session.named, set(attempts) | session.granted
+        session.granted = set()
+        self._close(session, _own(session, before - session.named))
+
+    def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
+        session.named.add(ref)
+        session.granted.add(ref)
+
+    # ---- executors
+
+    def add_executor(self, session: ExecutorSession) -> None:
+        if old := self.executors.get(session.ref):
+            old.socket.drop(Superseded("a newer connection of this attempt has taken its place"))
+        self.hear(session)
+        session.socket.on_heard = lambda: self.hear(session)
+        self.executors[session.ref] = session
+        self._silent.pop(session.ref, None)
+        self.fell_silent.pop(session.ref, None)
+
+    def remove_executor(self, session: ExecutorSession) -> None:
+        session.has_left.set()
+        if self.executors.get(session.ref) is session:
+            del self.executors[session.ref]
+            if session.socket.is_silent:
+                self._silent[session.ref] = self.fell_silent[session.ref] = session.heard_at
+            else:
+                self._close(session, [session.ref])
+
+    # ---- who is heard
+
+    def look(self) -> None:
+        """Called before each look at who is heard: after a gap (nobody was read, or the database was away) all have a full period."""
+        now = self.now()
+        if now - self._looked_at > GAP:
+            self.pause()
+        self._looked_at = now
+        self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBERED}
+        self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBERED}
+
+    def pause(self) -> None:
+        """There was a gap until now: who was silent in it, or seen to go, may be on its way back."""
+        self._watching_since = self.now()
+        self._closed.clear()
+
+    @property
+    def watched_for(self) -> float:
+        """Seconds since the start, or since the last gap."""
+        return self.now() - self._watching_since
+
+    @property
+    def closed(self) -> list[AttemptRef]:
+        """Attempts that were seen to go, here."""
+        return list(self._closed)
+
+    def is_elsewhere(self, ref: AttemptRef) -> None:
+        """What went here is connected to another server, or over."""
+        self._closed.pop(ref, None)
+
+    def silence_of(self, instance_id: str, epoch: int, age: float) -> float:
+        """For how many seconds an instance was not heard; `age` is what the database knows of that."""
+        now = self.now()
+        ages = [age, now - self._watching_since]
+        session = self.runners.get(instance_id)
+        if session is not None and session.epoch == epoch:
+            ages.append(now - session.heard_at)
+        return min(ages)
+
+    def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
+        """For how many seconds neither the attempt's executor nor its runner (naming it) was heard; and were both seen to go?
+
+        `age` is what the database knows: how long ago it was claimed, or heard by whichever server.
+        """
+        if ref in self.executors:
+            return 0.0, False
+        now = self.now()
+        ages = [age, now - self._watching_since]
+        closed_at = self._closed.get(ref)
+        if closed_at is not None:
+            ages.append(now - closed_at)
+        session = self.runners.get(instance_id)
+        is_named = session is not None and ref in session.named
+        if session is not None and is_named:
+            ages.append(now - session.heard_at)
+        return min(ages), closed_at is not None and not is_named and ref not in self._silent
+
+    def named(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
+        """The attempts that these instances name, their own or not; for one of another's they are not heard."""
+        for instance_id in instances:
+            if session := self.runners.get(instance_id):
+                yield from ((ref, instance_id) for ref in islice(session.named, MOST_NAMED))
+
+    def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
+        """Of a session that was not heard since the last gap nobody knows when it went: it counts as silent."""
+        if session.heard_at >= self._watching_since:
+            now = self.now()
+            self._closed |= dict.fromkeys(refs, now)
+
+
+def _own(session: RunnerSession, refs: Iterable[AttemptRef]) -> Iterator[AttemptRef]:
+    """Of the attempts that a runner names, those of jobs that it has: it may name whatever it likes."""
+    return (ref for ref in refs if ref.job_id in session.held)

@@ -1,0 +1,158 @@
+"""One WebSocket of the hub: messages out in their order, without a task of its own while there is nothing to say."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+from litestar.types import Receive, Send
+
+from terracrew.errors import (
+    Conflict,
+    Forbidden,
+    Incompatible,
+    Invalid,
+    NotFound,
+    Superseded,
+    TerracrewError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
+from terracrew.protocol import messages
+from terracrew.server.transport.keepalive import KEEP_ALIVE, PONG, SILENT, STOPPING
+
+LIMIT = 32 << 20
+"""Bytes that may wait for a client that does not read; then it is dropped, and comes back when it can."""
+CLOSE_SECONDS = 5.0
+HELLO_SECONDS = 15.0
+_FOR_GOOD = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatible)
+"""After these it is no use to come again with the same words. After all others, a database that was away among them, it is."""
+
+
+class HubSocket:
+    """Made by the task that serves it; anybody may post to it or drop it."""
+
+    def __init__(self, receive: Receive, send: Send, door: asyncio.Semaphore | None = None) -> None:
+        """`door`: how many may be let in at a time, so that a fleet that returns as one leaves room for everything else."""
+        self._receive, self._send = receive, send
+        self._door, self._is_in_door = door, False
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._writer: asyncio.Task[None] | None = None
+        self._serving = asyncio.current_task()
+        self._is_closing = False
+        self.is_open = True
+        self.dropped: TerracrewError | None = None
+        """Why somebody else than its own task ended it."""
+        self.on_heard: Callable[[], None] | None = None
+        """Called whenever something comes, the answer to a ping too."""
+        self._code = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """It was given up because its client was not heard for too long, and nobody saw that client go."""
+        return self._code == SILENT
+
+    @property
+    def is_left_by_us(self) -> bool:
+        """It was closed because this server stops: its client is where it was, and will come back."""
+        return self._code == STOPPING
+
+    def post(self, message: msgspec.Struct) -> None:
+        """Send when the client takes it; never waits, never raises."""
+        self._leave_door()
+        if not self.is_open:
+            return
+        frame = messages.encode(message)
+        self._waiting.append(frame)
+        self._size += len(frame)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write())
+        elif self._size > LIMIT:
+            self.drop(Unavailable("this connection does not read what it is sent"))
+
+    async def keep_alive(self) -> None:
+        """Have it answer pings from now on: one that says nothing for long is then known to be there, or given up."""
+        await self._send({"type": KEEP_ALIVE})  # pyright: ignore[reportArgumentType]  (not of ASGI)
+
+    async def hello(self) -> str | bytes | None:
+        """The first frame, which a client that means well does not keep us waiting for."""
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                frame = await self.receive()
+        except TimeoutError:
+            raise Invalid(f"no hello came within {HELLO_SECONDS:.0f} s") from None
+        if frame is not None and self._door is not None:
+            await self._door.acquire()  # until it is answered: a welcome, or why not
+            self._is_in_door = True
+        return frame
+
+    async def receive(self) -> str | bytes | None:
+        """The next frame; None when the client has gone."""
+        while self.is_open:
+            event = await self._receive()
+            if event["type"] == "websocket.disconnect":
+                self.is_open = False
+                self._code = event.get("code") or 0
+                return None
+            if self.on_heard is not None:
+                self.on_heard()
+            if event["type"] == PONG:  # pyright: ignore[reportUnnecessaryComparison]  (not of ASGI)
+                continue
+            text = event.get("text")
+            frame = event.get("bytes") if text is None else text
+            if text is not None and len(text) > messages.MAX_TEXT_FRAME:
+                raise TooLarge(f"a text frame has up to {messages.MAX_TEXT_FRAME} bytes")
+            if frame is not None:
+                return frame
+        return None
+
+    async def refuse(self, error: TerracrewError) -> None:
+        """Say why, then close."""
+        is_final = isinstance(error, _FOR_GOOD) and not isinstance(error, Superseded)
+        self.post(messages.Refused(error.code, error.message, is_final))
+        await self.close(4403 if isinstance(error, Unauthenticated | Forbidden) else 4409)
+
+    async def close(self, code: int = 1000) -> None:
+        """What waits is sent first, to a client that reads."""
+        self._leave_door()
+        self._is_closing = True
+        if self._writer is not None:
+            await asyncio.wait([self._writer], timeout=CLOSE_SECONDS)
+        if self.is_open:
+            self.is_open = False
+            with contextlib.suppress(RuntimeError, OSError, TimeoutError):  # it was faster, or sleeps
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._send({"type": "websocket.close", "code": code, "reason": ""})
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def drop(self, why: TerracrewError) -> None:
+        """End the connection from another task. Nothing that it still says is heard: its own task is cancelled, and closes."""
+        if self.is_open and not self._is_closing and self.dropped is None and self._serving is not None:
+            self.dropped = why
+            self._serving.cancel()
+
+    def give_up(self, why: TerracrewError) -> None:
+        """Drop it, as nobody has heard its client for too long."""
+        self._code = SILENT
+        self.drop(why)
+
+    def _leave_door(self) -> None:
+        if self._is_in_door and self._door is not None:
+            self._is_in_door = False
+            self._door.release()
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                frame = self._waiting.popleft()
+                await self._send({"type": "websocket.send", "text": frame.decode(), "bytes": None})
+                self._size -= len(frame)
+        except (RuntimeError, OSError):
+            self.is_open = False
+            self._waiting.clear()
+        finally:
+            self._writer = None

@@ -1,0 +1,95 @@
+"""The page of one's own account: the password, where one is logged in, and API tokens."""
+
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from terracrew import ids
+from terracrew.errors import Forbidden, Invalid, RateLimited, Unavailable
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import Call
+from terracrew.server.identity import authorize, logins, oversight, passwords
+from terracrew.server.identity.model import ApiToken, OpenSession
+
+LISTED = 100
+"""Sessions, and tokens, on the page."""
+
+
+class AccountForm(msgspec.Struct, frozen=True):
+    password: str
+    again: str
+    current: str = ""
+
+
+@get("/dashboard/account")
+async def account_page(request: Call) -> Response[Any]:
+    """Where a person is logged in, which API tokens they have, and how they change their password."""
+    return await _account_answer(request)
+
+
+@post("/dashboard/account/password", status_code=200)
+async def change_password(request: Call) -> Response[Any]:
+    form = await forms.read(request, AccountForm)
+    if form.password != form.again:
+        return await _account_answer(request, wrong="the two are not the same: type the new password once more")
+    try:
+        made = await logins.set_password(request.server.identity, request.user, form.password, form.current)
+    except (Invalid, Forbidden, RateLimited, Unavailable) as error:
+        return await _account_answer(request, wrong=error.message)
+    ended = f"Ended: {_count(made.sessions_ended, 'other session')}, {_count(made.tokens_revoked, 'API token')}."
+    return await _account_answer(request, said=f"Your password is changed. {ended}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@post("/dashboard/account/sessions/{session_id:str}/end", status_code=303)
+async def end_session(request: Call, session_id: FromPath[str]) -> Response[Any]:
+    who, it = request.user, ids.parse("ses", session_id)
+    await request.server.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
+    return Redirect("/dashboard/account", status_code=303)
+
+
+@post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303)
+async def revoke_token(request: Call, token_id: FromPath[str]) -> Response[Any]:
+    who, it = request.user, ids.parse("tok", token_id)
+    await request.server.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
+    return Redirect("/dashboard/account", status_code=303)
+
+
+async def _account_answer(request: Call, wrong: str = "", said: str = "") -> Response[Any]:
+    who = request.user
+    authorize.require_person(who)
+
+    async def read(tx: Tx) -> tuple[list[OpenSession], list[ApiToken]]:
+        open_sessions = await oversight.list_sessions(tx, who, oversight.ME, None, LISTED)
+        return open_sessions.items, (await oversight.list_tokens(tx, who, oversight.ME, None, LISTED)).items
+
+    open_sessions, tokens = await request.server.db.read_in_background(read)
+    answer = await render.page(
+        request,
+        "identity/account.html",
+        sessions=open_sessions,
+        tokens=tokens,
+        wrong=wrong,
+        said=said,
+        shortest=passwords.SHORTEST,
+        here=who.credential_id,
+    )
+    answer.status_code = 400 if wrong else 200
+    return answer
+
+
+pages = Router(
+    "/",
+    route_handlers=[account_page, change_password, end_session, revoke_token],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+    request_max_body_size=16_384,
+)

@@ -1,0 +1,93 @@
+"""The border where an error becomes a page: a problem for htmx, a page for a reader, the way in for a stranger."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.response import Redirect
+
+from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError, Unauthenticated, Unavailable
+from terracrew.server.dashboard import render
+from terracrew.server.http import problem
+from terracrew.server.http.request import Call
+
+_TITLES = {
+    NotFound.status: "Not found",
+    Forbidden.status: "Not allowed",
+    Conflict.status: "Not now",
+    Unavailable.status: "Back in a moment",
+}
+
+
+def from_error(request: Call, error: TerracrewError) -> Response[Any]:
+    if isinstance(error, Unauthenticated):
+        return _to_login(request)
+    if render.is_fragment(request):
+        return problem.from_error(request, error)
+    title = _TITLES.get(error.status, "That did not work")
+    page = render.answer("error.html", error.status, title=title, detail=error.message)
+    if isinstance(error, Unavailable):
+        page.headers |= {"Retry-After": "3"}
+        if request.method == "GET":
+            page.headers |= {"Refresh": "3"}  # the reader need not do it
+    return page
+
+
+def from_http(request: Call, error: HTTPException) -> Response[Any]:
+    if render.is_fragment(request) or error.status_code >= 500:
+        return problem.from_http(request, error)
+    title = _TITLES.get(error.status_code, "That did not work")
+    return render.answer("error.html", error.status_code, title=title, detail=error.detail)
+
+
+def from_surprise(request: Call, error: Exception) -> Response[Any]:
+    """What nobody expected: the log has it, and the reader gets a number to quote."""
+    answer = problem.from_surprise(request, error)
+    if render.is_fragment(request):
+        return answer
+    detail = msgspec.json.decode(answer.content)["detail"]
+    return render.answer("error.html", answer.status_code or 500, title="Something went wrong", detail=detail)
+
+
+def from_unrouted(request: Call, error: HTTPException) -> Response[Any]:
+    """An address or a method that no handler has: a page for somebody with a browser, a problem for a program."""
+    is_page = request.scope["path"].startswith(("/dashboard", "/login"))
+    if error.status_code == NotFound.status and (is_page or _is_browser(request)) and not render.is_fragment(request):
+        detail = f"There is no page at {request.scope['path']}"
+        return render.answer("error.html", error.status_code, title=_TITLES[NotFound.status], detail=detail)
+    return problem.from_http(request, error)
+
+
+def _is_browser(request: Call) -> bool:
+    is_api = request.scope["path"].startswith(("/api/", "/connect/", "/static/", "/runnerhub"))
+    return not is_api and "text/html" in request.headers.get("Accept", "")
+
+
+def _to_login(request: Call) -> Response[Any]:
+    to = render.query("/login", next=_asked_for(request))
+    if render.is_fragment(request):
+        return Response(b"", status_code=401, headers={"HX-Redirect": to})
+    return Redirect(to, status_code=303)
+
+
+def _asked_for(request: Call) -> str:
+    """The page that the reader is kept from, if it is one of ours."""
+    if request.method == "GET" and not render.is_fragment(request):
+        path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    else:
+        try:
+            where = urlsplit(request.headers.get("HX-Current-URL", ""))
+        except ValueError:  # whoever sends that is no browser
+            return ""
+        path, query = where.path, where.query
+    local = f"{path}?{query}" if query else path
+    return local if local.startswith("/dashboard/") else ""
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    TerracrewError: from_error,
+    HTTPException: from_http,
+    Exception: from_surprise,
+}

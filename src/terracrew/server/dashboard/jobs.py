@@ -1,0 +1,139 @@
+"""The jobs pages: the list, and one job with its steps, its plan and its log."""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
+
+from terracrew.errors import Invalid
+from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.queries import jobs as rows
+from terracrew.server.http.request import Call
+from terracrew.server.identity.authorize import Verb
+from terracrew.server.jobs import approvals, create, losses, reasons, service
+from terracrew.server.jobs.model import JobStatus
+
+HERE = "/dashboard/jobs"
+MAX_DOUBTS_CHARACTERS = 64_000
+"""Room for 1,000 doubts, as many as an approval by the API may name."""
+_ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
+
+
+class CancelForm(msgspec.Struct, frozen=True):
+    mode: CancelMode
+
+
+class ApproveForm(msgspec.Struct, frozen=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    """Of the attempt that made the plan which the page showed."""
+    doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
+    """The doubts which the page showed: `<job id>.<attempt>`, separated by spaces."""
+
+    @property
+    def seen(self) -> list[AttemptRef]:
+        pairs = (each.rpartition(".") for each in self.doubts.split())
+        return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if _ATTEMPT.match(attempt)]
+
+
+class ReplanForm(msgspec.Struct, frozen=True):
+    plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+
+
+class DeclineForm(ReplanForm, frozen=True):
+    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+
+
+class GoneForm(msgspec.Struct, frozen=True):
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+    confirm: str = ""
+
+
+@get("/")
+async def listing(
+    request: Call, status: FromQuery[str] = "", module: FromQuery[str] = "", before: FromQuery[str | None] = None
+) -> Response[Any]:
+    module = module.strip()
+    if (
+        (number := module.removeprefix("#").replace(",", "")).isdigit()
+        and number.isascii()
+        and len(number) < 19
+        and module
+        and not render.is_fragment(request)  # while it is being typed, the job is listed; Enter opens it
+    ):
+        return Redirect(f"{HERE}/{number}", status_code=303)
+    kind = status if status == "open" or status in JobStatus.__members__ else ""
+    who, watch = request.user, reasons.watch(request.server, request.user)
+    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
+    return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
+
+
+@get("/{job:str}")
+async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
+    who, server = request.user, request.server
+    watch = reasons.watch(server, who)
+    found = await server.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
+    if found.view.id != job:
+        return Redirect(f"{HERE}/{found.view.id}", status_code=303)
+    alone = "" if found.shown is None else f"?attempt={found.shown}"
+    live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
+    return await render.page(request, "jobs/page.html", "jobs/fragments.html", page=found, attempt=attempt, live=live)
+
+
+@post("/{job:str}/cancel")
+async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, CancelForm)
+    after = await service.cancel(request.server.db, request.user, job, form.mode)
+    said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
+    return render.done(request, said, f"{HERE}/{job}")
+
+
+@post("/{job:str}/approve")
+async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ApproveForm)
+    server = request.server
+    after = await approvals.approve(server.db, server.registry, request.user, job, form.plan, form.seen)
+    return render.done(request, f"Job #{after.number} goes on with its plan", f"{HERE}/{job}")
+
+
+@post("/{job:str}/replan")
+async def replan(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ReplanForm)
+    after = await approvals.replan(request.server.db, request.user, job, form.plan)
+    return render.done(request, f"Job #{after.number} plans again", f"{HERE}/{job}")
+
+
+@post("/{job:str}/decline")
+async def decline(request: Call, job: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, DeclineForm)
+    after = await approvals.decline(request.server.db, request.user, job, form.plan, form.reason.strip())
+    return render.done(request, f"Job #{after.number} is declined", f"{HERE}/{job}")
+
+
+@post("/{job:str}/gone")
+async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
+    """The number that has to be typed keeps a person in a hurry from giving up the wrong one."""
+    form, server = await forms.read(request, GoneForm), request.server
+    known = await server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    if form.confirm.strip().removeprefix("#") != str(known.number):
+        raise Invalid(f"to confirm it, type the number of this job: {known.number}")
+    after = await losses.give_up(server.db, server.registry, request.user, job, form.attempt)
+    return render.done(request, f"Attempt {form.attempt} of job #{after.number} is given up", f"{HERE}/{job}")
+
+
+@post("/{job:str}/rerun")
+async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
+    made = await create.run_again(request.server.db, request.server.create_job, request.user, job)
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+pages = Router(
+    HERE,
+    route_handlers=[listing, show, cancel, rerun, approve, decline, replan, gone],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)

@@ -1,0 +1,145 @@
+"""The way in and out for people: log in, use a one-time link, log out."""
+
+import math
+import time
+from typing import Any
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
+
+from terracrew.client.address import is_loopback
+from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.http.request import Call
+from terracrew.server.identity import devices, logins, passwords, service, sessions
+from terracrew.server.identity.context import address_of, is_on_this_machine
+from terracrew.server.identity.model import Session
+
+HOME = "/dashboard/runners"
+
+
+class LoginForm(msgspec.Struct, frozen=True):
+    name: str
+    password: str
+    next: str = ""
+
+
+class PasswordForm(msgspec.Struct, frozen=True):
+    password: str = ""
+    again: str = ""
+    enter: bool = False
+    """Log in without setting a password, which is possible on the server's own machine only."""
+    next: str = ""
+
+
+@get("/login", public=True)
+async def login_page(request: Call, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
+    if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
+        return Redirect(_local(next), status_code=303)
+    return render.answer("identity/login.html", next=next, name="", wrong="")
+
+
+@post("/login", public=True, status_code=303)
+async def login(request: Call) -> Response[Any]:
+    form = await forms.read(request, LoginForm)
+    identity = request.server.identity
+    name = sessions.cookie_name(sessions.DEVICE_COOKIE, secure=sessions.is_secure(request, identity.url))
+    device = request.cookies.get(name)
+    try:
+        session = await logins.login(identity, form.name, form.password, address_of(request), device)
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        answer = render.answer("identity/login.html", error.status, next=form.next, name=form.name, wrong=error.message)
+        if "retry_after" in error.details:
+            answer.headers["Retry-After"] = str(math.ceil(error.details["retry_after"]))
+        return answer
+    return _let_in(request, session, form.name.strip().lower(), _local(form.next))
+
+
+@get("/login/link/{token:str}", public=True)
+async def link_page(
+    request: Call,
+    token: FromPath[str],
+    enter: FromQuery[bool] = False,
+    next: FromQuery[str] = "",  # noqa: A002
+) -> Response[Any]:
+    """Looking at a link does not use it up. With `enter`, the page of a server on this machine logs in by itself."""
+    return await _link_answer(request, token, enter=enter and _is_local(request), to=next)
+
+
+@post("/login/link/{token:str}", public=True, status_code=303)
+async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, PasswordForm)
+    if form.enter and not _is_local(request):
+        return await _link_answer(request, token, "without a password only the server's own machine is let in")
+    if not form.enter and form.password != form.again:
+        return await _link_answer(request, token, "the two are not the same: type the password once more")
+    try:
+        user = await service.link_owner(request.server.identity, token, address_of(request))
+        session = await service.redeem_link(
+            request.server.identity, token, address_of(request), None if form.enter else form.password
+        )
+    except Invalid as error:
+        return await _link_answer(request, token, error.message)
+    except Unauthenticated as error:
+        return _stale(error)
+    return _let_in(request, session, user.name, _local(form.next))
+
+
+@post("/logout", status_code=303)
+async def logout(request: Call) -> Response[Any]:
+    secure = sessions.is_secure(request, request.server.identity.url)
+    name = sessions.cookie_name(sessions.COOKIE, secure=secure)
+    if token := request.cookies.get(name):
+        await logins.logout(request.server.db, token, address_of(request))
+    answer = Redirect("/login", status_code=303)
+    # A browser accepts the removal of a `__Host-` cookie only with the attributes that it was set with.
+    answer.set_cookie(key=name, value="", path="/", max_age=0, secure=secure, httponly=True, samesite="lax")
+    return answer
+
+
+def _is_local(request: Call) -> bool:
+    """Whether both the server and the reader are on one machine, with no proxy between them."""
+    return is_loopback(request.server.settings.url) and is_on_this_machine(request)
+
+
+async def _link_answer(
+    request: Call, token: str, wrong: str = "", *, enter: bool = False, to: str = ""
+) -> Response[Any]:
+    try:
+        user = await service.link_owner(request.server.identity, token, address_of(request))
+    except Unauthenticated as error:
+        return _stale(error)
+    status = 400 if wrong else 200
+    return render.answer(
+        "identity/link.html", status, name=user.name, wrong=wrong, shortest=passwords.SHORTEST, enter=enter, next=to
+    )
+
+
+def _stale(error: Unauthenticated) -> Response[Any]:
+    return render.answer("error.html", 410, title="This link is no longer good", detail=error.message)
+
+
+def _let_in(request: Call, session: Session, user: str, to: str) -> Response[Any]:
+    identity = request.server.identity
+    secure = sessions.is_secure(request, identity.url)
+    device = devices.new(identity.keys, user, time.time())
+    cookies = [sessions.cookie(session, secure=secure), sessions.device_cookie(device, secure=secure)]
+    return Redirect(to, status_code=303, cookies=cookies)
+
+
+def _local(to: str) -> str:
+    """Only our own pages: `next` comes from the address bar, and a login must not lead to another site."""
+    is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
+    return to if is_ours else HOME
+
+
+pages = Router(
+    "/",
+    route_handlers=[login_page, login, link_page, use_link, logout],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+    request_max_body_size=16_384,
+)

@@ -1,0 +1,140 @@
+"""Templates into answers: one environment, the filters that templates use, and the headers that every page carries."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from litestar import Response
+from litestar.response import Redirect
+from markupsafe import Markup, escape
+
+from terracrew import __version__, plan_words
+from terracrew.protocol.spec import MUTATING
+from terracrew.server.dashboard import assets, words
+from terracrew.server.dashboard.queries import nav
+from terracrew.server.http.authentication import Authentication
+from terracrew.server.http.request import Call
+
+HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
+"""The policy for scripts and the like is the same on every answer and is set where the application is made."""
+
+
+def is_fragment(request: Call) -> bool:
+    """Whether htmx asks for a part of the page."""
+    return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
+
+
+async def page(request: Call, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
+    """The whole page, or, where htmx asks for it again, only the fragment that it is made of."""
+    name = fragment if fragment and is_fragment(request) else template
+    shared: dict[str, Any] = {
+        "user": request.user,
+        "csrf": csrf(request),
+        "nav": await request.server.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
+        "is_fragment": name == fragment,
+        "live": "/api/v1/events",
+    }
+    # A long list takes tens of milliseconds, in which the event loop has other things to do.
+    return await asyncio.to_thread(answer, name, **shared | context)
+
+
+def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
+    now = datetime.now(UTC)
+    html = environment().get_template(template).render(now=now, **context)
+    return Response(html.encode(), status_code=status, media_type="text/html", headers=HEADERS)
+
+
+def done(request: Call, said: str, back: str) -> Response[Any]:
+    """An action has succeeded: say so where the reader is, or go back to where they were."""
+    if not is_fragment(request):
+        return Redirect(back, status_code=303)
+    return Response(b"", status_code=204, headers={"HX-Trigger": json.dumps({"said": said, "changed": True})})
+
+
+def go(request: Call, to: str) -> Response[Any]:
+    if not is_fragment(request):
+        return Redirect(to, status_code=303)
+    return Response(b"", status_code=204, headers={"HX-Redirect": to})
+
+
+def csrf(request: Call) -> str:
+    """What forms and htmx send along, so that no other site can act for this session."""
+    auth: Authentication = request.auth
+    return auth.csrf_token or ""
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("terracrew.server.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(_FILTERS)
+    made.globals.update(_GLOBALS)
+    return made
+
+
+def query(path: str, **params: str | int | None) -> str:
+    """An address with those of its parameters that say something."""
+    given = {name: value for name, value in params.items() if value not in (None, "", 0)}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _span(since: datetime | None, until: datetime | None) -> str:
+    return "" if since is None or until is None else words.duration((until - since).total_seconds(), exact=True)
+
+
+def _time(kind: str, then: datetime, text: str) -> Markup:
+    return Markup('<time datetime="{}" data-tick="{}">{}</time>').format(words.iso(then), kind, escape(text))
+
+
+def _ago(then: datetime | None, now: datetime) -> Markup | str:
+    return "" if then is None else _time("ago", then, words.ago(then, now))
+
+
+def _since(then: datetime | None, now: datetime) -> Markup | str:
+    return "" if then is None else _time("since", then, words.duration((now - then).total_seconds()))
+
+
+def _left(until: datetime | None, now: datetime) -> Markup | str:
+    return "" if until is None else _time("left", until, words.duration((until - now).total_seconds()))
+
+
+def _bounded(count: int) -> str:
+    """A count of something that is not counted to its end."""
+    return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
+
+
+_FILTERS: dict[str, Any] = {
+    "number": "{:,}".format,
+    "bounded": _bounded,
+    "sentence": words.sentence,
+    "type_word": words.job_type,
+    "job_word": words.job_word,
+    "change_words": plan_words.change,
+    "engine": words.engine,
+    "ended": words.ended,
+    "span": _span,
+    "seconds": words.duration,
+}
+
+_GLOBALS: dict[str, Any] = {
+    "asset": assets.url,
+    "version": __version__,
+    "step_words": words.STEPS,
+    "mutating": MUTATING,
+    "runner_badge": words.runner_badge,
+    "ago": _ago,
+    "since": _since,
+    "left": _left,
+    "mend": words.mend,
+    "query": query,
+}

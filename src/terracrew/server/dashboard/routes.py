@@ -1,0 +1,32 @@
+"""Every page and static file, for the application to mount."""
+
+from litestar import Router, get
+from litestar.response import Redirect
+from litestar.types import ControllerRouterHandler
+
+from terracrew.server.dashboard import assets
+from terracrew.server.dashboard.account import pages as account
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.jobs import pages as jobs
+from terracrew.server.dashboard.login import HOME
+from terracrew.server.dashboard.login import pages as identity
+from terracrew.server.dashboard.modules import pages as modules
+from terracrew.server.dashboard.runners import pages as runners
+from terracrew.server.dashboard.states import pages as states
+
+
+@get(["/", "/dashboard"])
+async def home() -> Redirect:
+    return Redirect(HOME, status_code=303)
+
+
+routers: list[ControllerRouterHandler] = [
+    identity,
+    account,
+    runners,
+    jobs,
+    modules,
+    states,
+    assets.serve,
+    Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
+]

@@ -1,0 +1,102 @@
+"""The border where an error becomes an answer: problem+json (RFC 9457) with the stable code of its class."""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from uuid_utils import uuid7
+
+from terracrew.client.problems import MEDIA_TYPE
+from terracrew.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    TerracrewError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
+from terracrew.server.http import choices
+
+RETRY_AFTER = 1.0
+"""Seconds that whoever gets a 503 should wait, where nobody knows better."""
+_CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
+_WENT_AWAY = "client disconnected prematurely"
+"""The framework's word for a client that is gone before its body is here. It calls that an error of the server."""
+_log = logging.getLogger("terracrew.server")
+
+
+def answer(
+    status: int, code: str, detail: str, details: Mapping[str, Any] = {}, headers: Mapping[str, str] = {}
+) -> Response[bytes]:
+    title = HTTPStatus(status).phrase
+    members = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
+    return Response(
+        msgspec.json.encode({**details, **members}, enc_hook=str),
+        status_code=status,
+        media_type=MEDIA_TYPE,
+        headers=headers,
+    )
+
+
+def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[bytes]:
+    headers: dict[str, str] = {}
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="terracrew"'
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE or "retry_after" in error.details:
+        headers["Retry-After"] = str(int(error.details.get("retry_after", RETRY_AFTER)) + 1)
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("answered %s: %s", error.status, error.message)
+    return answer(error.status, error.code, error.message, error.details, headers)
+
+
+def from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """What the framework itself refused."""
+    if error.detail == _WENT_AWAY:
+        # Not a refusal: a client that still gets this answer may send its request again.
+        return from_error(request, Unavailable("the body did not arrive whole"))
+    if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return from_surprise(request, error)
+    if isinstance(error, ValidationException):
+        return from_error(request, _invalid(request, error))
+    detail = {
+        HTTPStatus.NOT_FOUND: f"there is nothing at {request.scope['path']}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.scope['method']} is not possible here: see the Allow header",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the body is larger than this address takes",
+    }.get(HTTPStatus(error.status_code), error.detail)
+    code = _CODES.get(error.status_code, HTTPStatus(error.status_code).name.lower())
+    return answer(error.status_code, code, detail, headers=error.headers or {})
+
+
+def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Whatever nobody expected: the reader gets a number to quote, the log gets the rest."""
+    number = uuid7().hex
+    _log.error("error %s in %s %s", number, request.scope["method"], request.scope["path"], exc_info=error)
+    detail = f"something went wrong on the server; its log has it under {number}"
+    return answer(500, "internal", detail, {"error": number})
+
+
+def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Invalid:
+    found: list[Any] = error.extra if isinstance(error.extra, list) else []
+    errors = [{"field": str(each.get("key", "")), "message": str(each.get("message", ""))} for each in found]
+    for each in errors:
+        if each["message"] == repr(each["field"]):  # the framework's way of saying that there is none
+            each["message"] = "it is missing"
+        if taken := request.route_handler.parsed_fn_signature.parameters.get(each["field"]):
+            each["message"] = choices.explained(each["message"], taken.annotation, "")
+    if any(each["field"] == "data" for each in errors):  # what is wrong with one that is there is told elsewhere
+        return Invalid("a JSON body is expected here, and there is none")
+    words = "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in errors)
+    return Invalid(words or error.detail, errors=errors)
+
+
+HANDLERS: dict[int | type[Exception], Any] = {
+    TerracrewError: from_error,
+    HTTPException: from_http,
+    Exception: from_surprise,
+}

@@ -1,0 +1,103 @@
+"""How a request is read: JSON bodies strictly by their type, and a path of the tree as one segment of a URL."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Litestar, Request
+from litestar.datastructures import State
+from litestar.plugins import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
+
+from terracrew.errors import Invalid, TooLarge
+from terracrew.server.http import choices
+from terracrew.server.identity.model import Principal
+
+if TYPE_CHECKING:
+    from terracrew.server.context import Server
+
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""As JSON writes it; after an even number of backslashes, else it is text about it."""
+
+
+class Call(Request[Principal, Any, State]):
+    """A request as our handlers see it."""
+
+    @property
+    def server(self) -> "Server":
+        return self.app.state.server
+
+    async def json(self) -> Any:
+        """Decode the body as what the handler takes: no number from a string, no unknown field.
+
+        The framework would decode to plain values first and convert those leniently; what is already of the type it
+        lets pass as it is.
+        """
+        field = self.route_handler.parsed_data_field
+        if field is None:
+            return await super().json()
+        kind, _ = self.content_type
+        if kind != "application/json":
+            raise Invalid(f"the body should be JSON: send Content-Type: application/json, not {kind or 'nothing'}")
+        body = await self.body()
+        if b"\\u0000" in body and _NUL.search(body):
+            raise Invalid("the body has a NUL character in it (\\u0000), which cannot be stored")
+        try:
+            return _decoder(field.annotation).decode(body)
+        except msgspec.ValidationError as error:
+            place, message = choices.struct_error(error, field.annotation)
+            errors = [{"field": place, "message": message}]
+            raise Invalid(f"{place}: {message}" if place else message, field=place, errors=errors) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Invalid(f"the body is no JSON: {error}") from None
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+class App(Litestar):
+    """An application that routes by segments as they were sent, so that `a%2Fb` is one of them."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        # Its own way also loads pydantic and attrs, where they are installed: a third of the start and 10 MB for nothing.
+        return [*plugins, MsgspecDIPlugin()]
+
+    beside: Mapping[str, Callable[[Any, Any, Any], Awaitable[None]]] = MappingProxyType({})
+    """WebSockets that are served by themselves, by their path."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket" and scope["path"] in self.beside:
+            await self.beside[scope["path"]](scope, receive, send)
+            return
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # HEAD is GET without the body, which the HTTP server leaves out: monitors ask /healthz in this way.
+            scope = {**scope, "method": "GET"}
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%2f" in raw.lower():
+            scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}
+        await super().__call__(scope, receive, send)
+
+
+async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
+    """A body that is too large is refused even where nobody would read it; what comes in pieces, while it is read."""
+    limit = request.route_handler.resolve_request_max_body_size()
+    length = request.content_length
+    if limit is not None and length is not None and length > limit:
+        raise TooLarge(f"a body of {length:,} bytes is larger than the {limit:,} that this address takes")
+
+
+def tree_path(segment: str) -> str:
+    """What a segment of a URL says: an id or a path of the tree."""
+    return segment.replace("%2F", "/")
+
+
+def _keep_slashes(raw: str) -> str:
+    return "/".join(unquote(part).replace("/", "%2F") for part in raw.split("/"))
