@@ -26,7 +26,7 @@ import msgspec
 import structlog
 
 from terracrew.protocol.spec import JobType
-from terracrew.server.db import presence
+from terracrew.server.db import availability
 from terracrew.server.hub import runners, strangers
 from terracrew.server.jobs import decide
 from tests.chaos.database import Postgres
@@ -147,7 +147,7 @@ def impatient() -> Generator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with (
-            mock.patch.object(presence, "_PAUSES", (0.0,) * 5),
+            mock.patch.object(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5),
             mock.patch.object(runners, "LEAVING_SECONDS", 0.1),
             mock.patch.object(strangers, "PATIENCE", 0.0),
         ):

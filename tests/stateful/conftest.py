@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import structlog
 
-from terracrew.server.db import open_database, presence
+from terracrew.server.db import availability, open_database
 from terracrew.server.hub import runners, strangers
 from tests.stateful.machine import Machine
 from tests.stateful.site import copied
@@ -20,7 +20,7 @@ from tests.stateful.site import copied
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time is the machine's own; and nobody reads the log."""
-    monkeypatch.setattr(presence, "_PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5)
     monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(strangers, "PATIENCE", 0.0)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -13,7 +13,7 @@ import pytest
 
 from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.server.db.presence import Presence, outlast
+from terracrew.server.db.availability import Availability, retry_when_back
 from terracrew.server.supervise import supervise
 from tests.needs import need
 from tests.postgres_server import OwnServer, missing
@@ -112,7 +112,7 @@ async def test_one_lost_connection_is_no_outage(postgres: Database, own_server: 
     name = await postgres.read(lambda tx: tx.one("SELECT current_database() AS name"))
     assert name is not None
     own_server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name['name']}'")
-    assert await outlast(postgres, lambda: postgres.read(count)) == 0
+    assert await retry_when_back(postgres, lambda: postgres.read(count)) == 0
     assert await postgres.ready(0)
 
 
@@ -139,7 +139,9 @@ async def test_a_commit_whose_answer_was_lost_is_done_once_and_the_caller_knows_
             assert not caught.value.details.get("rolled_back")
             assert runs == 1, "nobody runs it again who cannot know"
             assert await db.ready(10)
-            assert await outlast(db, lambda: db.read(lambda tx: tx.one("SELECT holder FROM leases"))) == {"holder": "b"}
+            assert await retry_when_back(db, lambda: db.read(lambda tx: tx.one("SELECT holder FROM leases"))) == {
+                "holder": "b"
+            }
             await db.close()
 
 
@@ -180,7 +182,7 @@ async def cutting(target: int) -> AsyncGenerator[tuple[int, asyncio.Event]]:
 async def test_more_work_than_connections_for_too_long_is_unavailable_and_no_outage(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("terracrew.server.db.postgres.TURN", 0.2)
+    monkeypatch.setattr("terracrew.server.db.postgres.CONNECTION_WAIT_SECONDS", 0.2)
     held = asyncio.Event()
 
     async def hold(_: Tx) -> None:
@@ -197,22 +199,22 @@ async def test_more_work_than_connections_for_too_long_is_unavailable_and_no_out
 
 @pytest.mark.feature("O6")
 async def test_a_loop_waits_for_the_database_and_starts_when_that_is_back() -> None:
-    presence, runs, again = Presence(), 0, asyncio.Event()
+    availability, runs, again = Availability(), 0, asyncio.Event()
 
     async def loop() -> None:
         nonlocal runs
         runs += 1
-        presence.check()
+        availability.check()
         again.set()
         await asyncio.Event().wait()
 
-    presence.lost("stopped")
-    supervised = asyncio.create_task(supervise("test", loop, wait=0.01, ready=presence.wait))
+    availability.lost("stopped")
+    supervised = asyncio.create_task(supervise("test", loop, wait=0.01, ready=availability.wait))
     while not runs:
         await asyncio.sleep(0)
-    assert not await presence.wait(0.3)
+    assert not await availability.wait(0.3)
     assert runs == 1, "it does not knock at a door that is known to be shut"
-    presence.found()
+    availability.found()
     async with asyncio.timeout(1):
         await again.wait()
     supervised.cancel()
@@ -226,7 +228,7 @@ async def test_a_sqlite_file_that_another_process_has_locked_stops_nobody_and_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It once made the server stand still, five seconds at a time, for as long as the lock was held."""
-    monkeypatch.setattr("terracrew.server.db.sqlite.PATIENCE", 0.3)
+    monkeypatch.setattr("terracrew.server.db.sqlite.BUSY_TIMEOUT_SECONDS", 0.3)
     db = await open_database(str(tmp_path / "a.db"))
     await db.write(lambda tx: tx.run("CREATE TABLE things (id text PRIMARY KEY)"))
     shell = sqlite3.connect(tmp_path / "a.db", isolation_level=None)

@@ -68,7 +68,7 @@ async def test_behind_a_reader_that_is_stuck_only_so_many_wake_ups_wait(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A browser that stopped reading once made its server keep the id of everything that happened since."""
-    monkeypatch.setattr("terracrew.server.db.wakeups.MOST", 20)
+    monkeypatch.setattr("terracrew.server.db.wakeups.MAX_PENDING_WAKEUPS", 20)
     with db.listen("jobs", "runners") as stuck, db.listen("jobs", "runners") as reading:
         await db.write(waking("r", "runners"))
         for n in range(100):

@@ -7,7 +7,7 @@ from typing import Generic
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Item, Result, Tx, Work
 
-LIMIT = 1_000  # a group that grew without end would hold its row locks for as long
+MAX_GROUP_ITEMS = 1_000  # bounds how long a group holds its row locks
 
 
 class Grouped(Generic[Item, Result]):
@@ -34,7 +34,7 @@ class Grouped(Generic[Item, Result]):
     async def _commit_all(self) -> None:
         try:
             while self._waiting:
-                group, self._waiting = self._waiting[:LIMIT], self._waiting[LIMIT:]
+                group, self._waiting = self._waiting[:MAX_GROUP_ITEMS], self._waiting[MAX_GROUP_ITEMS:]
                 await self._commit([(item, future) for item, future in group if not future.done()])
         finally:
             self._committing = None

@@ -1,4 +1,4 @@
-"""How servers on one PostgreSQL wake each other: LISTEN and NOTIFY, on one connection that mends itself."""
+"""Servers on one PostgreSQL wake each other by LISTEN and NOTIFY, on one connection that reconnects by itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -10,18 +10,18 @@ import structlog
 from terracrew import ids
 from terracrew.backoff import Backoff
 from terracrew.errors import Unavailable
+from terracrew.server.db.availability import Availability
 from terracrew.server.db.postgres_tx import Connection, is_away, translated
-from terracrew.server.db.presence import Presence
-from terracrew.server.db.wakeups import Hub, Wake
+from terracrew.server.db.wakeups import Wake, WakeupBus
 
 CHANNEL = "terracrew"
-PAYLOAD = 7_900  # PostgreSQL takes less than 8,000 bytes
-LONGEST_KEY = 256
-PENDING = 10_000  # while the connection is away; beyond it, only the topics are remembered
-PULSE = 5.0  # seconds; a connection that died without a word is found out by then
-PATIENCE = 5.0
-PAUSE = 0.05  # before the first attempt to come back; it doubles with each that fails
-LONGEST_PAUSE = 0.5  # one connection of each server: what matters is that its return is noticed
+MAX_PAYLOAD_BYTES = 7_900  # PostgreSQL accepts less than 8,000 bytes
+MAX_KEY_CHARACTERS = 256
+MAX_PENDING_WAKEUPS = 10_000  # unsent ones; beyond this number only their topics are remembered
+PING_INTERVAL_SECONDS = 5.0  # a dead connection is noticed within this time
+STATEMENT_TIMEOUT_SECONDS = 5.0
+FIRST_RECONNECT_PAUSE_SECONDS = 0.05  # doubles with each failed attempt
+MAX_RECONNECT_PAUSE_SECONDS = 0.5  # short, because each server makes only one such connection
 log = structlog.get_logger()
 
 
@@ -31,16 +31,18 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Notifier:
-    """Tells other servers what was committed here, and this one what was committed there.
+    """Tell other servers what was committed here, and wake this one for what was committed there.
 
-    NOTIFY is sent after the commit and not in it, where PostgreSQL would let commits pass one at a time. What a crash
-    loses in between costs latency only. Its connection is also the one by which the database's presence is known.
+    NOTIFY is sent after the commit: inside a transaction it would make PostgreSQL serialize all commits. A wake-up that a
+    crash loses in between costs latency only. The notifier's connection also decides whether the database is available.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], hub: Hub, presence: Presence) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[Connection]], bus: WakeupBus, availability: Availability
+    ) -> None:
         self._connect = connect
-        self._hub = hub
-        self._presence = presence
+        self._bus = bus
+        self._availability = availability
         self._me = ids.new("srv")
         self._pending: dict[Wake, None] = {}
         self._something = asyncio.Event()
@@ -54,7 +56,7 @@ class Notifier:
         self._task = asyncio.create_task(self._run(), name="notifier")
 
     async def stop(self) -> None:
-        """Send what is left, if that goes quickly."""
+        """Send the remaining wake-ups within two seconds, then close the connection."""
         self._stopping = True
         self._something.set()
         if self._task is not None:
@@ -64,45 +66,45 @@ class Notifier:
         self._drop()
 
     def doubt(self) -> None:
-        """Somebody's connection has failed: feel the pulse now."""
+        """Check the connection now, because another one has failed."""
         self._something.set()
 
     def send(self, wakes: Iterable[Wake]) -> None:
         self._pending.update(dict.fromkeys(wakes))
-        if len(self._pending) > PENDING:
+        if len(self._pending) > MAX_PENDING_WAKEUPS:
             self._pending = {(topic, ""): None for topic, _ in self._pending}
         self._something.set()
 
     async def _run(self) -> None:
-        delays = Backoff(PAUSE, LONGEST_PAUSE)
+        delays = Backoff(FIRST_RECONNECT_PAUSE_SECONDS, MAX_RECONNECT_PAUSE_SECONDS)
         while not self._stopping:
             try:
                 if self._connection is None:
                     self._connection = await self._listen()
-                    self._presence.found()
-                    self._hub.wake_all()
+                    self._availability.found()
+                    self._bus.wake_all()
                     delays.reset()
                 await self._serve(self._connection)
-            except Exception as error:  # whatever it is, the other servers must be heard again
+            except Exception as error:  # the loop goes on after any error, to hear the other servers again
                 if self._connection is not None:
                     log.warning("wake-ups from other servers are interrupted", reason=str(error))
-                # A connection may be lost alone. One that cannot be made, or on which nobody answers, says more.
+                # One lost connection proves nothing. A failed attempt to connect or a timeout means that the database is away.
                 if is_away(error) and (self._connection is None or isinstance(error.__cause__, TimeoutError)):
-                    self._presence.lost(str(error))
+                    self._availability.lost(str(error))
                 self._drop()
                 await asyncio.sleep(delays.next())
 
     async def _serve(self, connection: Connection) -> None:
-        """Send what there is, all of it in one statement; with nothing to send, feel the connection's pulse."""
+        """Send all pending wake-ups in one statement; with nothing to send, the statement checks the connection."""
         while self._pending or not self._stopping:
             with suppress(TimeoutError):
-                async with asyncio.timeout(PULSE):
+                async with asyncio.timeout(PING_INTERVAL_SECONDS):
                     await self._something.wait()
             self._something.clear()
             sent, self._pending = self._pending, {}
             try:
                 with translated():
-                    async with asyncio.timeout(PATIENCE):
+                    async with asyncio.timeout(STATEMENT_TIMEOUT_SECONDS):
                         await connection.fetch(
                             "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload",
                             CHANNEL,
@@ -119,7 +121,7 @@ class Notifier:
 
     async def _listen(self) -> Connection:
         with translated():
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STATEMENT_TIMEOUT_SECONDS):
                 connection = await self._connect()
                 await connection.add_listener(CHANNEL, self._heard)
                 connection.add_termination_listener(self._lost)
@@ -131,20 +133,20 @@ class Notifier:
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         try:
             note = msgspec.json.decode(payload, type=Note)
-        except msgspec.DecodeError:  # of a version that speaks differently: something has changed, that much is known
-            self._hub.wake_all()
+        except msgspec.DecodeError:  # sent by another version: something has changed, but not known what
+            self._bus.wake_all()
             return
         if note.sender != self._me:
-            self._hub.publish(note.wakes)
+            self._bus.publish(note.wakes)
 
 
 def payloads(sender: str, wakes: Iterable[Wake]) -> Iterator[str]:
     """Pack wake-ups into as few payloads as the limit allows."""
-    room = PAYLOAD - len(msgspec.json.encode(Note(sender, [])))
+    room = MAX_PAYLOAD_BYTES - len(msgspec.json.encode(Note(sender, [])))
     packed: list[Wake] = []
     used = 0
     for topic, key in wakes:
-        if len(key) > LONGEST_KEY:  # no id of ours: let them look at the whole topic
+        if len(key) > MAX_KEY_CHARACTERS:  # this is not one of our ids: listeners read the whole topic
             key = ""
         size = len(msgspec.json.encode((topic, key))) + 1
         if used + size > room:

@@ -10,21 +10,21 @@ import asyncpg
 
 from terracrew import backoff
 from terracrew.errors import Unavailable
+from terracrew.server.db.availability import RETRY_AFTER_SECONDS, Availability, away
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.notify import Notifier
 from terracrew.server.db.postgres_clock import Clock
 from terracrew.server.db.postgres_tx import Connection, PostgresTx, is_away, translated
-from terracrew.server.db.presence import RETRY_AFTER, Presence, away
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
-from terracrew.server.db.wakeups import Hub, Listener
+from terracrew.server.db.wakeups import Listener, WakeupBus
 
-WRITERS, READERS = 10, 5
-PATIENCE = 30.0  # seconds for a whole unit of work
-TURN = 10.0  # seconds that it may have to wait for a connection before that
-RETRIES = 3  # of a unit of work that lost a deadlock
-_MIGRATING = 7_236_002_411  # any number that no other program on this database takes
+WRITER_CONNECTIONS, READER_CONNECTIONS = 10, 5
+UNIT_TIMEOUT_SECONDS = 30.0  # for a whole unit of work
+CONNECTION_WAIT_SECONDS = 10.0  # before the unit of work starts
+MAX_DEADLOCK_RETRIES = 3
+_MIGRATION_LOCK_KEY = 7_236_002_411  # an arbitrary advisory lock that no other program on this database uses
 _SETTINGS = {
     "application_name": "terracrew",
     "jit": "off",  # compiling takes longer than any of our statements
@@ -41,7 +41,7 @@ class _AsyncpgPool(Protocol):
 
 
 class _Pool:
-    """asyncpg's pool, first come first served: left alone, it lets whoever has just released one go first again."""
+    """asyncpg's pool in the order of arrival; by itself, it prefers the task that has just released a connection."""
 
     def __init__(self, pool: _AsyncpgPool, size: int) -> None:
         self._pool = pool
@@ -49,25 +49,27 @@ class _Pool:
         self._used: set[Connection] = set()
         self._is_stale = False
         self.waiting = 0
-        """How many wait for a connection."""
+        """The number of tasks that wait for a connection."""
 
     @asynccontextmanager
-    async def connection(self, presence: Presence) -> AsyncGenerator[Connection]:
+    async def connection(self, availability: Availability) -> AsyncGenerator[Connection]:
         with translated():
             self.waiting += 1
             try:
-                async with asyncio.timeout(TURN):
+                async with asyncio.timeout(CONNECTION_WAIT_SECONDS):
                     await self._turns.acquire()
             except TimeoutError:
-                raise Unavailable("every connection to the database is in use", retry_after=RETRY_AFTER) from None
+                raise Unavailable(
+                    "every connection to the database is in use", retry_after=RETRY_AFTER_SECONDS
+                ) from None
             finally:
                 self.waiting -= 1
             try:
-                presence.check()
+                availability.check()
                 if self._is_stale:
                     self._is_stale = False
                     await self._pool.expire_connections()
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(UNIT_TIMEOUT_SECONDS):
                     connection = await self._pool.acquire()
                     self._used.add(connection)
                     try:
@@ -79,15 +81,15 @@ class _Pool:
                 self._turns.release()
 
     def abandon(self) -> None:
-        """Nobody answers there: who waits for an answer is told so now, and no connection of before is used again."""
+        """End every statement that waits for an answer, and stop using the present connections: the database is away."""
         self._is_stale = True
         for connection in self._used:
             connection.terminate()
 
     async def close(self) -> None:
-        """Wait for what is under way, but not for ever."""
+        """Wait a bounded time for the units of work that are under way."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE / 3):
+            async with asyncio.timeout(UNIT_TIMEOUT_SECONDS / 3):
                 await self._pool.close()
 
 
@@ -100,10 +102,10 @@ class PostgresDatabase:
         self._writers = writers
         self._readers = readers
         self._clock = Clock(clock)
-        self._hub = Hub()
-        self._presence = Presence(self._lost)
-        self.health = Health(lambda: self._writers.waiting, lambda: not self._presence.is_away)
-        self._notifier = Notifier(lambda: _connect(url), self._hub, self._presence)
+        self._bus = WakeupBus()
+        self._availability = Availability(self._lost)
+        self.health = Health(lambda: self._writers.waiting, lambda: not self._availability.is_away)
+        self._notifier = Notifier(lambda: _connect(url), self._bus, self._availability)
 
     async def start(self) -> None:
         await self._notifier.start()
@@ -118,7 +120,7 @@ class PostgresDatabase:
 
     async def write(self, work: Work[T]) -> T:
         """A unit that lost a deadlock is run again, so it must not leave traces outside its transaction."""
-        for retry in range(RETRIES):
+        for retry in range(MAX_DEADLOCK_RETRIES):
             try:
                 return await self._write_once(work)
             except Unavailable as error:
@@ -135,22 +137,22 @@ class PostgresDatabase:
         return Grouped(self.write, work)
 
     def listen(self, *topics: str) -> AbstractContextManager[Listener]:
-        return self._hub.listen(*topics)
+        return self._bus.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:
-        return await self._presence.wait(timeout)
+        return await self._availability.wait(timeout)
 
     async def close(self) -> None:
-        self._hub.close()
+        self._bus.close()
         await self._notifier.stop()
-        self._presence.close()
+        self._availability.close()
         await asyncio.gather(self._writers.close(), self._readers.close())
 
     @asynccontextmanager
     async def _connected(self, pool: _Pool) -> AsyncGenerator[Connection]:
-        self._presence.check()
+        self._availability.check()
         try:
-            async with pool.connection(self._presence) as connection:
+            async with pool.connection(self._availability) as connection:
                 yield connection
         except Unavailable as error:
             if not is_away(error):
@@ -159,7 +161,7 @@ class PostgresDatabase:
             raise away() from error
 
     def _kind_of(self, error: Unavailable) -> str:
-        if self._presence.is_away or is_away(error.__cause__ or error):
+        if self._availability.is_away or is_away(error.__cause__ or error):
             return "away"
         return "storage" if error.__cause__ else "busy"
 
@@ -177,7 +179,7 @@ class PostgresDatabase:
             action()
         if tx.wakes:
             wakes = dict.fromkeys(tx.wakes)
-            self._hub.publish(wakes)
+            self._bus.publish(wakes)
             self._notifier.send(wakes)
         return result
 
@@ -187,8 +189,8 @@ async def open_postgres(url: str, clock: Callable[[], float] | None = None) -> P
     try:
         with translated():
             await _migrate(url)
-            writers = await _pool(url, WRITERS)
-            readers = await _pool(url, READERS, default_transaction_read_only="on")
+            writers = await _pool(url, WRITER_CONNECTIONS)
+            readers = await _pool(url, READER_CONNECTIONS, default_transaction_read_only="on")
         database = PostgresDatabase(url, writers, readers, clock)
         await database.start()
     except Unavailable as error:
@@ -205,7 +207,7 @@ async def _migrate(url: str) -> None:
         return await _transact(connection, PostgresTx(connection, await Clock(has_tables=False).read(connection)), work)
 
     async def lock(tx: Tx) -> None:
-        await tx.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
+        await tx.one("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATION_LOCK_KEY)
 
     try:
         await migrate(write, lock=lock)

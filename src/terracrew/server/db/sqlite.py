@@ -23,15 +23,14 @@ from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
-from terracrew.server.db.wakeups import Hub, Listener, Wake
+from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
 
-WRITE_GROUP = 500
-"""Units of work to a commit, at the most."""
-TURN = 0.005
-"""Seconds that a group may keep the event loop to itself; what is left waits for the next one."""
-PATIENCE = 5.0
-"""Seconds that another process may keep the file to itself before those who want to write are told."""
-BUSY_PAUSE = 0.02
+MAX_UNITS_PER_COMMIT = 500
+MAX_GROUP_SECONDS = 0.005
+"""A group that blocks the event loop for longer leaves the remaining units to the next one."""
+BUSY_TIMEOUT_SECONDS = 5.0
+"""Writers fail after another process has locked the file for this long."""
+BUSY_PAUSE_SECONDS = 0.02
 _HAS_DEADLINE = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
 
 
@@ -61,7 +60,7 @@ class SqliteDatabase:
         self._lock = lock
         self._clock = clock or SteadyClock()
         self._loop = asyncio.get_running_loop()
-        self._hub = Hub()
+        self._bus = WakeupBus()
         self._writer = connect(path)
         self._reader = connect(path, read_only=True)
         self._disk = ThreadPoolExecutor(1, "sqlite-commit")
@@ -105,7 +104,7 @@ class SqliteDatabase:
         return Grouped(self.write, work)
 
     def listen(self, *topics: str) -> AbstractContextManager[Listener]:
-        return self._hub.listen(*topics)
+        return self._bus.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - the seam has it
         """A file is always there; what goes wrong with it is told to who asks."""
@@ -116,7 +115,7 @@ class SqliteDatabase:
         if self._closed:
             return
         self._closed = True
-        self._hub.close()
+        self._bus.close()
         while self._is_writing:
             self._idle.clear()
             await self._idle.wait()
@@ -154,16 +153,16 @@ class SqliteDatabase:
         now = time.monotonic()
         self._busy_since = self._busy_since or now
         is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-        if is_busy and now - self._busy_since < PATIENCE:
-            self._loop.call_later(BUSY_PAUSE, self._run_group)
+        if is_busy and now - self._busy_since < BUSY_TIMEOUT_SECONDS:
+            self._loop.call_later(BUSY_PAUSE_SECONDS, self._run_group)
             return
         self._busy_since = None
         group, self._waiting = list(self._waiting), deque()
         self._end(group, now, error)
 
     def _run_units(self, group: list[_Unit]) -> None:
-        until = time.monotonic() + TURN
-        while self._waiting and len(group) < WRITE_GROUP:
+        until = time.monotonic() + MAX_GROUP_SECONDS
+        while self._waiting and len(group) < MAX_UNITS_PER_COMMIT:
             unit = self._waiting.popleft()
             if unit.future.cancelled():
                 continue
@@ -220,7 +219,7 @@ class SqliteDatabase:
                 unit.error = unit.error or Unavailable(f"nothing was stored: {error}")
         elif started is not None:
             self.health.committed(started)
-        self._hub.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
+        self._bus.publish(dict.fromkeys(wake for unit in group for wake in unit.wakes))
         for unit in group:
             for action in unit.actions:
                 action()

@@ -1,4 +1,4 @@
-"""The notifier seam: who listens to what inside this process, and how a burst of wake-ups becomes one."""
+"""Deliver wake-ups inside this process: each listener has its topics, and repeated wake-ups of one key are merged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterable
@@ -8,12 +8,12 @@ from typing import TypeAlias
 from terracrew.errors import Unavailable
 
 Wake: TypeAlias = tuple[str, str]
-MOST = 10_000
-"""Wake-ups that wait in one subscription. Beyond it only the topics are remembered: look at all of it again."""
+MAX_PENDING_WAKEUPS = 10_000
+"""A subscription with more unread wake-ups than this remembers only their topics, and its reader reads everything again."""
 
 
 class Listener:
-    """A subscription. Wake-ups wait in it, each once, until they are read; behind a reader that is stuck, only so many."""
+    """A subscription. It holds each wake-up once until it is read, and a bounded number of them."""
 
     def __init__(self, topics: frozenset[str]) -> None:
         self.topics = topics
@@ -23,7 +23,7 @@ class Listener:
 
     def add(self, wake: Wake) -> None:
         self._pending.add(wake)
-        if len(self._pending) > MOST:
+        if len(self._pending) > MAX_PENDING_WAKEUPS:
             self._pending = {(topic, "") for topic, _ in self._pending}
         self._came.set()
 
@@ -32,7 +32,7 @@ class Listener:
         self._came.set()
 
     async def get(self, timeout: float | None = None) -> set[Wake]:
-        """All (topic, key) that have come since the last call; waits for one; empty when the time is up."""
+        """Wait for a wake-up and return all (topic, key) since the last call; the set is empty when the time is up."""
         try:
             async with asyncio.timeout(timeout):
                 while not self._pending:
@@ -54,8 +54,8 @@ class Listener:
                 return
 
 
-class Hub:
-    """Every listener of this process. It lives on the event loop's thread and needs no lock."""
+class WakeupBus:
+    """All listeners of this process. It is used on the event loop's thread only, so it needs no lock."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, set[Listener]] = {}
@@ -82,7 +82,7 @@ class Hub:
                 listener.add(wake)
 
     def wake_all(self) -> None:
-        """Let everybody look again, after wake-ups may have been lost."""
+        """Wake every listener for all keys, because wake-ups may have been lost."""
         self.publish([(topic, "") for topic in self._listeners])
 
     def close(self) -> None:

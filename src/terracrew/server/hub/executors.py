@@ -27,7 +27,7 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
-from terracrew.server.db.presence import outlast
+from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import cadence, event_contents
 from terracrew.server.hub.module_secrets import ModuleSecrets
@@ -162,7 +162,7 @@ class _Connection:
             raise Invalid("one hello a connection")
         await self.stop()  # what came before it is stored before it is answered
         db, registry, ref = self._server.db, self._server.registry, self.session.ref
-        self.session.socket.post(await outlast(db, lambda: leave.begin(db, registry, ref, message)))
+        self.session.socket.post(await retry_when_back(db, lambda: leave.begin(db, registry, ref, message)))
 
     async def stop(self) -> None:
         """What has arrived is stored, even if its sender is gone."""
@@ -174,7 +174,7 @@ class _Connection:
             while self._frames:
                 taken = self._taken()
                 # Storing it twice changes nothing, so an outage of the database costs neither the connection nor a repetition.
-                mark = await outlast(self._server.db, lambda taken=taken: self._store(taken))
+                mark = await retry_when_back(self._server.db, lambda taken=taken: self._store(taken))
                 self.session.socket.post(messages.Ack(mark))
                 if mark < _last_of(taken):
                     # A state's object is missing, or the result has arrived: only a new connection sends the rest again.

@@ -16,7 +16,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
-from terracrew.server.db.presence import outlast
+from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import places, strangers, takeovers
 from terracrew.server.identity.bearer import principal_from_bearer
@@ -159,7 +159,7 @@ async def _leave(server: "Server", session: RunnerSession) -> None:
     if server.registry.remove(session):  # else a newer connection of the same instance has taken its place
         server.scheduler.left(session)
         if _let_go(server, session.socket):
-            await outlast(server.db, lambda: places.leave(server, session))
+            await retry_when_back(server.db, lambda: places.leave(server, session))
         log.info("runner gone", runner=session.runner_id, instance=session.name)
 
 
@@ -225,7 +225,7 @@ async def _claim(server: "Server", session: RunnerSession, message: messages.Cla
         is_ours = isinstance(error, TerracrewError)
         reason = error.message if isinstance(error, TerracrewError) else repr(error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
-        server.tasks.start(outlast(server.db, lambda: claims.take_back(server.db, offered)))
+        server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, offered)))
     finally:
         session.claiming -= 1
         if won is None:
@@ -268,7 +268,7 @@ async def _has_left(server: "Server", ref: AttemptRef) -> bool:
         async with asyncio.timeout(LEAVING_SECONDS):
             while executor := server.registry.executors.get(ref):
                 await executor.has_left.wait()
-            while await outlast(server.db, lambda: _is_elsewhere(server, ref)):  # noqa: ASYNC110 - another process knows
+            while await retry_when_back(server.db, lambda: _is_elsewhere(server, ref)):  # noqa: ASYNC110 - another process knows
                 await asyncio.sleep(0.5)
             return True
     return False
@@ -297,7 +297,7 @@ async def _ended(
             return decide.gone(job, attempt, report, now)
         return decide.hand_back(job, attempt, report.reason, now)
 
-    await outlast(server.db, lambda: jobs.settle(server.db, ref, decision))
+    await retry_when_back(server.db, lambda: jobs.settle(server.db, ref, decision))
     session.named.discard(ref)
     session.granted.discard(ref)
     session.socket.post(messages.Settled(ref.job_id, ref.attempt))

@@ -1,4 +1,4 @@
-"""Whether the database answers: while it does not, who asks is told so at once, and who waits is let go when it is back."""
+"""Know whether the database answers. While it does not, requests fail at once and waiting tasks sleep until it is back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,13 +9,13 @@ from terracrew import backoff
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, T
 
-RETRY_AFTER = 2.0
-_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+RETRY_AFTER_SECONDS = 2.0
+RETRY_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 log = structlog.get_logger("terracrew.db")
 
 
-class Presence:
-    """One watcher decides; it has a connection of its own, so what it says does not depend on who happens to ask."""
+class Availability:
+    """The notifier of PostgreSQL reports to it from a connection of its own, so the answer does not depend on other work."""
 
     def __init__(self, on_lost: Callable[[], None] = lambda: None) -> None:
         self._on_lost = on_lost
@@ -38,7 +38,7 @@ class Presence:
             self._is_here.set()
 
     def close(self) -> None:
-        """Nobody waits any more: what is asked from now on fails by itself."""
+        """Release everybody who waits; the closed connections refuse what is asked from now on."""
         self._is_here.set()
 
     def check(self) -> None:
@@ -46,7 +46,7 @@ class Presence:
             raise away()
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """True as soon as it answers; False when the time is up."""
+        """Return True as soon as the database answers, or False when the time is up."""
         try:
             async with asyncio.timeout(timeout):
                 await self._is_here.wait()
@@ -56,17 +56,17 @@ class Presence:
 
 
 def away() -> Unavailable:
-    """What everybody is told. The reason, with hosts and ports in it, is for the log."""
-    return Unavailable("the database does not answer; try again in a moment", retry_after=RETRY_AFTER)
+    """Make the error that callers see. The reason, which names hosts and ports, is only logged."""
+    return Unavailable("the database does not answer; try again in a moment", retry_after=RETRY_AFTER_SECONDS)
 
 
-async def outlast(db: Database, work: Callable[[], Awaitable[T]]) -> T:
-    """Do it, and again when the database is back if that was away. Only for what may be done twice."""
-    for pause in _PAUSES:
+async def retry_when_back(db: Database, work: Callable[[], Awaitable[T]]) -> T:
+    """Run `work`; if the database is away, wait for its return and run it again. `work` must be safe to run twice."""
+    for pause in RETRY_PAUSES_SECONDS:
         try:
             return await work()
         except Unavailable:
-            # The first who notices does so a moment before it is known.
+            # A failing caller may notice the outage a moment before `Availability` does.
             await asyncio.sleep(backoff.jittered(pause))
             await db.ready()
     return await work()
