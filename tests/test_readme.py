@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.client.http import Api
-from terracrew.executor.engines import cache
+from terracrew.toolchains import cache
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from terracrew.executor.engine_directory import EngineDirectory
-from terracrew.executor.engines import discovery
-from terracrew.executor.engines.engine import Place
-from terracrew.executor.engines.tofu import Tofu
-from terracrew.executor.plugins import Plugins
+from terracrew.executor.engines.contract import Place
+from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.executor.engines.tofu.engine import Tofu
+from terracrew.executor.engines.tofu.plugins import Plugins
 from terracrew.protocol.spec import Step
+from terracrew.toolchains import discovery
 
 PLAN = (Step.INIT, Step.VALIDATE, Step.PLAN)
 APPLY = (*PLAN, Step.APPLY, Step.OUTPUT)

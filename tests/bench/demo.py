@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from terracrew.executor.engines import cache
+from terracrew.toolchains import cache
 from tests.bench.stage import Env
 from tests.e2e.system import free_port
 

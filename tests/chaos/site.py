@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from terracrew.client.http import Api
-from terracrew.executor.engines import cache, discovery, install
 from terracrew.server.db import open_database
 from terracrew.server.identity import service
 from terracrew.server.identity import store as people
 from terracrew.server.identity.sessions import person
+from terracrew.toolchains import cache, discovery, install
 from tests.chaos import engine, hosts
 from tests.chaos.clock import Clock
 from tests.chaos.database import Postgres

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines import discovery, install
+from terracrew.toolchains import discovery, install
 from tests.e2e.gate import Gate
 from tests.e2e.system import System, running
 

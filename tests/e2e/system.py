@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
-from terracrew.executor.engines import cache
+from terracrew.toolchains import cache
 
 T = TypeVar("T")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")

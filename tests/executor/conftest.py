@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines import discovery, install
+from terracrew.toolchains import discovery, install
 from tests.executor.approval import second as second
 from tests.executor.approval import source as source
 from tests.executor.hub_server import Hub

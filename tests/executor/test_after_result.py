@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew.executor.aside import Aside
-from terracrew.executor.outbox import Outbox
-from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.states import States
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Result, Stream

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import archive_cache
-from terracrew.executor.archive_cache import ArchiveCache
+from terracrew.executor.sources import archive_cache
+from terracrew.executor.sources.archive_cache import ArchiveCache
 
 
 def put(cache: ArchiveCache, content: bytes) -> str:

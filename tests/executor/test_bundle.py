@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 from terracrew.errors import Invalid
-from terracrew.executor import bundle
-from terracrew.executor.bundle import About
+from terracrew.executor.saved_plan import archive
+from terracrew.executor.saved_plan.archive import About
 
 ABOUT = About("tofu", "1.12.6", "linux_amd64")
 
@@ -55,10 +55,10 @@ def described(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_a_workspace_comes_back_as_it_was_without_what_is_of_no_use_elsewhere(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "plan").write_bytes(b"the plan")
-    bundle.pack(kept := Kept(), ABOUT, tmp_path / "plan", workspace)
+    archive.pack(kept := Kept(), ABOUT, tmp_path / "plan", workspace)
     back = tmp_path / "back"
     back.mkdir()
-    assert bundle.unpack(io.BytesIO(kept.content), tmp_path / "plan-back", back) == ABOUT
+    assert archive.unpack(io.BytesIO(kept.content), tmp_path / "plan-back", back) == ABOUT
     expected = described(workspace)
     for name in ("pipe", "socket"):
         del expected[name]
@@ -74,9 +74,9 @@ def test_names_longer_than_a_tar_header_and_deep_folders_survive(tmp_path: Path)
     deep.mkdir(parents=True)
     (deep / ("f" * 200)).write_text("deep")
     (tmp_path / "plan").touch()
-    bundle.pack(kept := Kept(), ABOUT, tmp_path / "plan", folder)
+    archive.pack(kept := Kept(), ABOUT, tmp_path / "plan", folder)
     (tmp_path / "back").mkdir()
-    bundle.unpack(io.BytesIO(kept.content), tmp_path / "plan-back", tmp_path / "back")
+    archive.unpack(io.BytesIO(kept.content), tmp_path / "plan-back", tmp_path / "back")
     assert described(tmp_path / "back") == described(folder)
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_written_outside_the_workspace(tmp_path: Path, members: list[
     place = tmp_path / "root" / "workspace"
     place.mkdir(parents=True)
     with pytest.raises(Invalid):
-        bundle.unpack(io.BytesIO(forged(*members)), tmp_path / "plan", place)
+        archive.unpack(io.BytesIO(forged(*members)), tmp_path / "plan", place)
     assert not list(tmp_path.rglob("evil"))
 
 
@@ -117,4 +117,4 @@ def test_nothing_is_written_outside_the_workspace(tmp_path: Path, members: list[
 def test_what_is_no_bundle_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "workspace").mkdir()
     with pytest.raises(Invalid):
-        bundle.unpack(io.BytesIO(content), tmp_path / "plan", tmp_path / "workspace")
+        archive.unpack(io.BytesIO(content), tmp_path / "plan", tmp_path / "workspace")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import procfs
-from terracrew.executor.process import EngineProcess, Ladder
+from terracrew.executor.engines.process import EngineProcess, Ladder
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType

@@ -8,8 +8,8 @@ import pytest
 
 from terracrew.client import hub as hub_client
 from terracrew.errors import ForeignAnswer
-from terracrew.executor.delivery import DELIVERED, UNDELIVERED, Delivery
-from terracrew.executor.states import States
+from terracrew.executor.delivery.delivery import DELIVERED, UNDELIVERED, Delivery
+from terracrew.executor.state.states import States
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import AttemptRecord, LogStreamSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import hcl
+from terracrew.executor.engines.tofu import hcl
 
 PLAIN = "main.tf"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import landlock
-from terracrew.executor.engines import cache as engines
-from terracrew.executor.landlock import Surroundings
+from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation.landlock import Surroundings
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
+from terracrew.toolchains import cache as engines
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Stage, module
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from terracrew.errors import Conflict
-from terracrew.executor import leftover, states
+from terracrew.executor.state import leftover, states
 from terracrew.protocol.events import MAX_STATE, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
 from tests.executor.hub_server import Hub

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import problem
-from terracrew.executor.memory import OomKills
+from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from tests.executor.hub_server import Hub
@@ -113,7 +113,7 @@ TRACE = "goroutine 1 [running]:\nruntime.throw({0x1, 0x2})\n" * 6000
     ],
 )
 def test_memory_is_named_as_the_cause_where_something_shows_it(code: int, text: str, kills: int, said: str) -> None:
-    assert problem.failure(code, text, kills) == said
+    assert error_summary.failure(code, text, kills) == said
 
 
 @pytest.mark.parametrize(

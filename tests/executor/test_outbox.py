@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from terracrew.executor import output
-from terracrew.executor.aside import Aside
-from terracrew.executor.lines import Piece
-from terracrew.executor.outbox import Outbox
-from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.output import engine_output
+from terracrew.executor.output.lines import Piece
+from terracrew.executor.state.large_states import Aside
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
@@ -230,10 +230,10 @@ def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) ->
 async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a_result(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(engine_output, "_RETRY_SECONDS", 0.01)
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
-    following = output.Output(small_disk / "output", recorder)
+    following = engine_output.Output(small_disk / "output", recorder)
     printed = b"".join(b"line %d\n" % at for at in range(1_000_000))
     first_lines = printed.index(b"line 100\n")
     with open(small_disk / "output", "ab") as engine:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import plugins
-from terracrew.executor.lockfile import Provider
+from terracrew.executor.engines.tofu import plugins
+from terracrew.executor.engines.tofu.lockfile import Provider
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings

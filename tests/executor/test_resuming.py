@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew.executor import bundle, seal
+from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.protocol.events import OutputsRead, PlanSummary, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, Granted
 from terracrew.protocol.spec import JobType, StateSeed
@@ -139,14 +139,14 @@ def repacked(sealed: bytes, folder: Path, **changes: str) -> bytes:
     """The same plan as another engine's or, without changes, with a provider that is in no cache."""
     place = folder / "repacked"
     place.mkdir()
-    about = bundle.unpack(seal.opened(io.BytesIO(sealed), KEY, "job_1:1:plan"), folder / "repacked-plan", place)
+    about = archive.unpack(encrypt.opened(io.BytesIO(sealed), KEY, "job_1:1:plan"), folder / "repacked-plan", place)
     if not changes:
         provider = place / "infra" / ".terraform" / "providers" / "example.org" / "acme" / "thing" / "1.0.0"
         provider.mkdir(parents=True)
         (provider / "linux_amd64").symlink_to("/nowhere/cache/plugins/thing")
     file = io.BytesIO()
-    sealing = seal.Sealing(file, KEY, "job_1:1:plan", most=1 << 30)
-    bundle.pack(sealing, msgspec.structs.replace(about, **changes), folder / "repacked-plan", place)
+    sealing = encrypt.Sealing(file, KEY, "job_1:1:plan", most=1 << 30)
+    archive.pack(sealing, msgspec.structs.replace(about, **changes), folder / "repacked-plan", place)
     sealing.finish()
     return file.getvalue()
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terracrew.errors import Invalid, TooLarge
-from terracrew.executor import seal
+from terracrew.executor.saved_plan import encrypt
 
 KEY, MOST = bytes(range(32)), 1 << 30
-WHOLE = seal.PIECE + 28
+WHOLE = encrypt.PIECE + 28
 
 
 def sealed(plain: bytes, context: str = "job_1:1:plan", most: int = MOST) -> bytes:
     file = io.BytesIO()
-    sealing = seal.Sealing(file, KEY, context, most=most)
+    sealing = encrypt.Sealing(file, KEY, context, most=most)
     for start in range(0, len(plain), 100_000):
         sealing.write(plain[start : start + 100_000])
     sealing.finish()
@@ -25,10 +25,14 @@ def sealed(plain: bytes, context: str = "job_1:1:plan", most: int = MOST) -> byt
 
 
 def read(data: bytes, context: str = "job_1:1:plan", key: bytes = KEY) -> bytes:
-    return seal.opened(io.BytesIO(data), key, context).read()
+    return encrypt.opened(io.BytesIO(data), key, context).read()
 
 
-@given(st.sampled_from([0, 1, seal.PIECE - 1, seal.PIECE, seal.PIECE + 1, 2 * seal.PIECE, 2 * seal.PIECE + 17]))
+@given(
+    st.sampled_from(
+        [0, 1, encrypt.PIECE - 1, encrypt.PIECE, encrypt.PIECE + 1, 2 * encrypt.PIECE, 2 * encrypt.PIECE + 17]
+    )
+)
 def test_what_is_sealed_is_read_again(size: int) -> None:
     plain = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     data = sealed(plain)
@@ -46,7 +50,7 @@ def test_only_who_has_the_key_and_knows_what_it_is_can_read_it() -> None:
 
 @pytest.mark.parametrize("attack", ["flip", "swap", "drop the first", "drop the last", "cut off"])
 def test_what_was_tampered_with_is_refused(attack: str) -> None:
-    data = sealed(b"x" * (3 * seal.PIECE))
+    data = sealed(b"x" * (3 * encrypt.PIECE))
     first, second, last = data[:WHOLE], data[WHOLE : 2 * WHOLE], data[2 * WHOLE :]
     harmed = {
         "flip": data[:500] + bytes([data[500] ^ 1]) + data[501:],
@@ -61,4 +65,4 @@ def test_what_was_tampered_with_is_refused(attack: str) -> None:
 
 def test_there_is_an_end_to_what_is_kept() -> None:
     with pytest.raises(TooLarge, match="larger than 1 MiB"):
-        sealed(b"x" * (2 * seal.PIECE), most=seal.PIECE)
+        sealed(b"x" * (2 * encrypt.PIECE), most=encrypt.PIECE)

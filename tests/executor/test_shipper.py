@@ -8,12 +8,12 @@ import pytest
 
 from terracrew.client import hub as hub_client
 from terracrew.errors import Invalid
-from terracrew.executor import begin
-from terracrew.executor.begin import ApprovalNeeded, Leave, NotGiven
 from terracrew.executor.control import Control
-from terracrew.executor.delivery import Delivery
-from terracrew.executor.output import Output
-from terracrew.executor.shipper import WINDOW
+from terracrew.executor.delivery import begin
+from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, NotGiven
+from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.delivery.shipper import WINDOW
+from terracrew.executor.output.engine_output import Output
 from terracrew.protocol import events
 from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogCadence

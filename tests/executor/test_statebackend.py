@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from terracrew.executor.aside import Aside
-from terracrew.executor.outbox import Outbox
-from terracrew.executor.record import Offsets, Recorder
-from terracrew.executor.statebackend import StateBackend, secret_of
-from terracrew.executor.states import States
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.state.http_backend import StateBackend, secret_of
+from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.spec import Step

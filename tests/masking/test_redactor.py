@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terracrew.executor.lines import Cutter
+from terracrew.executor.output.lines import Cutter
 from terracrew.masking.names import MIN_SECRET_BYTES
 from terracrew.masking.redactor import MASK, Redactor
 from terracrew.protocol.events import MAX_TEXT

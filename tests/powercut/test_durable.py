@@ -7,9 +7,9 @@ import pytest
 
 from terracrew import durable
 from terracrew.attempt import directories, processes
-from terracrew.executor.aside import Aside
-from terracrew.executor.outbox import Outbox
-from terracrew.executor.record import Offsets, Recorder
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.state.large_states import Aside
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import landlock
+from terracrew.executor.isolation import landlock
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import isolation
 

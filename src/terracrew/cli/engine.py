@@ -12,7 +12,7 @@ from terracrew.cli import terminal
 from terracrew.escapes import plain
 
 if TYPE_CHECKING:
-    from terracrew.executor.engines.progress import Progress
+    from terracrew.toolchains.progress import Progress
 
 _PLAIN_EVERY = 5.0  # seconds between lines where nobody looks at a moving bar
 
@@ -33,7 +33,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_json
 def list_engines(paths: Sequence[str], as_json: bool) -> None:
     """Show the engines of this machine; of each, the first is the one that jobs use."""
-    from terracrew.executor.engines import discovery, specs
+    from terracrew.toolchains import discovery, specs
 
     found = discovery.find_all(paths)
     if as_json:
@@ -60,7 +60,7 @@ def install_engine(name: str, version: str | None, force_build: bool, paths: Seq
 
     A released binary is verified by its checksum; where no release can be reached, the engine is built from source.
     """
-    from terracrew.executor.engines import install
+    from terracrew.toolchains import install
 
     with showing_progress() as report:
         found = install.install(name, version, report=report, force_build=force_build, extra_paths=paths)

@@ -27,7 +27,7 @@ _News = tuple[Sample, str | dict[str, Any] | TerracrewError]
 
 def run(machine: Machine) -> bool:
     """Everything up to the last job; tells whether each sample ended as it should."""
-    from terracrew.executor.engines import install
+    from terracrew.toolchains import install
 
     stages = Stages(4)
     stages.begin("Engine: OpenTofu, in a cache outside the checkout")

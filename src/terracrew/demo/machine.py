@@ -13,7 +13,7 @@ from typing import TextIO
 from terracrew.cli import local
 from terracrew.client.http import Api
 from terracrew.errors import Conflict, TerracrewError, Unavailable
-from terracrew.executor.engines import cache
+from terracrew.toolchains import cache
 
 HOST = "127.0.0.1"
 PORT = 7400

@@ -1,0 +1,1 @@
+"""The executor: the process that runs one attempt of one job."""

@@ -18,19 +18,22 @@ import msgspec
 import uvloop
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import delivery, headstart, process, salvage, statebackend
-from terracrew.executor.delivery import Delivery
-from terracrew.executor.engines import discovery
-from terracrew.executor.output import Output
-from terracrew.executor.outputs import Outputs
-from terracrew.executor.statebackend import StateBackend
-from terracrew.executor.states import States
-from terracrew.executor.steps import Steps
+from terracrew.executor import run_before_loop, salvage
+from terracrew.executor.delivery import delivery
+from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.engines import process
+from terracrew.executor.output.engine_output import Output
+from terracrew.executor.state import http_backend
+from terracrew.executor.state.http_backend import StateBackend
+from terracrew.executor.state.outputs import Outputs
+from terracrew.executor.state.states import States
+from terracrew.executor.steps.sequence import Steps
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import AttemptRecord, ExecutorStart
+from terracrew.toolchains import discovery
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
 _logger = logging.getLogger("terracrew.executor")
@@ -62,7 +65,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     output = Output(directory / delivery.OUTPUT, parts.recorder)
     owner = f"{spec.job_id}:{spec.attempt}"
     states = States(parts.aside, parts.recorder, key=credentials.state_key, owner=owner)
-    backend = StateBackend(states, statebackend.secret_of(credentials.hub))
+    backend = StateBackend(states, http_backend.secret_of(credentials.hub))
     steps = Steps(
         start,
         granted,
@@ -76,7 +79,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         transfer=parts.transfer,
     )
     process.adopt_orphans()
-    return _run(parts, output, backend, headstart.begin(_work(steps)))
+    return _run(parts, output, backend, run_before_loop.begin(_work(steps)))
 
 
 async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Coroutine[Any, Any, Result]) -> int:

@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 
 from terracrew.attempt import delivered
-from terracrew.executor import cloud, delivery, leftover, states
-from terracrew.executor.aside import PLAIN
-from terracrew.executor.delivery import Delivery
-from terracrew.executor.engine_directory import EngineDirectory
-from terracrew.executor.output import Output
+from terracrew.executor.delivery import delivery
+from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.executor.output.engine_output import Output
+from terracrew.executor.state import leftover, states
+from terracrew.executor.state.large_states import PLAIN
+from terracrew.executor.steps import cloud_tokens
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol import events
@@ -30,7 +32,7 @@ async def run(start: ExecutorStart) -> int:
         return delivered.DELIVERED
     record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
     # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
-    tokens = cloud.left(directory, EngineDirectory(Path(start.engine_directory)))
+    tokens = cloud_tokens.left(directory, EngineDirectory(Path(start.engine_directory)))
     secrets = [*record.secrets, *names.secrets_of(start.environment), *tokens]
     record = msgspec.structs.replace(record, secrets=secrets)
     parts = Delivery(directory, record, start.log_stream, is_salvage=True)

@@ -14,7 +14,7 @@ class LogStreamSettings(msgspec.Struct, frozen=True):
 
 
 class IsolationSettings(msgspec.Struct, frozen=True):
-    """How an engine is kept from the rest of the machine, see `executor/isolation.py`."""
+    """How an engine is kept from the rest of the machine, see `executor/isolation/rules.py`."""
 
     mode: Literal["landlock", "none"] = "landlock"
     read_paths: list[str] = []
@@ -37,7 +37,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Where this runner's workspaces are. A kept plan can go on by an instance that has them at the same place."""
     engine_directory: str
     """Where this attempt's engine and its executor exchange files; it holds no file that the engine may not read. The
-    executor makes it, see `executor/engine_directory.py`, and the runner removes it."""
+    executor makes it, see `executor/engines/engine_directory.py`, and the runner removes it."""
     environment: dict[str, str]
     """The engine's base environment, already less everything that is Terracrew's own."""
     granted: Granted | None = None

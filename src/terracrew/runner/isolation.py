@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from terracrew.executor import landlock
+from terracrew.executor.isolation import landlock
 from terracrew.protocol.messages import Isolation
 from terracrew.protocol.start import IsolationSettings
 

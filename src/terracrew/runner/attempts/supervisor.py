@@ -13,7 +13,7 @@ from terracrew import durable
 from terracrew.attempt import delivered, directories, processes
 from terracrew.attempt.processes import ProcessRecord
 from terracrew.backoff import Backoff
-from terracrew.executor import plugins
+from terracrew.executor.engines.tofu import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
 from terracrew.runner.attempts.claims import Claims

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from terracrew.executor.engines import discovery
+from terracrew.toolchains import discovery
 
 
 async def announced(extra_paths: Sequence[str]) -> dict[str, str]:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from terracrew.executor import plugins
-from terracrew.executor.engines import discovery
-from terracrew.executor.lockfile import Provider
+from terracrew.executor.engines.tofu import plugins
+from terracrew.executor.engines.tofu.lockfile import Provider
+from terracrew.toolchains import discovery
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,74 @@
+"""What a living executor and the salvage of a dead one share: an attempt's outbox and the way to the server."""
+
+from pathlib import Path
+
+from terracrew import __version__
+from terracrew.attempt.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
+from terracrew.executor.control import Control
+from terracrew.executor.delivery.begin import Leave
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.delivery.shipper import Shipper
+from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.delivery.trouble import Trouble
+from terracrew.executor.state import http_backend
+from terracrew.executor.state.large_states import Aside
+from terracrew.masking.redactor import Redactor
+from terracrew.protocol import version
+from terracrew.protocol.messages import ExecutorHello
+from terracrew.protocol.start import AttemptRecord, LogStreamSettings
+
+RECORD = "attempt.json"
+OUTBOX = "outbox"
+OUTPUT = "output"
+
+
+class Delivery:
+    def __init__(
+        self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
+    ) -> None:
+        self.directory = directory
+        loopback = http_backend.secret_of(record.hub)
+        self.control = Control()
+        self.outbox = Outbox(directory / OUTBOX)
+        self.aside = Aside(directory / "states", self.outbox.last)
+        self.recorder = Recorder(
+            self.outbox,
+            Redactor([record.hub, loopback, http_backend.basic(loopback), *record.secrets]),
+            Offsets(directory / "output.offset", self.outbox),
+        )
+        # A result ends the log, and a dead executor may have left one: nothing is added after that.
+        trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
+        self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
+        self.leave = Leave(self.control, self.recorder.say)
+        hello = ExecutorHello(record.job_id, record.attempt, __version__, version.OLDEST, version.NEWEST)
+        self.shipper = Shipper(
+            record.server_url,
+            record.hub,
+            hello,
+            outbox=self.outbox,
+            aside=self.aside,
+            transfer=self.transfer,
+            control=self.control,
+            trouble=trouble,
+            leave=self.leave,
+            settings=settings,
+            is_salvage=is_salvage,
+        )
+
+    async def finish(self) -> int:
+        """Wait until the server has everything, for hours if need be; the exit code."""
+        if await self.shipper.deliver():
+            self._leave_last_number(DONE)
+            return DELIVERED
+        if self.control.is_refused_for_now:
+            return INCOMPATIBLE
+        self._leave_last_number(REFUSED)
+        return UNDELIVERED
+
+    def _leave_last_number(self, name: str) -> None:
+        """The file appears with its content: a runner never reads one that is half written."""
+        draft = self.directory / f"{name}.new"
+        draft.write_text(str(self.outbox.last))
+        draft.chmod(0o600)
+        draft.replace(self.directory / name)

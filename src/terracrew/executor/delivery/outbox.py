@@ -1,0 +1,174 @@
+"""The outbox: every event of an attempt, numbered from 1, in an append-only file that outlives the executor.
+
+Records stand in it exactly as they travel, so a batch is a slice of the file. What is written survives a crash of the
+process at once; `sync` makes it survive a crash of the machine, and is called before the engine is told that its state
+is stored. Anything else that a crash of the machine takes had not happened for anybody: the attempt is lost with it.
+What was not synced may come back with zeros in the middle, so the file is only used up to its first damaged record.
+"""
+
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from terracrew import durable
+from terracrew.executor.disk_reserve import Room
+from terracrew.protocol import events
+from terracrew.protocol.events import HEADER, INLINE_STATE, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, Stream
+from terracrew.protocol.spec import STEPS
+
+RESERVE = INLINE_STATE + (1 << 20)
+"""Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
+_SCAN = 1 << 20
+
+
+class Batch(NamedTuple):
+    first: int
+    size: int
+    body: bytes
+
+    @property
+    def last(self) -> int:
+        return self.first + self.size - 1
+
+
+class Outbox:
+    def __init__(self, path: Path, on_append: Callable[[], None] = lambda: None) -> None:
+        """Open it, new or as a dead executor left it; a record that was cut off by the crash is cut off for good."""
+        self.on_append = on_append
+        self._path = path
+        self._is_name_durable = False
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._room = Room(self._fd, RESERVE)
+        self._ends = array("Q", [0])  # byte positions, from the end of event `_base` on
+        self._base = 0
+        self._synced = 0
+        self.acknowledged = 0
+        self.urgent = 0
+        """The number of the last event that must not wait for a batch to fill."""
+        self.last_output = 0
+        """The number of the last event with output of the engine that was found when the outbox was opened."""
+        self.has_lost_events = False
+        """Whether the server has events that a crash of the machine took from this file."""
+        for end, kind in self._scan():
+            record = self._readable(end)
+            if record is None:
+                break
+            self._ends.append(end)
+            if kind != Kind.LOG:
+                self.urgent = self.last
+            elif record.stream == Stream.OUTPUT:
+                self.last_output = self.last
+            elif _is_padding(record):
+                self.has_lost_events = True
+        os.ftruncate(self._fd, self._ends[-1])
+
+    @property
+    def last(self) -> int:
+        return self._base + len(self._ends) - 1
+
+    def append(self, record: bytes) -> int:
+        """Write a record and return its number. A write that fails leaves nothing behind."""
+        end = self._ends[-1]
+        if len(record) > MAX_RECORD + HEADER.size:
+            raise ValueError(f"a record of {len(record):,} bytes is larger than the protocol allows")
+        view = memoryview(record)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            os.ftruncate(self._fd, end)
+            self._room.forget()
+            raise
+        self._ends.append(end + len(record))
+        if record[4] != Kind.LOG:  # the byte after the size, see HEADER
+            self.urgent = self.last
+        self.on_append()
+        return self.last
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes of log can be written and the reserve stays whole."""
+        return self._room.keep(self._ends[-1] + size)
+
+    def sync(self) -> None:
+        """Make everything durable that was appended. The first time this includes the file's name: one more sync."""
+        if self._synced < self.last:
+            os.fdatasync(self._fd)
+            self._synced = self.last
+        if not self._is_name_durable:
+            durable.sync_directory(self._path.parent)
+            self._is_name_durable = True
+
+    def size_after(self, number: int) -> int:
+        """How many bytes stand after this event."""
+        return self._ends[-1] - self._ends[number - self._base]
+
+    def batch(self, after: int, *, up_to: int, count: int) -> Batch:
+        """The events after `after` and not beyond `up_to`: as many as a batch may hold, and never none."""
+        at = after - self._base
+        most = min(at + count, up_to - self._base)
+        start, end = self._ends[at], at + 1
+        while end < most and self._ends[end + 1] - start <= MAX_BATCH_BYTES:
+            end += 1
+        return Batch(after + 1, end - at, os.pread(self._fd, self._ends[end] - start, start))
+
+    def acknowledge(self, mark: int) -> None:
+        """Forget where the events up to here are; they stay in the file."""
+        if mark > self.acknowledged:
+            self.acknowledged = mark
+            if mark - self._base >= 4096 or mark == self.last:  # in steps, since cutting off the front copies the rest
+                del self._ends[: mark - self._base]
+                self._base = mark
+
+    def rewind(self, mark: int) -> None:
+        """Take the server's word for what it has, even where it once had more (a restored backup)."""
+        if mark < self._base:
+            self._base, self._ends = 0, array("Q", [0])
+            self._ends.extend(end for end, _ in self._scan())
+        self.acknowledged = mark
+
+    def pad(self, mark: int) -> None:
+        """Use up the numbers to here with empty records that are never shipped: the server has better ones."""
+        while self.last < mark:
+            self.has_lost_events = True
+            self.append(events.pack(Kind.LOG, Stream.SYSTEM, STEPS[0], 0.0, b""))
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        """Every event from the first on, for what is rarely done: looking back."""
+        position = 0
+        for number, (end, _) in enumerate(self._scan(), start=1):
+            yield number, next(events.unpack(os.pread(self._fd, end - position, position)))
+            position = end
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _readable(self, end: int) -> Record | None:
+        """The record that ends here; None where the server could not read it, because a crash damaged it."""
+        start = self._ends[-1]
+        try:
+            record = next(events.unpack(os.pread(self._fd, end - start, start)))
+            if record.kind == Kind.FACT:
+                events.fact_of(record)
+            elif record.kind == Kind.STATE:
+                events.state_of(record)
+        except ValueError:
+            return None
+        return record
+
+    def _scan(self) -> Iterator[tuple[int, int]]:
+        """End and kind of each whole record; stops where one is cut off."""
+        size, position, window, start = os.fstat(self._fd).st_size, 0, b"", 0
+        while position + HEADER.size <= size:
+            if position + HEADER.size > start + len(window):
+                window, start = os.pread(self._fd, _SCAN, position), position
+            length, kind, *_ = HEADER.unpack_from(window, position - start)
+            position += HEADER.size + length
+            if position > size or length > MAX_RECORD or kind not in (1, 2, 3):
+                return
+            yield position, kind
+
+
+def _is_padding(record: Record) -> bool:
+    return not record.payload and record.time == 0

@@ -1,0 +1,269 @@
+"""Carries the outbox to the server: for ever, a window of batches at a time, resumed where the server says."""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from terracrew.backoff import Backoff
+from terracrew.client import hub
+from terracrew.errors import (
+    Forbidden,
+    ForeignAnswer,
+    Incompatible,
+    TerracrewError,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
+from terracrew.executor.control import Control
+from terracrew.executor.delivery.begin import Leave
+from terracrew.executor.delivery.outbox import Outbox
+from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.delivery.trouble import Trouble
+from terracrew.executor.state.large_states import Aside
+from terracrew.protocol import frames, messages, version
+from terracrew.protocol.events import MAX_BATCH_BYTES
+from terracrew.protocol.messages import ExecutorHello
+from terracrew.protocol.start import LogStreamSettings
+
+WINDOW = 16
+"""Batches on their way at once, so that throughput does not fall with distance."""
+_LASTED = 10.0
+_LAST_WORDS_SECONDS = 1.0
+"""What a server said before it closed the connection is read for this long."""
+_CONNECTING = "the connection to the runner hub"
+
+
+class Shipper:
+    def __init__(
+        self,
+        server_url: str,
+        credential: str,
+        hello: ExecutorHello,
+        *,
+        outbox: Outbox,
+        aside: Aside,
+        transfer: Transfer,
+        control: Control,
+        trouble: Trouble,
+        leave: Leave,
+        settings: LogStreamSettings,
+        is_salvage: bool = False,
+    ) -> None:
+        self._server_url, self._credential, self._hello = server_url, credential, hello
+        self._outbox, self._aside, self._transfer = outbox, aside, transfer
+        self._control, self._trouble, self._leave = control, trouble, leave
+        self._settings, self._cadence = settings, messages.LogCadence()
+        self._is_salvage = is_salvage
+        self._is_resuming = is_salvage  # a fresh attempt's mark is 0, so its events need not wait for the welcome
+        self._connection: ClientConnection | None = None
+        self._window: deque[int] = deque()
+        self._sent = 0
+        self._flush_to = 1 if settings.eagerly_emit_first_event else 0
+        self._oldest: float | None = None
+        self._put_off: Unavailable | None = None
+        self._changed = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self.welcomed = asyncio.Event()
+        self.is_complete = False
+        """Whether the server has the attempt's result, so that nothing may be added to the outbox any more."""
+        outbox.on_append = self._appended
+        leave.on_change = self._changed.set
+        leave.on_silence = self._drop
+
+    async def run(self) -> None:
+        """Keep a connection until cancelled, or until the server refuses this attempt for good."""
+        backoff = Backoff()
+        while self._control.refused is None:
+            try:
+                self._connection = await hub.connect(self._server_url, self._credential)
+            except Unreachable as error:
+                if isinstance(error, ForeignAnswer):
+                    self._trouble.report(_CONNECTING, error)
+                await asyncio.sleep(backoff.next())
+                continue
+            except (Unauthenticated, Forbidden, Incompatible) as error:
+                self._refuse(error.message, is_for_now=isinstance(error, Incompatible))
+                return
+            self._trouble.over(_CONNECTING)
+            self.welcomed.clear()
+            mark, since, self._put_off = self._outbox.acknowledged, time.monotonic(), None
+            try:
+                await self._converse(self._connection)
+            except (ConnectionClosed, OSError, ValueError):
+                pass  # a ValueError is a message that is none of ours: whoever answers there may be mended
+            finally:
+                self._is_resuming = True
+                self._leave.disconnected()
+                await _close(self._connection)
+                self._connection = None
+            # A welcome alone is no progress: what follows may fail each time.
+            if self._outbox.acknowledged > mark or time.monotonic() - since > _LASTED:
+                backoff.reset()
+            await asyncio.sleep(backoff.next(self._put_off))
+
+    async def deliver(self) -> bool:
+        """Wait until the server has everything; False if it never will."""
+        while self._outbox.acknowledged < self._outbox.last and self._control.refused is None:
+            self._flush_to = self._outbox.last
+            self._changed.set()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._control.refused is None
+
+    # ---- one connection
+
+    async def _converse(self, connection: ClientConnection) -> None:
+        self._window.clear()
+        with contextlib.suppress(ConnectionClosed):  # a refusal may have come first, and is still to be read
+            await connection.send(messages.encode(self._hello), text=True)
+        receiving = asyncio.create_task(self._receive(connection))
+        sending = asyncio.create_task(self._send(connection))
+        try:
+            await asyncio.wait({receiving, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({receiving}, timeout=_LAST_WORDS_SECONDS)
+        finally:
+            for task in (receiving, sending):
+                task.cancel()
+            results = await asyncio.gather(receiving, sending, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _send(self, connection: ClientConnection) -> None:
+        if self._is_resuming:
+            await self.welcomed.wait()
+        while True:
+            self._changed.clear()
+            if len(self._window) < WINDOW and self._is_due():
+                await self._ship(connection)
+            elif self._leave.is_due and self._sent == self._outbox.last:
+                await connection.send(messages.encode(self._leave.question()), text=True)
+            else:
+                await self._wait()
+
+    def _is_due(self) -> bool:
+        waiting = self._outbox.last - self._sent
+        if waiting <= 0:
+            return False
+        if self._cadence.is_watched or self._leave.is_wanted or max(self._outbox.urgent, self._flush_to) > self._sent:
+            return True
+        return (
+            waiting >= self._batch_size
+            or self._outbox.size_after(self._sent) >= MAX_BATCH_BYTES
+            or self._remaining() <= 0
+        )
+
+    async def _ship(self, connection: ClientConnection) -> None:
+        up_to = self._outbox.last
+        if parcel := self._aside.first_after(self._sent):
+            if parcel.number == self._sent + 1:
+                headers = {"X-Plain": "1"} if parcel.is_plain else {}
+                try:
+                    await self._transfer.put(f"states/{parcel.number}", parcel.path, headers)
+                except TerracrewError as error:  # a code of our server's: everything else is tried again for ever
+                    self._refuse(error.message)
+                    raise OSError(error.message) from error
+                self._aside.shipped(parcel.number)
+                return
+            up_to = parcel.number - 1
+        count = 1 << 30 if self._cadence.is_watched else self._batch_size
+        batch = self._outbox.batch(self._sent, up_to=up_to, count=count)
+        self._sent = batch.last
+        self._window.append(batch.last)
+        self._oldest = time.monotonic() if self._sent < self._outbox.last else None
+        await connection.send(frames.pack(*batch))
+
+    async def _wait(self) -> None:
+        has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW
+        timeout = self._remaining() if has_deadline else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+
+    async def _receive(self, connection: ClientConnection) -> None:
+        while True:
+            message = messages.decode_to_executor(await connection.recv(decode=False))
+            if message is not None:
+                self._handle(message)
+            self._changed.set()
+
+    def _handle(self, message: messages.FromServerToExecutor) -> None:
+        match message:
+            case messages.Ack(mark):
+                self._outbox.acknowledge(min(mark, self._sent))
+                while self._window and self._window[0] <= mark:
+                    self._window.popleft()
+                self._arrived.set()
+            case messages.ExecutorWelcome():
+                self._welcome(message)
+            case messages.ConfigureExecutor(cadence):
+                self._cadence = cadence
+            case messages.Begun() | messages.BeginRefused():
+                self._leave.answered(message)
+            case messages.CancelAttempt():
+                self._control.request_cancel(message.mode)
+            case messages.Superseded(reason):
+                self._control.supersede(reason)
+            case messages.Refused():
+                if message.is_final:
+                    self._refuse(message.message, is_for_now=message.code == Incompatible.code)
+                self._put_off = Unavailable(message.message)
+
+    def _welcome(self, message: messages.ExecutorWelcome) -> None:
+        try:
+            version.accept(message.protocol, who="executor")
+        except Incompatible as error:
+            return self._refuse(error.message, is_for_now=True)
+        if message.mark > self._outbox.last:
+            if not self._is_salvage:
+                return self._refuse("the server has events of this attempt that did not come from here")
+            self._outbox.pad(message.mark)  # the machine crashed before all that was shipped had reached its disk
+        self.is_complete = message.has_result
+        if message.is_superseded:
+            self._control.supersede("another attempt of this job is the current one")
+        self._cadence = message.cadence
+        if self._is_resuming:
+            self._outbox.rewind(message.mark)
+            self._aside.rewind()
+            self._sent = message.mark
+            self._flush_to = self._outbox.last
+        self._arrived.set()
+        return self.welcomed.set()
+
+    # ----
+
+    @property
+    def _batch_size(self) -> int:
+        return self._cadence.batch_size_limit or self._settings.batch_size_limit
+
+    def _remaining(self) -> float:
+        """How long the oldest event that waits may still wait for company."""
+        period = self._settings.period_seconds if self._cadence.period_seconds is None else self._cadence.period_seconds
+        return period - (time.monotonic() - (self._oldest or 0.0))
+
+    def _appended(self) -> None:
+        if self._oldest is None:
+            self._oldest = time.monotonic()
+        self._changed.set()
+
+    def _refuse(self, reason: str, *, is_for_now: bool = False) -> None:
+        self._control.refuse(reason, is_for_now=is_for_now)
+        self._arrived.set()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._connection:
+            self._connection.transport.abort()
+
+
+async def _close(connection: ClientConnection) -> None:
+    """Say goodbye and do not wait for an answer: whoever ends has all that matters acknowledged, and a slot to free."""
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    connection.transport.close()
+    await asyncio.wait({closing}, timeout=1)

@@ -1,0 +1,123 @@
+"""The few things of an attempt that go by HTTP: archives, states and plans, too large for the hub, and tokens for clouds."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from terracrew.backoff import Backoff
+from terracrew.errors import ForeignAnswer, Incomplete, NotFound, Unreachable
+from terracrew.executor.control import Control
+from terracrew.executor.delivery import exchange
+from terracrew.executor.delivery.exchange import Answer, FilePart, Request
+from terracrew.executor.delivery.trouble import Trouble
+from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
+
+if TYPE_CHECKING:
+    from urllib3 import PoolManager
+
+_JSON = {"Content-Type": "application/json"}
+
+
+class Transfer:
+    """What is under one attempt's address, with its hub credential.
+
+    A server that is away is tried again for ever, and so is everything that something other than our server answered.
+    """
+
+    def __init__(
+        self, server_url: str, credential: str, job_id: str, attempt: int, control: Control, trouble: Trouble
+    ) -> None:
+        self._base = f"{server_url.rstrip('/')}/runnerhub/attempts/{job_id}/{attempt}"
+        self._credential, self._control, self._trouble = credential, control, trouble
+
+    async def get(self, name: str) -> Answer:
+        return await self._alone(Request("GET", name))
+
+    async def put(self, name: str, file: Path, headers: Mapping[str, str]) -> None:
+        await self._send(name, file, headers, is_insistent=True)
+
+    async def upload(self, name: str, file: Path) -> None:
+        """Like `put`, of what is of no use once the attempt is to stop."""
+        await self._send(name, file, {}, is_insistent=False)
+
+    async def download(self, name: str, to: Path, *, most: int) -> str:
+        """Into a file, however large; the SHA-256 of what came."""
+        return (await self._alone(Request("GET", name, into=to, max_bytes=most))).body.decode()
+
+    async def post(self, name: str, body: object) -> Answer:
+        return await self._alone(Request("POST", name, msgspec.json.encode(body), _JSON))
+
+    async def _alone(self, request: Request) -> Answer:
+        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+        with exchange.pool_for(self._base) as pool:
+            return await self._persist(pool, request, is_insistent=False)
+
+    async def _send(self, name: str, file: Path, headers: Mapping[str, str], *, is_insistent: bool) -> None:
+        await asyncio.sleep(0)
+        size = os.stat(file).st_size
+        what = f"the upload of {name} ({_megabytes(size)})"
+        whole = Request("PUT", name, file, headers)
+        with exchange.pool_for(self._base) as pool:
+            if size <= PART_BYTES:
+                await self._persist(pool, whole, is_insistent=is_insistent, what=what)
+                return
+            wanted = UploadWanted(name, await asyncio.to_thread(_sha256, file), size)
+            backoff = Backoff()
+            while True:
+                try:
+                    await self._send_in_parts(pool, file, wanted, headers, is_insistent=is_insistent, what=what)
+                except NotFound:  # a server of the version before this one knows no parts
+                    await self._persist(pool, whole, is_insistent=is_insistent, what=what)
+                except Incomplete:  # what was staged has been removed meanwhile, so it is staged again
+                    await asyncio.sleep(backoff.next())
+                    continue
+                return
+
+    async def _send_in_parts(
+        self,
+        pool: "PoolManager",
+        file: Path,
+        wanted: UploadWanted,
+        headers: Mapping[str, str],
+        *,
+        is_insistent: bool,
+        what: str,
+    ) -> None:
+        stage = Request("PUT", "uploads", msgspec.json.encode(wanted), _JSON)
+        answer = await self._persist(pool, stage, is_insistent=is_insistent, what=what)
+        staged = msgspec.json.decode(answer.body, type=UploadStaged)
+        for index in staged.missing:
+            part = FilePart(file, index * staged.part_bytes, staged.part_bytes)
+            request = Request("PUT", f"uploads/{staged.id}/{index}", part)
+            await self._persist(pool, request, is_insistent=is_insistent, what=what)
+        use = Request("PUT", wanted.target, b"", {**headers, HEADER: staged.id})
+        await self._persist(pool, use, is_insistent=is_insistent, what=what)
+
+    async def _persist(self, pool: "PoolManager", request: Request, *, is_insistent: bool, what: str = "") -> Answer:
+        backoff, what = Backoff(), what or f"the request for {request.name}"
+        while True:
+            try:
+                answer = await asyncio.to_thread(exchange.ask, pool, self._base, self._credential, request)
+            except Unreachable as error:
+                if self._control.is_stopping and not is_insistent:
+                    raise
+                if isinstance(error, ForeignAnswer):
+                    self._trouble.report(what, error)
+                await asyncio.sleep(backoff.next())
+            else:
+                self._trouble.over(what)
+                return answer
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size:,} bytes"

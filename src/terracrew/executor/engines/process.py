@@ -1,0 +1,150 @@
+"""One run of the engine: its own process group, output into a file, waited for by the kernel, stopped by a ladder."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from terracrew import procfs
+from terracrew.executor.control import StopMode
+from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation.landlock import Ruleset
+
+_FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
+_is_adopting = False
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what engines leave behind. From now on every descendant of this process counts as an
+    engine's: it is ended with the engine, in whatever session it is."""
+    global _is_adopting
+    procfs.become_subreaper()
+    _is_adopting = True
+
+
+class Ladder(msgspec.Struct, frozen=True):
+    """How long an interrupted engine has before it is interrupted again, and before it is killed."""
+
+    first: float = 60.0
+    second: float = 20.0
+
+
+class EngineProcess:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int,
+        stdout: int | None = None,
+        ladder: Ladder | None = None,
+        ruleset: Ruleset | None = None,
+    ) -> None:
+        """Start it, restricted to the ruleset if there is one. Standard output and error go to `output`, unless the first
+        is wanted elsewhere."""
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output if stdout is None else stdout,
+                stderr=output,
+                process_group=0,
+            )
+
+        self._process = landlock.start_in(ruleset, start) if ruleset else start()
+        self._ladder = ladder or Ladder()
+        self._stopping: asyncio.Task[None] | None = None
+        self._is_paused = False
+        self.was_killed = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Wait until the engine is gone, end whatever it left behind in its group, and return its exit code."""
+        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        descriptor = os.pidfd_open(self.pid)
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            if self._stopping:
+                self._stopping.cancel()
+        # Not reaped yet, so the group's number cannot be another's. Nothing of it may outlive the step.
+        self._signal(signal.SIGKILL)
+        code = self._process.wait()
+        await self._end_leftovers()
+        return code
+
+    async def _end_leftovers(self) -> None:
+        """Kill and reap what the engine left behind, until the kernel says that there is no child any more."""
+        which = (os.P_ALL, 0) if _is_adopting else (os.P_PGID, self.pid)
+        pause = _FIRST_REAP_SECONDS
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                if not os.waitid(*which, os.WEXITED | os.WNOHANG):  # noqa: ASYNC222  (does not block)
+                    self._signal_descendants(signal.SIGKILL)  # one of them may have started another meanwhile
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LAST_REAP_SECONDS)
+
+    def pause(self) -> None:
+        """Let nothing of it run for a while, unless it is being stopped."""
+        if self._stopping is None and self._process.returncode is None:
+            self._is_paused = True
+            self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._signal(signal.SIGCONT)
+
+    def stop(self, mode: StopMode) -> None:
+        """Ask for its end; `wait` returns when it is gone. Asking again may only make it harsher."""
+        if self._process.returncode is not None:
+            return
+        if mode == "kill":
+            self._kill()
+        elif self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._descend())
+
+    async def _descend(self) -> None:
+        self.resume()  # else it would not hear of it
+        self._signal(signal.SIGINT)
+        await asyncio.sleep(self._ladder.first)
+        self._signal(signal.SIGINT)
+        await asyncio.sleep(self._ladder.second)
+        self._kill()
+
+    def _kill(self) -> None:
+        self.was_killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+        self._signal_descendants(number)
+
+    def _signal_descendants(self, number: signal.Signals) -> None:
+        """Signal what has left the engine's group. An interrupt is only for what has left the session too: an engine may
+        put its plug-ins into groups of their own because it ends them in good order by itself."""
+        if not _is_adopting:
+            return
+        session = os.getsid(0)
+        for process in procfs.descendants(os.getpid()):
+            has_left = process.stat.session != session if number == signal.SIGINT else process.stat.group != self.pid
+            if has_left:
+                procfs.send(process, number)

@@ -1,0 +1,59 @@
+"""Reads `.terraform.lock.hcl`: which providers a module uses, in which versions, and the checksums that it accepts.
+
+A module writes what it likes there. Names that could leave a directory are passed over.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.executor.engines.engine_directory import read_produced
+
+NAME = ".terraform.lock.hcl"
+_MAX_BYTES = 1 << 20
+_BLOCK = re.compile(r'^provider "(?P<address>[^"\n]{1,300})" \{\n(?P<body>.*?)^\}', re.M | re.S)
+_VERSION = re.compile(r'^\s*version\s*=\s*"([^"\n]{1,100})"', re.M)
+_HASH = re.compile(r'"((?:h1|zh):[^"\n]{1,100})"')
+_ADDRESS = re.compile(r"[a-z0-9][a-z0-9.-]*(?::\d{1,5})?/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*")
+_NUMBER = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+
+
+class Provider(msgspec.Struct, frozen=True):
+    address: str
+    """`<host>/<namespace>/<type>`."""
+    version: str
+
+    @property
+    def folder(self) -> str:
+        """Where its packages are, in every cache and mirror."""
+        return f"{self.address}/{self.version}"
+
+
+class Locked(msgspec.Struct, frozen=True):
+    provider: Provider
+    hashes: frozenset[str]
+
+
+def is_sound(provider: Provider) -> bool:
+    """Whether its names can be part of a path and of a configuration."""
+    return bool(_ADDRESS.fullmatch(provider.address) and _NUMBER.fullmatch(provider.version))
+
+
+def read(folder: Path) -> list[Locked]:
+    """What the lock file of a module says; nothing where there is none, or none that can be read."""
+    try:
+        content = read_produced(folder / NAME)
+    except Invalid:
+        return []
+    return list(_parsed(content[:_MAX_BYTES].decode(errors="replace")))
+
+
+def _parsed(text: str) -> Iterator[Locked]:
+    for block in _BLOCK.finditer(text):
+        version = _VERSION.search(block["body"])
+        provider = Provider(block["address"], version[1] if version else "")
+        if is_sound(provider):
+            yield Locked(provider, frozenset(_HASH.findall(block["body"])))

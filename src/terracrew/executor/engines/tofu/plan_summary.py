@@ -1,0 +1,139 @@
+"""Reads a plan's facts: the lines of JSON that OpenTofu writes beside what it prints."""
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from terracrew import plan_words
+from terracrew.executor.engines.engine_directory import read_produced
+from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
+
+Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
+_MOST_BYTES = MAX_RECORD - (64 << 10)
+_ACTIONS: dict[str, Action] = {
+    "create": "create",
+    "update": "update",
+    "delete": "delete",
+    "replace": "replace",
+    "read": "read",
+    "import": "import",
+    "move": "move",
+    "remove": "forget",  # the engine's word for what it calls forgetting elsewhere
+}
+
+
+class _Resource(msgspec.Struct):
+    addr: str
+
+
+class _Importing(msgspec.Struct):
+    id: str = ""
+
+
+class _Change(msgspec.Struct):
+    resource: _Resource
+    action: str
+    reason: str = ""
+    previous_resource: _Resource | None = None
+    importing: _Importing | None = None
+
+
+class _Counts(msgspec.Struct):
+    add: int = 0
+    change: int = 0
+    remove: int = 0
+
+
+class _OutputChange(msgspec.Struct):
+    action: str = ""
+
+
+class _Hook(msgspec.Struct):
+    resource: _Resource | None = None
+
+
+class _Message(msgspec.Struct):
+    type: str = ""
+    hook: _Hook | None = None
+    change: _Change | None = None
+    changes: _Counts | None = None
+    outputs: dict[str, _OutputChange] | None = None
+
+
+class _StateResource(msgspec.Struct):
+    mode: str
+    instances: list[msgspec.Raw] = []
+
+
+class _State(msgspec.Struct):
+    resources: list[_StateResource] = []
+
+
+_message = msgspec.json.Decoder(_Message)
+_state = msgspec.json.Decoder(_State)
+
+
+def summarize(path: Path, state: bytes | None) -> PlanSummary:
+    """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
+    changes: list[_Change] = []
+    counts, outputs = _Counts(), dict[str, str]()
+    refreshed, vanished = set[str](), set[str]()
+    for line in read_produced(path).splitlines():
+        message = _message.decode(line)
+        match message.type:
+            case "planned_change" if message.change and message.change.action in _ACTIONS:
+                changes.append(message.change)
+            case "refresh_start" if message.hook and message.hook.resource:
+                refreshed.add(message.hook.resource.addr)
+            case "resource_drift" if message.change and message.change.action == "delete":
+                vanished.add(message.change.resource.addr)
+            case "change_summary":
+                counts = message.changes or counts
+            case "outputs":
+                outputs = {name: one.action for name, one in (message.outputs or {}).items() if one.action != "noop"}
+            case _:
+                pass
+    replaced = sum(change.action == "replace" for change in changes)
+    touched = sum(
+        change.action in ("update", "delete", "replace", "remove") and change.importing is None for change in changes
+    )
+    # A state that the module keeps elsewhere is not known here; then what the engine refreshed is what exists.
+    existing = max((len(refreshed) if state is None else _count(state)) - len(vanished), 0)
+    return _bounded(
+        PlanSummary(
+            add=max(counts.add - replaced, 0),
+            change=counts.change,
+            destroy=max(counts.remove - replaced, 0),
+            replace=replaced,
+            imports=sum(change.importing is not None for change in changes),
+            moves=sum(change.previous_resource is not None for change in changes),
+            forgets=sum(change.action == "remove" for change in changes),
+            unchanged=max(existing - touched, 0),
+            existing=existing,
+            resources=[_resource(change) for change in changes],
+            outputs=outputs,
+        )
+    )
+
+
+def _resource(change: _Change) -> ResourceChange:
+    detail = plan_words.reason(change.reason)
+    if change.previous_resource:
+        detail = f"moved from {change.previous_resource.addr}"
+    elif change.importing:
+        detail = f"imported from {change.importing.id}"
+    return ResourceChange(change.resource.addr, _ACTIONS[change.action], detail)
+
+
+def _count(state: bytes | None) -> int:
+    """How many managed resources there are now."""
+    resources = _state.decode(state).resources if state else []
+    return sum(len(resource.instances) for resource in resources if resource.mode == "managed")
+
+
+def _bounded(summary: PlanSummary) -> PlanSummary:
+    """The counts are always whole; of an enormous plan only the first resources fit an event (the log has them all)."""
+    while summary.resources and len(msgspec.json.encode(summary)) > _MOST_BYTES:
+        summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
+    return summary

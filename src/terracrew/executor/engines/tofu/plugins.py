@@ -1,0 +1,131 @@
+"""Provider plug-ins of one attempt. The cache that all attempts share is read-only to them and filled by the runner.
+
+An engine has a plug-in cache of its own, which goes with the attempt. It begins with links to the packages of the shared
+cache, so that only what is not there is downloaded. A link is made only where the engine will use the package as it is:
+where it does not, it would unpack another one through the link, which is not allowed to it.
+
+shared cache: <host>/<namespace>/<type>/<version>/<os>_<arch>/     a package, as engines lay it out
+              <host>/<namespace>/<type>/<version>/<os>_<arch>.h1   its checksum, written last, by the runner
+"""
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.executor.engines.tofu import lockfile
+from terracrew.executor.engines.tofu.lockfile import Locked, Provider
+from terracrew.protocol.start import ExecutorStart
+from terracrew.toolchains import cache
+
+RECORD = "providers.json"
+"""In the attempt's directory: the providers that it used, for the runner."""
+_VARIABLE = "TF_PLUGIN_CACHE_DIR"
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(list[Provider]).decode
+
+
+def platform() -> str:
+    return "_".join(cache.system())
+
+
+class Plugins:
+    def __init__(self, private: Path, shared: Path, operators: Path | None) -> None:
+        """`operators` is a cache that the operator of this machine made (TF_PLUGIN_CACHE_DIR of the runner), if any."""
+        self.private, self.shared, self._operators = private, shared, operators
+
+    def provide(self, folder: Path) -> None:
+        """Link what the module in this folder can use into the attempt's own cache."""
+        locked = {one.provider.address: one for one in lockfile.read(folder)}
+        for provider, package in self._packages():
+            link = self.private / provider.folder / platform()
+            if not os.path.lexists(link) and _is_usable(package, locked.get(provider.address), provider):
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(package)
+
+    def relink(self, folder: Path) -> None:
+        """Link the module's own plug-ins to the shared cache itself: a plan that is kept outlives the attempt's cache."""
+        for directory, names, _ in os.walk(folder / ".terraform" / "providers"):
+            for name in names:
+                link = Path(directory, name)
+                if link.is_symlink() and Path(os.readlink(link)).is_relative_to(self.private):
+                    package = Path(os.path.realpath(link))
+                    if not package.is_relative_to(self.private) and package.is_dir():
+                        link.unlink()
+                        link.symlink_to(package)
+
+    def record(self, folder: Path, directory: Path) -> None:
+        """Leave a note, in the attempt's directory, of what the module used and the shared cache has not."""
+        used = [one.provider for one in lockfile.read(folder)]
+        if missing := [one for one in used if not has(self.shared, one)]:
+            (directory / RECORD).write_bytes(_encode(missing))  # not durable: it only saves a download
+
+    def _packages(self) -> Iterator[tuple[Provider, Path]]:
+        for root in (self._operators, self.shared):
+            if root is None:
+                continue
+            for package in sorted(root.glob(f"*/*/*/*/{platform()}")):
+                host, namespace, kind, version = package.relative_to(root).parts[:4]
+                provider = Provider(f"{host}/{namespace}/{kind}", version)
+                if lockfile.is_sound(provider) and (root is self._operators or has(root, provider)):
+                    yield provider, package
+
+
+def of_attempt(start: ExecutorStart, files: EngineDirectory) -> Plugins:
+    operators = start.environment.get(_VARIABLE, "")
+    return Plugins(files.produced / "plugins", shared_by(start), Path(operators) if os.path.isabs(operators) else None)
+
+
+def shared_by(start: ExecutorStart) -> Path:
+    return Path(start.cache_directory) / "plugins"
+
+
+def recorded(directory: Path) -> list[Provider]:
+    """What the executor of the attempt in this directory left for the runner."""
+    try:
+        found = _decode((directory / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [one for one in found if lockfile.is_sound(one)]
+
+
+def has(shared: Path, provider: Provider) -> bool:
+    return checksum_file(shared, provider).is_file()
+
+
+def checksum_file(shared: Path, provider: Provider) -> Path:
+    return shared / provider.folder / f"{platform()}.h1"
+
+
+def checksum(package: Path) -> str:
+    """The `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files."""
+    lines: list[tuple[str, str]] = []
+    for directory, _, names in os.walk(package):
+        for name in names:
+            path = os.path.join(directory, name)
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            lines.append((os.path.relpath(path, package), digest))
+    summary = hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode())
+    return "h1:" + base64.b64encode(summary.digest()).decode()
+
+
+def _is_usable(package: Path, locked: Locked | None, provider: Provider) -> bool:
+    """Whether an engine takes this package as it is, for a module that has locked this (or nothing)."""
+    if locked is None or not locked.hashes:
+        return True
+    if locked.provider.version != provider.version:
+        return False
+    try:
+        known = package.with_name(f"{package.name}.h1").read_text().strip()
+    except OSError:
+        known = checksum(package)
+    return known in locked.hashes
+
+
+def environment(private: Path) -> dict[str, str]:
+    # Without the second, an engine downloads what the lock file of the module does not name, although it is in the cache.
+    return {_VARIABLE: str(private), "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE": "1"}

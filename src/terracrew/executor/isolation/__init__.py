@@ -1,0 +1,1 @@
+"""Restricts what an engine, and everything that it starts, can reach on this machine."""

@@ -1,0 +1,196 @@
+"""What an engine, and everything that its module runs, may reach on this machine. The kernel enforces it, see `landlock`.
+
+Everything else is denied: the runner's and the server's own files, other attempts, home directories. `docs/security.md` has
+the same lists for operators.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.executor.engines.tofu import plugins
+from terracrew.executor.isolation import landlock
+from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, Rule, Ruleset, Surroundings
+from terracrew.executor.sources import workspace
+from terracrew.protocol.start import ExecutorStart
+from terracrew.toolchains import cache
+
+SYSTEM_PATHS = (
+    "/bin",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/sbin",
+    "/snap",
+    "/usr",
+    "/home/linuxbrew",
+    "/run/current-system",
+    "/run/wrappers",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/var/lib/ca-certificates",
+)
+"""Programs, libraries and the configuration of the machine."""
+SECRET_SYSTEM_PATHS = (
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/kubernetes",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/terracrew",
+    "/etc/wireguard",
+)
+"""Left out of the system's paths where the user could read them at all."""
+CREDENTIALS_IN_HOME = (
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git",
+    ".config/helm",
+    ".config/opentofu",
+    ".docker",
+    ".git-credentials",
+    ".gitconfig",
+    ".kube",
+    ".local/bin",
+    ".local/share/helm",
+    ".local/share/opentofu",
+    ".local/share/terraform",
+    ".netrc",
+    ".oci",
+    ".ssh",
+    ".terraform.d",
+    ".terraformrc",
+    ".tofurc",
+    ".vault-token",
+    ".asdf",
+    ".cargo/bin",
+    ".local/share/mise",
+    ".nvm",
+    ".tenv",
+    ".tfenv",
+    ".tofuenv",
+    ".volta",
+)
+"""What a module authenticates with, and how engines and version switchers are configured."""
+SERVICE_ACCOUNT_TOKENS = (
+    "/var/run/secrets/kubernetes.io",
+    "/var/run/secrets/eks.amazonaws.com",
+    "/var/run/secrets/azure/tokens",
+)
+READ_WRITE_DEVICES = tuple(
+    f"/dev/{name}" for name in ("full", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero")
+)
+VARIABLES_WITH_PATHS = (
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_CONFIG_DIR",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "CLOUDSDK_CONFIG",
+    "CURL_CA_BUNDLE",
+    "DOCKER_CONFIG",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_SSL_CAINFO",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "KUBE_CONFIG_PATH",
+    "KUBE_CONFIG_PATHS",
+    "NODE_EXTRA_CA_CERTS",
+    "OCI_CONFIG_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TF_CLI_CONFIG_FILE",
+    "TF_PLUGIN_CACHE_DIR",
+)
+"""Of the runner's own environment. A module's environment opens nothing."""
+_ENGINE_CONFIGURATIONS = (".tofurc", ".terraformrc", ".config/opentofu/tofurc")
+_DENIED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
+_QUOTED_PATH = re.compile(r'"(/[^"\n]+)"')
+_HINT = (
+    "The engine and what it runs are isolated (Landlock). Where a permission was denied to something that this module needs, "
+    "the runner's settings executor.read_paths and executor.write_paths allow more"
+)
+
+
+class Isolation:
+    """Of one attempt. The rules are made when the first engine is started, and hold for all of them."""
+
+    def __init__(self, start: ExecutorStart, files: EngineDirectory) -> None:
+        self._start, self._files = start, files
+        self._is_on = start.isolation.mode == "landlock" and landlock.abi() > 0
+        self._ruleset: Ruleset | None = None
+
+    def ruleset(self, program: str) -> Ruleset | None:
+        """What the engine is restricted to; None where it is not isolated."""
+        if self._is_on and self._ruleset is None:
+            self._ruleset = Ruleset(self._rules(program))
+        return self._ruleset
+
+    def hint(self, printed: str) -> str:
+        """What to say to a person whose engine failed after it printed this."""
+        return _HINT if self._ruleset and _DENIED.search(printed) else ""
+
+    def _rules(self, program: str) -> Iterator[Rule]:
+        settings, start = self._start.isolation, self._start
+        place = workspace.of(Path(start.directory))
+        shared = plugins.shared_by(start)
+        for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
+            yield Rule(str(path), EVERYTHING)
+        for path in ("/proc", "/sys", self._files.provided):
+            yield Rule(str(path), READ)
+        programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
+        for path in (*programs, shared, *settings.read_paths):
+            yield Rule(str(path), READ_AND_EXECUTE)
+        private = [os.path.realpath(path) for path in settings.private_paths]
+        private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]
+        surroundings = Surroundings(private)
+        wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
+        for path in dict.fromkeys(map(os.path.realpath, (*wanted, *_of_environment(start.environment)))):
+            for part in surroundings.parts(path) if path != "/" else ():
+                yield Rule(part, READ_AND_EXECUTE)
+
+
+def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    """What the runner's own environment points to: programs, credentials, certificates and mirrors."""
+    for folder in _absolute(environment.get("PATH", "").split(os.pathsep)):
+        # The shims of a version switcher run programs that are beside their directory.
+        yield os.path.dirname(folder) if os.path.basename(folder) == "shims" else folder
+    for name in VARIABLES_WITH_PATHS:
+        yield from _absolute(environment.get(name, "").split(os.pathsep))
+    home = environment.get("HOME", "")
+    if os.path.isabs(home):
+        yield from (os.path.join(home, name) for name in CREDENTIALS_IN_HOME)
+    configurations = [os.path.join(home, name) for name in _ENGINE_CONFIGURATIONS]
+    for configuration in _absolute([environment.get("TF_CLI_CONFIG_FILE", ""), *configurations]):
+        yield from _mirrors(Path(configuration))
+
+
+def _mirrors(configuration: Path) -> list[str]:
+    """The directories that an operator's configuration of the engine names: mirrors of providers, and overrides."""
+    try:
+        return _QUOTED_PATH.findall(configuration.read_text(errors="replace"))
+    except OSError:
+        return []
+
+
+def _absolute(paths: Sequence[str]) -> Iterator[str]:
+    return (path for path in paths if os.path.isabs(path))

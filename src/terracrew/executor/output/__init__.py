@@ -1,0 +1,1 @@
+"""Reads what an engine prints and records it line by line."""

@@ -1,0 +1,192 @@
+"""Follows the file that the engine prints into, woken by the kernel, and turns what is new into log events."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from inotify_simple import INotify, flags
+
+from terracrew.executor.delivery.recorder import Recorder
+from terracrew.executor.disk_reserve import FULL, Room, give_back
+from terracrew.executor.engines.process import EngineProcess
+from terracrew.executor.output.lines import Cutter, Piece
+
+OPEN_LINE_SECONDS = 1.0
+AHEAD = 2 << 20
+"""Bytes that the engine can print at any time before it is paused: more than it can between two looks at them."""
+_CHUNK = 1 << 18
+_WORTHWHILE = 1 << 20
+_RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+
+_FULL = "The disk of this runner is full. The engine is paused until there is room on it; nothing is lost"
+_ROOM_AGAIN = "There is room on the runner's disk again; the engine goes on"
+
+INotify().close()  # the first one makes the library look for libc by running a program; done before there are jobs
+
+
+class Output:
+    """The engine writes to a file and not to a pipe, so that it outlives its executor.
+
+    A file does not make its writer wait, and a print that fails is lost. So room is kept ahead of the engine, and when the
+    disk has none left to keep, the engine is paused until it has.
+    """
+
+    def __init__(self, path: Path, recorder: Recorder) -> None:
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        """What an engine gets as its standard output and standard error."""
+        self._path, self._recorder = path, recorder
+        self._reading = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._position = recorder.offsets.position
+        self._cutter = Cutter(recorder.redactor)
+        self._waiting: list[Piece] = []  # cut, but the disk was full
+        self._timer: asyncio.TimerHandle | None = None
+        self._poll: asyncio.TimerHandle | None = None
+        self._inotify: INotify | None = None
+        self._is_closed = False
+        self._ahead = Room(self.descriptor, AHEAD)
+        self._is_full = False
+        self._given_back = 0
+        self._engine: EngineProcess | None = None
+
+    @contextlib.contextmanager
+    def feeding(self, engine: EngineProcess) -> Generator[None]:
+        """While this engine prints into the file."""
+        self._engine = engine
+        try:
+            self._look_for_room()
+            if self._is_full:
+                engine.pause()
+            yield
+        finally:
+            self._engine = None
+            self._give_up_ahead()  # nobody prints: what waits to be recorded can have it
+
+    def follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._step)
+        try:
+            self._inotify = INotify(nonblocking=True)
+        except OSError:  # the kernel gives a user 128 of these by default
+            self._poll = loop.call_later(_POLL_SECONDS, self._look)
+            return
+        self._inotify.add_watch(self._path, flags.MODIFY)  # pyright: ignore[reportUnknownMemberType]
+        loop.add_reader(self._inotify.fileno(), self._wake)
+
+    async def drain(self) -> None:
+        """Take in all that is there, the open line too; waits while the disk is full.
+
+        An open line ends here: what the next command prints is a line of its own, of another step.
+        """
+        while True:
+            while self._read():
+                pass
+            if not self._waiting:
+                self._waiting = self._cutter.flush(is_final=True)
+            if self._write() and self._recorder.has_open_line:
+                self._waiting = [Piece(b"\n", 0)]
+            if self._write():
+                self._look_for_room()
+                return
+            self._look_for_room()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def close(self) -> None:
+        self._is_closed = True
+        for handle in (self._timer, self._poll):
+            if handle:
+                handle.cancel()
+        if self._inotify:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+        os.close(self._reading)
+        self._give_up_ahead()
+        os.close(self.descriptor)
+
+    def _wake(self) -> None:
+        assert self._inotify is not None
+        self._inotify.read(timeout=0)  # pyright: ignore[reportUnknownMemberType]
+        self._step()
+
+    def _look(self) -> None:
+        self._step()
+        self._poll = asyncio.get_running_loop().call_later(_POLL_SECONDS, self._look)
+
+    def _step(self) -> None:
+        """One read, then the loop's turn: a chatty engine must not keep acknowledgements waiting."""
+        if self._is_closed:
+            return
+        has_more = self._read()
+        self._look_for_room()
+        if has_more:
+            asyncio.get_running_loop().call_soon(self._step)
+        elif self._is_full:
+            self._set_timer(_RETRY_SECONDS, self._step)
+        elif self._cutter.has_open_line and self._timer is None:  # counts from the line's start, not its last character
+            self._set_timer(OPEN_LINE_SECONDS, self._flush)
+
+    def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, action)
+
+    def _flush(self) -> None:
+        self._timer = None
+        self._waiting += self._cutter.flush()
+        self._write()
+        self._step()
+
+    def _read(self) -> bool:
+        """Take in one chunk; tells whether there may be more."""
+        if not self._write():
+            return False
+        data = os.pread(self._reading, _CHUNK, self._position)
+        self._position += len(data)
+        self._waiting = self._cutter.feed(data) if data else []
+        if self._waiting and self._timer:
+            self._timer.cancel()
+            self._timer = None
+        return self._write() and len(data) == _CHUNK
+
+    def _write(self) -> bool:
+        """A full disk stops the reading and drops nothing."""
+        done = 0
+        try:
+            for piece in self._waiting:
+                self._recorder.output(piece)
+                done += 1
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+        del self._waiting[:done]
+        return not self._waiting
+
+    def _look_for_room(self) -> None:
+        is_full = not self._has_room() and not (self._give_back() and self._has_room())
+        if is_full == self._is_full:
+            return
+        self._is_full = is_full
+        if self._engine:
+            self._engine.pause() if is_full else self._engine.resume()
+        with contextlib.suppress(OSError):  # it is said where it can be said
+            self._recorder.say(_FULL if is_full else _ROOM_AGAIN)
+
+    def _has_room(self) -> bool:
+        return self._write() and (self._engine is None or self._ahead.keep(os.fstat(self.descriptor).st_size))
+
+    def _give_up_ahead(self) -> None:
+        os.ftruncate(self.descriptor, os.fstat(self.descriptor).st_size)
+        self._ahead.forget()
+
+    def _give_back(self) -> bool:
+        """What has become events is in the outbox, too. Once that is on the disk for good, one of the two is enough."""
+        position = self._recorder.offsets.position
+        if position - self._given_back < _WORTHWHILE:
+            return False
+        self._recorder.outbox.sync()
+        self._recorder.offsets.sync()
+        give_back(self.descriptor, position)
+        self._given_back = position
+        return True

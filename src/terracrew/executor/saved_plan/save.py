@@ -1,0 +1,117 @@
+"""Keeps a plan, with the workspace it was made in, while a person looks at it; and goes on with one that was approved."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from terracrew.errors import Invalid, Unavailable
+from terracrew.executor.control import Control
+from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.disk_reserve import FULL
+from terracrew.executor.saved_plan import archive, encrypt
+from terracrew.executor.saved_plan.archive import About
+from terracrew.executor.sources import workspace
+from terracrew.protocol.events import KeptPlan
+from terracrew.protocol.spec import Resume
+from terracrew.toolchains import cache
+from terracrew.toolchains.discovery import Found
+
+MOST = 1 << 30
+"""As much as a server takes."""
+_FILE = "kept"
+_AGAIN_SECONDS = 2.0
+
+
+def about(engine: Found) -> About:
+    return About(engine.name, engine.version, "_".join(cache.system()))
+
+
+async def keep(
+    engine: Found,
+    plan: Path,
+    *,
+    directory: Path,
+    owner: str,
+    key: bytes,
+    state_version: int,
+    transfer: Transfer,
+    control: Control,
+    say: Callable[[str], None],
+) -> KeptPlan:
+    """Store the plan and the workspace of the attempt in this directory. What is left of both here is encrypted."""
+    place, file = workspace.of(directory), directory / _FILE
+    is_full = False
+    try:
+        while (
+            packed := await asyncio.to_thread(_pack, file, key, _context(owner), about(engine), plan, place)
+        ) is None:
+            if control.is_stopping:
+                raise Unavailable("the disk of this runner is full")
+            if not is_full:
+                say("The disk of this runner is full. The plan is kept when there is room on it")
+            is_full = True
+            await asyncio.sleep(_AGAIN_SECONDS)
+    finally:
+        # Before anybody can be told of it, since whoever goes on with it needs the place.
+        await asyncio.to_thread(_clear, directory, plan)
+    await transfer.upload("plan", file)
+    return KeptPlan(state_version, packed[0], packed[1], str(place))
+
+
+async def restore(
+    engine: Found, plan: Path, resume: Resume, *, job_id: str, root: Path, directory: Path, transfer: Transfer
+) -> Path:
+    """Put an approved plan and its workspace back to where they were; the workspace. Where that fails, nothing of it is left."""
+    place = Path(resume.path)
+    if place.parent != root or not workspace.is_name(place.name, job_id):
+        raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")
+    file = directory / _FILE
+    try:
+        if await transfer.download("plan", file, most=MOST) != resume.sha256:
+            raise Invalid("what was kept of it did not arrive whole: its SHA-256 is another")
+        workspace.claim(root, place.name, directory)
+        try:
+            owner = f"{job_id}:{resume.attempt}"
+            made_with = await asyncio.to_thread(_unpack, file, resume.key, _context(owner), plan, place)
+            if made_with != about(engine):
+                raise Invalid(f"it was made with {_name(made_with)}, and this is {_name(about(engine))}")
+        except BaseException:
+            _clear(directory, plan)
+            raise
+    finally:
+        file.unlink(missing_ok=True)
+    return place
+
+
+def _pack(file: Path, key: bytes, context: str, what: About, plan: Path, place: Path) -> tuple[str, int] | None:
+    """Hash and size; None if the disk is full."""
+    try:
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+            sealing = encrypt.Sealing(out, key, context, most=MOST)
+            archive.pack(sealing, what, plan, place)
+            sealing.finish()
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        if error.errno in FULL:
+            return None
+        raise
+    return sealing.sha256, sealing.size
+
+
+def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path) -> About:
+    with file.open("rb") as sealed:
+        return archive.unpack(encrypt.opened(sealed, key, context), plan, place)
+
+
+def _clear(directory: Path, plan: Path) -> None:
+    plan.unlink(missing_ok=True)
+    workspace.release(directory)
+
+
+def _context(owner: str) -> str:
+    return f"{owner}:plan"
+
+
+def _name(about: About) -> str:
+    return f"{about.engine} {about.version} on {about.platform}"

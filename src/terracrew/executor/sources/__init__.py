@@ -1,0 +1,1 @@
+"""Gets the source of a module into the workspace of an attempt."""

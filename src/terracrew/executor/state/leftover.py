@@ -1,0 +1,91 @@
+"""The file in which an engine leaves its state when its backend does not take it, in the engine's own folder.
+
+Only a file that the mutating step of this attempt wrote counts. One that came with the source, or that an earlier step made,
+is removed before that step starts, and the path is recorded then. The salvage of a dead executor therefore knows whether a
+mutating step was about to start and which single file to look at.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from terracrew import durable
+from terracrew.errors import Conflict
+from terracrew.executor.sources import workspace
+from terracrew.protocol.events import MAX_STATE
+
+RECORD = "mutation.json"
+"""In the attempt's directory; it exists from just before the mutating step starts."""
+
+
+class MutationRecord(msgspec.Struct, frozen=True):
+    leftover: str
+    """The path of the file, relative to the workspace."""
+
+
+def remove(path: Path, place: Path) -> bool:
+    """Remove a file or a link of this name from the workspace, durably. Returns whether there was one."""
+    if not _is_inside(path, place):
+        raise Conflict(f"the folder of {path.name} was replaced by a link that leads out of the workspace")
+    if not os.path.lexists(path):
+        return False
+    if path.is_dir() and not path.is_symlink():
+        raise Conflict(
+            f"the source has a folder {path.name}, but the engine uses this name for a state that it cannot save: rename it"
+        )
+    path.unlink()
+    durable.sync_directory(path.parent)
+    return True
+
+
+def expect(directory: Path, path: Path) -> None:
+    """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
+    inside = path.relative_to(workspace.of(directory))
+    durable.write(directory / RECORD, msgspec.json.encode(MutationRecord(str(inside))))
+
+
+def find(path: Path, place: Path) -> Path | None:
+    """The path if there is a file. An engine can put links in the place of the file and of its folders: they count as none."""
+    return path if path.is_file() and not path.is_symlink() and _is_inside(path, place) else None
+
+
+def _is_inside(path: Path, place: Path) -> bool:
+    return path.parent.resolve().is_relative_to(place.resolve())
+
+
+def find_after_crash(directory: Path) -> Path | None:
+    """The file that the mutating step of a dead executor left, if such a step was about to start and left one."""
+    try:
+        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=MutationRecord)
+        place = workspace.of(directory)
+    except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
+        return None
+    return find(place / record.leftover, place)
+
+
+def read(path: Path) -> bytes | None:
+    """The content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_STATE:
+            return None
+        content = file.read(MAX_STATE + 1)
+    return content if len(content) <= MAX_STATE else None
+
+
+def too_large(name: str) -> str:
+    """What the job's log says of a file that was not read."""
+    return (
+        f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE:,} bytes "
+        "that a state may have: it was not read"
+    )
+
+
+def collected(name: str, problem: str) -> str:
+    """What the job's log says of a file that was taken in."""
+    if problem:
+        return (
+            f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "
+            "The file is kept unchanged, in quarantine"
+        )
+    return f"The engine could not save its last state by itself; it was taken from {name}"

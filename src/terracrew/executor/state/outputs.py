@@ -1,0 +1,45 @@
+"""Records a module's outputs, however large: what is too large for an event goes by HTTP before it, like a large state."""
+
+import asyncio
+import hashlib
+import os
+
+import msgspec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.executor.delivery.recorder import Recorder
+from terracrew.executor.state.large_states import Aside
+from terracrew.masking import facts
+from terracrew.protocol.events import INLINE_OUTPUTS_BYTES, OutputsRead
+
+_NONCE_BYTES = 12
+
+
+class Outputs:
+    def __init__(self, aside: Aside, recorder: Recorder, *, key: bytes, owner: str) -> None:
+        self._aside, self._recorder = aside, recorder
+        self._cipher, self._owner = AESGCM(key), owner.encode()
+
+    async def record(self, outputs: OutputsRead) -> None:
+        outputs = self._hidden(outputs)
+        content = msgspec.json.encode(outputs.outputs)
+        if len(content) <= INLINE_OUTPUTS_BYTES:
+            self._recorder.fact(outputs)
+            return
+        await asyncio.to_thread(self._write, content)
+        # No await from here on: the number that names the file must be the one that the record gets.
+        self._aside.place(self._recorder.outbox.last + 1)
+        self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
+        self._recorder.outbox.sync()
+
+    def _hidden(self, outputs: OutputsRead) -> OutputsRead:
+        hidden = facts.hide_outputs(outputs, self._recorder.redactor)
+        for name, one in hidden.outputs.items():
+            if one.is_sensitive and not outputs.outputs[name].is_sensitive:
+                self._recorder.say(f"Output {name} holds a secret, so it is treated as sensitive")
+        return hidden
+
+    def _write(self, content: bytes) -> None:
+        """Sensitive outputs are among them, so the disk sees only what is encrypted under the attempt's key."""
+        nonce = os.urandom(_NONCE_BYTES)
+        self._aside.write(nonce + self._cipher.encrypt(nonce, content, self._owner))

@@ -1,0 +1,155 @@
+"""The attempt's state: the current one in memory, each that the engine writes encrypted on disk before it is told."""
+
+import asyncio
+import hashlib
+import os
+import time
+from typing import Literal
+
+import msgspec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from terracrew.errors import Conflict, Invalid
+from terracrew.executor.delivery.recorder import Recorder
+from terracrew.executor.disk_reserve import FULL
+from terracrew.executor.state.large_states import Aside
+from terracrew.protocol import events
+from terracrew.protocol.events import INLINE_STATE, StateFact
+
+NONCE = 12
+_IN_A_THREAD = 4 << 20
+_RETRY_SECONDS = 1.0
+_LONGEST_PROBLEM = 500
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    mode: str = "managed"
+    instances: list[msgspec.Raw] = []
+
+
+class _Name(msgspec.Struct, frozen=True):
+    serial: events.Count
+    lineage: events.Line
+
+
+class Identity(_Name, frozen=True):
+    """The part of a state that we read; both engines of this kind write it."""
+
+    resources: int | None = None
+    """How many resource instances it holds. None where that cannot be read (the engine may have encrypted it)."""
+
+
+class _Content(_Name, frozen=True):
+    resources: list[_Resource] | None = None
+
+
+_content = msgspec.json.Decoder(_Content).decode
+_name = msgspec.json.Decoder(_Name).decode
+AESGCM(bytes(32)).encrypt(bytes(NONCE), b"", None)  # the first use of a cipher takes milliseconds; none in a job's time
+
+
+def identify(content: bytes) -> Identity:
+    """Raise Invalid where this is not a state at all."""
+    try:
+        found = _content(content)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        return Identity(found.serial, found.lineage, _count(found.resources))
+    try:
+        name = _name(content)  # its resources may be in a format that we do not know
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"this is not a state: {error}") from error
+    return Identity(name.serial, name.lineage)
+
+
+def named(content: bytes) -> tuple[Identity, str]:
+    """Like `identify`, for content that is kept in any case: an empty identity and the problem where it cannot be read."""
+    try:
+        return identify(content), ""
+    except Invalid as error:
+        return Identity(0, ""), error.message.replace("\0", "")[:_LONGEST_PROBLEM]
+
+
+def fact_of(
+    sha256: str,
+    content: bytes,
+    identity: Identity,
+    problem: str,
+    origin: Literal["engine", "errored"],
+    *,
+    is_inline: bool,
+) -> StateFact:
+    return StateFact(
+        sha256, len(content), identity.serial, identity.lineage, is_inline, origin, identity.resources, problem
+    )
+
+
+def _count(resources: list[_Resource] | None) -> int | None:
+    """What a data source read is in the state, too, but nothing was made for it."""
+    if resources is None:
+        return None
+    return sum(len(each.instances) for each in resources if each.mode != "data")
+
+
+class States:
+    def __init__(self, aside: Aside, recorder: Recorder, *, key: bytes, owner: str) -> None:
+        self.current: bytes | None = None
+        self.is_writable = False
+        """Only a step that has leave to mutate may write."""
+        self.has_unsaved = False
+        """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
+        self.problem = ""
+        """Why what was written last cannot be read as a state."""
+        self._aside, self._recorder = aside, recorder
+        self._writing = asyncio.Lock()
+        self._cipher, self._owner = AESGCM(key), owner.encode()
+
+    async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
+        """Keep it for good and put it into the outbox; the state's number.
+
+        A file that the engine left is kept whatever is in it: there is no other copy. The server puts it into quarantine.
+        """
+        if not self.is_writable:
+            raise Conflict("this attempt has no leave to write a state now")
+        async with self._writing:
+            return await self._write(content, origin)
+
+    async def settle(self) -> None:
+        """Return when no state is being written: what follows must stand behind it in the outbox."""
+        async with self._writing:
+            return
+
+    async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
+        self.has_unsaved = True
+        identity, problem = named(content) if origin == "errored" else (identify(content), "")
+        if len(content) > _IN_A_THREAD:
+            sha256, sealed = await asyncio.to_thread(self._seal, content)
+        else:
+            sha256, sealed = self._seal(content)
+        is_inline = len(sealed) <= INLINE_STATE
+        fact = fact_of(sha256, content, identity, problem, origin, is_inline=is_inline)
+        while True:
+            try:
+                if not is_inline:
+                    await asyncio.to_thread(self._aside.write, sealed)
+                # No await from here on: the number that names the file must be the one that the record gets.
+                record = events.pack_state(fact, sealed, self._recorder.step, time.time())
+                if not is_inline:
+                    self._aside.place(self._recorder.outbox.last + 1, event=record)
+                number = self._recorder.state(record)
+                break
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+            await asyncio.sleep(
+                _RETRY_SECONDS
+            )  # the engine waits for its answer; an error would make it lose the state
+        self.problem = problem
+        if not problem:
+            self.current, self.has_unsaved = content, False
+        return number
+
+    def _seal(self, content: bytes) -> tuple[str, bytes]:
+        nonce = os.urandom(NONCE)
+        return hashlib.sha256(content).hexdigest(), nonce + self._cipher.encrypt(nonce, content, self._owner)

@@ -1,0 +1,116 @@
+"""The one place outside every checkout where installed engines live, safe for many installers at once.
+
+engines/<engine>/<version>/<os>_<arch>/<binary>    complete, or not there
+partial/<engine>-<version>/…                       being made by the holder of the lock, swept by the next one
+locks/<engine>-<version>
+"""
+
+import errno
+import fcntl
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from terracrew import durable
+from terracrew.errors import Invalid, Unavailable
+from terracrew.toolchains import specs
+
+LONGEST_INSTALL = 3600.0  # seconds; Pulumi from nothing on one slow core stays below half of it
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+
+
+def root() -> Path:
+    """Where the cache is: TERRACREW_CACHE, else the user's cache directory."""
+    if chosen := os.environ.get("TERRACREW_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "terracrew"
+
+
+def system() -> tuple[str, str]:
+    """This machine as releases name it: operating system and architecture."""
+    machine = platform.machine()
+    return platform.system().lower(), _ARCHITECTURES.get(machine, machine)
+
+
+def directory(engine: str, version: str) -> Path:
+    """Where this engine is, or will be."""
+    return root() / "engines" / engine / version / "_".join(system())
+
+
+def binary(spec: specs.Spec, version: str) -> Path | None:
+    """The installed engine of exactly this version."""
+    path = directory(spec.name, version) / spec.programs[0].binary
+    return path if os.access(path, os.X_OK) else None
+
+
+def installed(spec: specs.Spec) -> list[tuple[str, Path]]:
+    """Every installed version of an engine, newest first."""
+    found: list[tuple[str, Path]] = []
+    for entry in sorted((root() / "engines" / spec.name).glob("*")):
+        try:
+            specs.order(entry.name)
+        except Invalid:
+            continue  # not ours
+        if path := binary(spec, entry.name):
+            found.append((entry.name, path))
+    return sorted(found, key=lambda one: specs.order(one[0]), reverse=True)
+
+
+@contextmanager
+def locked(name: str, waiting: Callable[[], None]) -> Generator[Path]:
+    """Hold the lock of this name and give an empty directory to work in; `waiting` is called while another holds it.
+
+    The kernel frees the lock of a killed installer, and what that one left is swept here. The directory's name is new
+    each time, so a compiler that outlives its installer cannot write into the work of the next.
+    """
+    handle = _open_lock(root() / "locks" / name)
+    try:
+        _acquire(handle, name, waiting)
+        partial = root() / "partial" / name
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            yield Path(tempfile.mkdtemp(dir=partial))
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def publish(made: Iterable[Path], target: Path) -> None:
+    """Move finished files into place, the engine itself last: its presence is what says that all is there."""
+    durable.make_directory(target, 0o777)
+    for path in reversed(list(made)):
+        path.chmod(0o755)
+        durable.sync_file(path)
+        os.replace(path, target / path.name)
+    durable.sync_directory(target)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Unavailable(
+            f"the cache {root()} cannot be written ({error.strerror}): set TERRACREW_CACHE to a directory that can"
+        ) from error
+
+
+def _acquire(handle: int, name: str, waiting: Callable[[], None]) -> None:
+    deadline = time.monotonic() + LONGEST_INSTALL
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+        if time.monotonic() > deadline:
+            raise Unavailable(f"another install of {name} has held {root() / 'locks' / name} for an hour: end it first")
+        waiting()
+        time.sleep(0.2)

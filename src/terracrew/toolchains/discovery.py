@@ -1,0 +1,125 @@
+"""Finds the engines of this machine: configured directories first, then PATH, then our own cache."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import EngineMissing, Invalid
+from terracrew.toolchains import cache, specs
+
+_PROBE_TIMEOUT = 10.0
+# No secret, and no TF_ variable that names a broken file or switches on logging; but what version switchers need.
+_PASSED = re.compile(r"(PATH|HOME|USER|LANG|TMPDIR|(XDG|ASDF|MISE|TENV|TFENV|TOFUENV)_.*)$")
+_QUIET = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1", "PULUMI_SKIP_UPDATE_CHECK": "true"}
+_NUMBER = re.compile(r"v?(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An engine that answered, and what it said its version is."""
+
+    name: str
+    path: str
+    version: str
+
+
+class _VersionAnswer(msgspec.Struct):
+    terraform_version: str
+
+
+def find(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
+    """The engine that a job would use, or None."""
+    return next(_search(specs.get(engine), extra_paths), None)
+
+
+def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
+    """The engine that somebody else installed, or None."""
+    return next(_on_path(specs.get(engine), extra_paths), None)
+
+
+def find_all(extra_paths: Sequence[str] = ()) -> list[Found]:
+    """Every engine there is; of each name the first is the one that a job would use."""
+    return [found for spec in specs.ENGINES.values() for found in _search(spec, extra_paths)]
+
+
+def require(engine: str, extra_paths: Sequence[str] = ()) -> Found:
+    """The engine that a job would use, or an error that says where we looked and what mends it."""
+    if found := find(engine, extra_paths):
+        return found
+    spec = specs.get(engine)
+    broken = [str(path) for path in _candidates(spec, extra_paths)]
+    raise EngineMissing(
+        f"{spec.title} is not on this machine"
+        + (f" ({', '.join(broken)} did not answer `{' '.join(spec.ask)}`)" if broken else "")
+        + f": looked for `{spec.programs[0].binary}` in {', '.join(map(str, _directories(extra_paths)))}"
+        + f" and {cache.root() / 'engines' / spec.name}. Install it: terracrew engine install {spec.name}",
+        engine=spec.name,
+    )
+
+
+def ask_version(spec: specs.Spec, path: Path) -> str | None:
+    """What the program says its version is, asked once for each content of the file; None if it does not answer."""
+    try:
+        stat = path.stat()
+        return _ask(str(path), stat.st_mtime_ns, stat.st_size, spec.ask)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError, ValueError):
+        return None
+
+
+def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Found]:
+    seen: set[str] = set()
+    for found in _on_path(spec, extra_paths):
+        seen.add(os.path.realpath(found.path))
+        yield found
+    # The version was asked before the engine went into the cache; its directory is named after the answer.
+    for version, path in cache.installed(spec):
+        if os.path.realpath(path) not in seen:
+            yield Found(spec.name, str(path), version)
+
+
+def _on_path(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Found]:
+    for path in _candidates(spec, extra_paths):
+        if version := ask_version(spec, path):
+            yield Found(spec.name, str(path), version)
+
+
+def _candidates(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Path]:
+    seen: set[str] = set()
+    for folder in _directories(extra_paths):
+        hit = shutil.which(spec.programs[0].binary, path=str(folder))
+        if hit and (real := os.path.realpath(hit)) not in seen:
+            seen.add(real)
+            yield Path(hit)
+
+
+def _directories(extra_paths: Sequence[str]) -> list[Path]:
+    extra = [os.path.expanduser(entry) for entry in extra_paths]
+    # A relative entry would find engines in the directory that we happen to stand in, say a module's source.
+    if relative := [entry for entry in extra if not os.path.isabs(entry)]:
+        raise Invalid(f"{relative[0]!r} in engine.additional_binary_paths is not an absolute path")
+    path = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]
+    return [Path(entry) for entry in dict.fromkeys([*extra, *path])]
+
+
+@lru_cache(maxsize=64)
+def _ask(path: str, _mtime_ns: int, _size: int, ask: tuple[str, ...]) -> str:
+    done = subprocess.run(
+        [path, *ask],
+        cwd="/",
+        env={name: value for name, value in os.environ.items() if _PASSED.match(name)} | _QUIET,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=_PROBE_TIMEOUT,
+        check=True,
+    )
+    if "-json" in ask:
+        return msgspec.json.decode(done.stdout, type=_VersionAnswer).terraform_version
+    if match := _NUMBER.search(done.stdout.decode()):
+        return match[1]
+    raise ValueError("no version in its answer")

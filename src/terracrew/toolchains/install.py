@@ -1,0 +1,71 @@
+"""Gets an engine the way a user would want it: one that is here, else a verified release, else a build."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from terracrew.errors import Invalid, NotFound, Unreachable
+from terracrew.toolchains import cache, discovery, specs
+from terracrew.toolchains.discovery import Found
+from terracrew.toolchains.progress import Progress, Report
+
+
+def install(
+    engine: str,
+    version: str | None = None,
+    *,
+    report: Report,
+    force_build: bool = False,
+    extra_paths: Sequence[str] = (),
+) -> Found:
+    """Return the engine, installed if need be. Without a version, any that is on PATH will do."""
+    spec = specs.get(engine)
+    wanted = specs.wanted(spec, version)
+    if not force_build:
+        there = discovery.find_on_path(engine, extra_paths)
+        if there and version in (None, there.version):
+            report(Progress("ready", f"{spec.title} {there.version} is already installed: {there.path}"))
+            return there
+        if path := cache.binary(spec, wanted):
+            return _ready(spec, wanted, path, report)
+    waiting = Progress("wait", f"waiting for another install of {spec.title} {wanted}")
+    waited = False
+
+    def wait() -> None:
+        nonlocal waited
+        waited = True
+        report(waiting)
+
+    with cache.locked(f"{spec.name}-{wanted}", wait) as workplace:
+        path = cache.binary(spec, wanted)
+        if path is None or (force_build and not waited):
+            made = _make(spec, wanted, workplace, report, force_build=force_build)
+            _check(spec, wanted, made[0])
+            cache.publish(made, cache.directory(spec.name, wanted))
+            path = cache.directory(spec.name, wanted) / made[0].name
+    return _ready(spec, wanted, path, report)
+
+
+def _make(spec: specs.Spec, version: str, workplace: Path, report: Report, *, force_build: bool) -> list[Path]:
+    # Imported here: whoever only looks for engines, or finds one, needs neither HTTP nor a compiler.
+    from terracrew.toolchains import go_build, release
+
+    if not force_build and spec.release:
+        try:
+            return release.fetch(spec, version, workplace, report)
+        except (Unreachable, NotFound) as error:
+            text = f"{error.message}; building {spec.title} {version} from its Go module instead"
+            report(Progress("note", text))
+    return go_build.build(spec, version, workplace, report)
+
+
+def _check(spec: specs.Spec, version: str, path: Path) -> None:
+    path.chmod(0o755)
+    said = discovery.ask_version(spec, path)
+    if said != version:
+        told = f"says it is {said}" if said else f"does not answer `{' '.join(spec.ask)}`"
+        raise Invalid(f"what was to be {spec.title} {version} {told}: nothing was installed")
+
+
+def _ready(spec: specs.Spec, version: str, path: Path, report: Report) -> Found:
+    report(Progress("ready", f"{spec.title} {version} is installed: {path}"))
+    return Found(spec.name, str(path), version)

@@ -1,0 +1,133 @@
+"""Fetches a released engine: a zip that is used only if its SHA-256 is the operator's or, without one, the one published beside it."""
+
+import hashlib
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+
+from terracrew.errors import Invalid, NotFound, Unreachable
+from terracrew.toolchains import cache, pins, specs
+from terracrew.toolchains.progress import Progress, Report
+
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a closed-off machine should not wait long to hear that it is one
+_RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
+_CHUNK = 1 << 18
+_UNPINNED = "{name} is checked against the checksum of its own site; {variable} requires a SHA-256 of your choice"
+_MOST_SUMS = 1 << 20
+_MOST_ARCHIVE = 1 << 29
+_MOST_BINARY = 1 << 30
+
+
+def base_url(spec: specs.Spec, release: specs.Release) -> str:
+    """Where releases are: a mirror named by TERRACREW_<ENGINE>_RELEASES, else their own site."""
+    return os.environ.get(f"TERRACREW_{spec.name.upper()}_RELEASES", release.base).rstrip("/")
+
+
+def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> list[Path]:
+    """Put the released program into the workplace.
+
+    Unreachable or NotFound mean that there is no release to be had; Invalid, that there is one nobody should use.
+    """
+    if spec.release is None:
+        raise NotFound(f"{spec.title} has no release that we know how to verify")
+    os_name, arch = cache.system()
+    names = {"version": version, "os": os_name, "arch": arch}
+    folder = f"{base_url(spec, spec.release)}/{spec.release.folder.format(**names)}"
+    archive_name = spec.release.archive.format(**names)
+    expected = pins.archive_of_operator(spec.name)
+    if not expected:
+        expected = _published_sum(f"{folder}/{spec.release.sums.format(**names)}", archive_name)
+        report(Progress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))
+    archive = workplace / "release.zip"
+    actual = download(f"{folder}/{archive_name}", archive, report)
+    if actual != expected:
+        raise Invalid(
+            f"{folder}/{archive_name} is not what was published: its SHA-256 is {actual}, not {expected}. Nothing was"
+            f" installed. Try again, and if it stays so, build it yourself: terracrew engine install {spec.name}"
+            f" --version {version} --force-build"
+        )
+    return [_extract(archive, spec.programs[0].binary, workplace)]
+
+
+def _published_sum(url: str, name: str) -> str:
+    text = b"".join(chunk for chunk, _ in get(url, _MOST_SUMS)).decode(errors="replace")
+    for line in text.splitlines():
+        digest, _, named = line.partition(" ")
+        if named.strip().removeprefix("*") == name:
+            return digest.lower()
+    raise NotFound(f"{url} names no {name}")
+
+
+def download(url: str, path: Path, report: Report) -> str:
+    digest, done = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        for chunk, total in get(url, _MOST_ARCHIVE):
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            report(Progress("download", url, done, total))
+    return digest.hexdigest()
+
+
+def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
+    """The chunks of a body, each with the length of the whole if the server tells it."""
+    done = 0
+    try:
+        with (
+            _pool(url) as pool,
+            pool.request("GET", url, timeout=_TIMEOUT, retries=_RETRIES, preload_content=False) as response,
+        ):
+            if response.status != 200:
+                raise NotFound(f"{url} answers {response.status} {response.reason or ''}".rstrip())
+            if url.startswith("https:") and (response.url or "").startswith("http:"):
+                raise Invalid(f"{url} redirects to {response.url}, which is not encrypted")
+            length = int(response.headers.get("Content-Length") or 0) or None
+            for chunk in response.stream(_CHUNK):
+                done += len(chunk)
+                if done > most:
+                    raise Invalid(f"{url} is larger than {most >> 20} MiB: that is no release")
+                yield chunk, length
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(f"{url} cannot be fetched: {reason}") from error
+
+
+def _pool(url: str) -> urllib3.PoolManager:
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy and not proxy_bypass(parts.netloc):
+        login = urlsplit(proxy)
+        known = f"{unquote(login.username)}:{unquote(login.password or '')}" if login.username else None
+        return urllib3.ProxyManager(proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=known))
+    return urllib3.PoolManager()
+
+
+def _extract(archive: Path, name: str, workplace: Path) -> Path:
+    """Take the one file we came for, and only from an archive that is sound as a whole."""
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            for entry in zipped.infolist():
+                path = PurePosixPath(entry.filename.replace("\\", "/"))
+                if path.is_absolute() or ".." in path.parts or stat.S_ISLNK(entry.external_attr >> 16):
+                    raise Invalid(
+                        f"the release contains {entry.filename!r}, which points outside: nothing was installed"
+                    )
+            entry = zipped.getinfo(name)
+            if entry.file_size > _MOST_BINARY:
+                raise Invalid(f"{name} in the release unpacks to {entry.file_size >> 20} MiB: that is no engine")
+            with zipped.open(entry) as source, (workplace / name).open("wb") as target:
+                # zipfile stops at the size that the directory of the archive tells, and checks the CRC there
+                while chunk := source.read(_CHUNK):
+                    target.write(chunk)
+    except KeyError as error:
+        raise Invalid(f"the release does not contain {name}: nothing was installed") from error
+    except zipfile.BadZipFile as error:
+        raise Invalid(f"the release is not a sound zip file ({error}): nothing was installed") from error
+    archive.unlink()
+    return workplace / name

@@ -1,0 +1,51 @@
+"""What a plan of the real engine says that it would do, in counts."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from terracrew.cli import output
+from terracrew.executor.engines.tofu import plan_summary
+
+pytestmark = pytest.mark.feature("J11")
+BEFORE = """
+resource "terraform_data" "old" { input = 1 }
+resource "terraform_data" "dropped" { input = 2 }
+"""
+AFTER = """
+resource "terraform_data" "new" { input = 1 }
+moved {
+  from = terraform_data.old
+  to   = terraform_data.new
+}
+removed {
+  from = terraform_data.dropped
+  lifecycle { destroy = false }
+}
+resource "terraform_data" "found" {}
+import {
+  to = terraform_data.found
+  id = "somewhere"
+}
+"""
+
+
+def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Path) -> None:
+    """A plan that only imports or moves was shown as "0 to add, 0 to change, 0 to destroy"."""
+
+    def run(*words: str) -> None:
+        subprocess.run([tofu, *words], cwd=tmp_path, check=True, capture_output=True, env=dict(os.environ))
+
+    (tmp_path / "main.tf").write_text(BEFORE)
+    run("init")
+    run("apply", "-auto-approve")
+    (tmp_path / "main.tf").write_text(AFTER)
+    run("plan", "-json-into=plan.jsonl")
+    summary = plan_summary.summarize(tmp_path / "plan.jsonl", (tmp_path / "terraform.tfstate").read_bytes())
+    counts = {"imports": summary.imports, "moves": summary.moves, "forgets": summary.forgets}
+    assert counts == {"imports": 1, "moves": 1, "forgets": 1}
+    assert (summary.add, summary.change, summary.destroy) == (0, 0, 0)
+    words = output.plan({"add": 0, "change": 0, "destroy": 0, **counts})
+    assert words == "1 to import, 0 to add, 0 to change, 0 to destroy, 1 to forget (1 moved)"

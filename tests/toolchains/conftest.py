@@ -1,0 +1,53 @@
+"""An empty cache, a bare PATH and a release site for the tests of engines."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.toolchains import cache, go_toolchain
+
+from .release_site import ReleaseSite
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it."""
+    monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def shared_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache but for Go: where PATH has none, all tests build with the one in the user's cache."""
+    if shutil.which("go") is None:
+        monkeypatch.delenv("TERRACREW_CACHE", raising=False)
+        go_toolchain.get("1.19", tmp_path, lambda _: None)
+        installed = cache.root() / "go"
+        monkeypatch.setenv("TERRACREW_CACHE", str(tmp_path / "cache"))
+        (tmp_path / "cache").mkdir(exist_ok=True)
+        (tmp_path / "cache" / "go").symlink_to(installed)
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH on which nothing is installed: its only directory is returned."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
+    """A release site on loopback that the product takes for OpenTofu's."""
+    site = ReleaseSite()
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    monkeypatch.setenv("TERRACREW_TOFU_RELEASES", site.url)
+    yield site
+    site.server.shutdown()
+    thread.join()
+    site.server.server_close()

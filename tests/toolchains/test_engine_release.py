@@ -1,0 +1,172 @@
+"""A release is used only when it is what was published, whole and sound."""
+
+import hashlib
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from terracrew.errors import Invalid, NotFound, Unreachable
+from terracrew.toolchains import discovery, install, release, specs
+from terracrew.toolchains.progress import Progress
+
+from .release_site import ARCHIVE, SUMS, VERSION, ReleaseSite, program, send, zipped
+
+pytestmark = [pytest.mark.feature("J4"), pytest.mark.usefixtures("empty_cache", "bare_path")]
+
+
+def fetch(workplace: Path) -> list[Path]:
+    return release.fetch(specs.TOFU, VERSION, workplace, lambda _: None)
+
+
+def test_a_verified_release_is_installed_and_found(site: ReleaseSite, empty_cache: Path) -> None:
+    archive = zipped({"LICENSE": b"MPL", "tofu": program()})
+    site.publish(archive)
+    reports: list[Progress] = []
+    found = install.install("tofu", VERSION, report=reports.append)
+    assert found == discovery.find("tofu")
+    assert Path(found.path).read_bytes() == program()
+    assert site.asked == [SUMS, ARCHIVE]
+    assert Progress("download", site.url + ARCHIVE, len(archive), len(archive)) in reports
+    assert reports[-1].stage == "ready"
+    assert list((empty_cache / "partial").iterdir()) == []
+    install.install("tofu", VERSION, report=reports.append)
+    assert len(site.asked) == 2
+
+
+def test_an_engine_on_path_is_taken_as_it_is(site: ReleaseSite, bare_path: Path) -> None:
+    (bare_path / "tofu").write_bytes(program("1.8.1"))
+    (bare_path / "tofu").chmod(0o755)
+    assert install.install("tofu", report=lambda _: None).version == "1.8.1"
+    assert site.asked == []
+    site.publish(zipped({"tofu": program()}))
+    assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_is_installed(site: ReleaseSite) -> None:
+    site.publish(zipped({"tofu": program()}), digest="ab" * 32)
+    # Not even a build follows: somebody changed the file, and the user has to hear of it.
+    with pytest.raises(Invalid, match="is not what was published"):
+        install.install("tofu", VERSION, report=lambda _: None)
+    assert discovery.find("tofu") is None
+
+
+def test_an_operators_pin_is_what_counts_whatever_the_site_publishes(
+    site: ReleaseSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum came from where the archive came from: whoever could change one could change both."""
+    genuine, changed = zipped({"tofu": program()}), zipped({"tofu": program(extra="# changed")})
+    monkeypatch.setenv("TERRACREW_TOFU_SHA256", hashlib.sha256(genuine).hexdigest())
+    site.publish(changed)
+    with pytest.raises(Invalid, match="is not what was published"):
+        install.install("tofu", VERSION, report=lambda _: None)
+    assert discovery.find("tofu") is None
+    site.publish(genuine, digest="ab" * 32)
+    assert install.install("tofu", VERSION, report=lambda _: None).version == VERSION
+    assert SUMS not in site.asked
+
+
+def test_an_archive_without_a_pin_is_told(site: ReleaseSite) -> None:
+    site.publish(zipped({"tofu": program()}))
+    reports: list[Progress] = []
+    install.install("tofu", VERSION, report=reports.append)
+    assert any(one.stage == "note" and "TERRACREW_TOFU_SHA256" in one.text for one in reports)
+
+
+def test_a_download_that_breaks_off_is_no_release(site: ReleaseSite, tmp_path: Path) -> None:
+    archive = zipped({"tofu": program()})
+    site.publish(archive)
+    site.files[ARCHIVE] = lambda handler: send(handler, archive[: len(archive) // 2], length=len(archive))
+    with pytest.raises(Unreachable, match="cannot be fetched"):
+        fetch(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../tofu", "/etc/cron.d/tofu", "a/../../tofu", "..\\tofu"])
+def test_an_archive_that_leads_outside_is_refused(site: ReleaseSite, tmp_path: Path, name: str) -> None:
+    site.publish(zipped({"tofu": program(), name: b"evil"}))
+    with pytest.raises(Invalid, match="outside"):
+        fetch(tmp_path)
+    assert not (tmp_path / "tofu").exists()
+
+
+def test_an_archive_with_a_symbolic_link_is_refused(site: ReleaseSite, tmp_path: Path) -> None:
+    site.publish(zipped({"tofu": program()}, symlink="passwd"))
+    with pytest.raises(Invalid, match="outside"):
+        fetch(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (zipped({"README": b""}), "does not contain tofu"),
+        (zipped({"tofu": program()})[:-30], "not a sound zip file"),
+        (b"<html>sign in to the network</html>", "not a sound zip file"),
+    ],
+)
+def test_an_archive_that_is_not_an_engine_is_refused(
+    site: ReleaseSite, tmp_path: Path, archive: bytes, words: str
+) -> None:
+    site.publish(archive)
+    with pytest.raises(Invalid, match=words):
+        fetch(tmp_path)
+
+
+def test_a_program_of_another_version_is_refused(site: ReleaseSite) -> None:
+    site.publish(zipped({"tofu": program("1.0.0")}))
+    with pytest.raises(Invalid, match=r"says it is 1\.0\.0: nothing was installed"):
+        install.install("tofu", VERSION, report=lambda _: None)
+    assert discovery.find("tofu") is None
+
+
+def test_a_site_without_this_version_or_system_has_no_release(site: ReleaseSite, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="answers 404"):
+        fetch(tmp_path)
+    site.files[SUMS] = b"00  tofu_of_another_system.zip\n"
+    with pytest.raises(NotFound, match="names no tofu"):
+        fetch(tmp_path)
+
+
+def test_a_site_that_nobody_answers_for_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("TERRACREW_TOFU_RELEASES", f"http://127.0.0.1:{port}")
+    with pytest.raises(Unreachable, match="cannot be fetched"):
+        fetch(tmp_path)
+
+
+def test_many_installers_at_once_download_once(site: ReleaseSite) -> None:
+    waiting = threading.Semaphore(0)
+    archive = zipped({"tofu": program()})
+    site.publish(archive)
+
+    def answer_when_the_others_wait(handler: BaseHTTPRequestHandler) -> None:
+        assert all(waiting.acquire(timeout=30) for _ in range(3))
+        send(handler, archive)
+
+    site.files[ARCHIVE] = answer_when_the_others_wait
+    found: list[discovery.Found] = []
+    stages: list[set[str]] = []
+
+    def one() -> None:
+        mine: set[str] = set()
+
+        def report(progress: Progress) -> None:
+            if progress.stage == "wait" and "wait" not in mine:
+                assert "waiting for another install of OpenTofu" in progress.text
+                waiting.release()
+            mine.add(progress.stage)
+
+        found.append(install.install("tofu", VERSION, report=report))
+        stages.append(mine)
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 4
+    assert len({one.path for one in found}) == 1
+    assert site.asked.count(ARCHIVE) == 1
+    assert sorted(map(sorted, stages)) == [["download", "note", "ready"], *[["ready", "wait"]] * 3]
