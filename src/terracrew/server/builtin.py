@@ -67,8 +67,9 @@ async def _record(tx: Tx, keys: Keyring) -> tuple[Runner, Secret]:
     text = credentials.new("tcw").text
     await tx.run(
         "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-        name=_TOKEN, value=keys.encrypt(text.encode(), _TOKEN),
-    )  # fmt: skip
+        name=_TOKEN,
+        value=keys.encrypt(text.encode(), _TOKEN),
+    )
     row = await tx.one("SELECT value FROM settings WHERE name = :name", name=_TOKEN)
     assert row is not None
     text = keys.decrypt(bytes(row["value"]), _TOKEN).decode()

@@ -57,5 +57,6 @@ async def _write(tx: Tx) -> None:
     await tx.run(
         """INSERT INTO settings (name, value) VALUES (:name, :value)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-        name=_PROBE, value=str(tx.now).encode(),
-    )  # fmt: skip
+        name=_PROBE,
+        value=str(tx.now).encode(),
+    )

@@ -288,9 +288,29 @@ async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
 
 
 _handlers: list[Any] = [
-    me, my_link, list_tokens, create_token, revoke_token, list_users, create_user, change_user, list_accounts, create_account,
-    change_password, list_sessions, end_sessions, end_session, list_tokens_of, revoke_token_of,
-    delete_account, list_secrets, create_secret, revoke_secret, list_roles, bind_role, unbind_role,
-]  # fmt: skip
+    me,
+    my_link,
+    list_tokens,
+    create_token,
+    revoke_token,
+    list_users,
+    create_user,
+    change_user,
+    list_accounts,
+    create_account,
+    change_password,
+    list_sessions,
+    end_sessions,
+    end_session,
+    list_tokens_of,
+    revoke_token_of,
+    delete_account,
+    list_secrets,
+    create_secret,
+    revoke_secret,
+    list_roles,
+    bind_role,
+    unbind_role,
+]
 router = Router(path="/api/v1", route_handlers=_handlers, tags=["access"])
 routers: list[Router | HTTPRouteHandler] = [router, connect.token, connect.jwks, connect.openid_configuration]

@@ -32,16 +32,20 @@ _TOKEN_REQUEST = {
     "type": "object",
     "required": ["grant_type"],
     "properties": {
-        "grant_type": {"const": "client_credentials"}, "client_id": {"type": "string"}, "client_secret": {"type": "string"},
+        "grant_type": {"const": "client_credentials"},
+        "client_id": {"type": "string"},
+        "client_secret": {"type": "string"},
     },
-}  # fmt: skip
+}
 _TOKEN = {
     "type": "object",
     "required": ["access_token", "expires_in", "token_type"],
     "properties": {
-        "access_token": {"type": "string"}, "expires_in": {"type": "integer"}, "token_type": {"const": "Bearer"},
+        "access_token": {"type": "string"},
+        "expires_in": {"type": "integer"},
+        "token_type": {"const": "Bearer"},
     },
-}  # fmt: skip
+}
 _TOKEN_REFUSED = {
     "type": "object",
     "required": ["error", "error_description"],

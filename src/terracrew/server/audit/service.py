@@ -31,9 +31,15 @@ class Change(msgspec.Struct, frozen=True):
 
 
 async def record(
-    tx: Tx, who: Principal, action: str, target_kind: str, target_id: str,
-    details: Mapping[str, object] | None = None, *, organization_id: str | None = None,
-) -> None:  # fmt: skip
+    tx: Tx,
+    who: Principal,
+    action: str,
+    target_kind: str,
+    target_id: str,
+    details: Mapping[str, object] | None = None,
+    *,
+    organization_id: str | None = None,
+) -> None:
     """Write down a change. The organization is the actor's own unless another one is named."""
     await record_all(tx, [Change(who, action, target_kind, target_id, details or {}, organization_id)])
 
@@ -47,9 +53,18 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
         text = ANYWHERE.sub("(secret)", msgspec.json.encode(change.details).decode())
         who = change.who
         entry = Entry(
-            ids.new("aud"), now, who.kind, who.id, who.name, change.action, change.target_kind, change.target_id,
-            msgspec.json.decode(text, type=dict[str, object]), who.address, who.credential_id,
-        )  # fmt: skip
+            ids.new("aud"),
+            now,
+            who.kind,
+            who.id,
+            who.name,
+            change.action,
+            change.target_kind,
+            change.target_id,
+            msgspec.json.decode(text, type=dict[str, object]),
+            who.address,
+            who.credential_id,
+        )
         rows.append((change.organization_id or who.organization_id, entry))
     await store.insert(tx, rows)
     tx.on_commit(partial(_count, [change.action for change in changes]))

@@ -10,10 +10,19 @@ from terracrew.server.db.seam import Columns, Param, Tx
 NEWEST_ID = "aud_zzzz"
 """Sorts after the id of every entry."""
 _COLUMNS: Columns = {
-    "organization_id": "text", "id": "text", "created_at": "double precision", "actor_kind": "text", "actor_id": "text",
-    "actor_name": "text", "action": "text", "target_kind": "text", "target_id": "text", "details": "text",
-    "address": "text", "credential_id": "text",
-}  # fmt: skip
+    "organization_id": "text",
+    "id": "text",
+    "created_at": "double precision",
+    "actor_kind": "text",
+    "actor_id": "text",
+    "actor_name": "text",
+    "action": "text",
+    "target_kind": "text",
+    "target_id": "text",
+    "details": "text",
+    "address": "text",
+    "credential_id": "text",
+}
 
 
 async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:

@@ -34,8 +34,12 @@ _LEFT: LiteralString = """
 UPDATE attempts SET executor_server_id = NULL
 WHERE job_id = :job_id AND number = :attempt AND ended_at IS NULL AND executor_server_id = :server_id"""
 _COLUMNS: Columns = {
-    "job_id": "text", "attempt": "bigint", "instance_id": "text", "server_id": "text", "at": "double precision",
-}  # fmt: skip
+    "job_id": "text",
+    "attempt": "bigint",
+    "instance_id": "text",
+    "server_id": "text",
+    "at": "double precision",
+}
 
 
 async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
@@ -56,8 +60,11 @@ async def executor_left(tx: Tx, ref: AttemptRef, server_id: str) -> None:
 async def is_elsewhere(tx: Tx, ref: AttemptRef, server_id: str) -> bool:
     row = await tx.one(
         "SELECT " + IS_ELSEWHERE + " AS yes FROM attempts WHERE job_id = :job_id AND number = :attempt",
-        job_id=ref.job_id, attempt=ref.attempt, server_id=server_id, since=tx.now - STALE,
-    )  # fmt: skip
+        job_id=ref.job_id,
+        attempt=ref.attempt,
+        server_id=server_id,
+        since=tx.now - STALE,
+    )
     return row is not None and bool(row["yes"])
 
 

@@ -29,10 +29,20 @@ class RunnerSession:
     """One connected runner instance."""
 
     def __init__(
-        self, socket: HubSocket, principal: Principal, *, runner_id: str, instance_id: str, name: str, epoch: int,
-        engines: dict[str, str], slots: int, is_draining: bool = False, is_drained: bool = False,
+        self,
+        socket: HubSocket,
+        principal: Principal,
+        *,
+        runner_id: str,
+        instance_id: str,
+        name: str,
+        epoch: int,
+        engines: dict[str, str],
+        slots: int,
+        is_draining: bool = False,
+        is_drained: bool = False,
         configuration: Configuration = UNCONFIGURED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.socket = socket
         self.principal = principal
         """Whose credential it shows; renewed with the token."""

@@ -36,22 +36,43 @@ _JOBS = {
 }
 _UNHEARD = {"silent": Badge("warn", "mark", "Not heard"), "lost": Badge("bad", "mark", "Lost")}
 _DOING = {
-    Step.FETCH: "Fetching", Step.INPUTS: "Preparing", Step.INIT: "Initializing", Step.VALIDATE: "Validating",
-    Step.PLAN: "Planning", Step.APPLY: "Applying", Step.DESTROY: "Destroying", Step.OUTPUT: "Reading outputs",
-}  # fmt: skip
+    Step.FETCH: "Fetching",
+    Step.INPUTS: "Preparing",
+    Step.INIT: "Initializing",
+    Step.VALIDATE: "Validating",
+    Step.PLAN: "Planning",
+    Step.APPLY: "Applying",
+    Step.DESTROY: "Destroying",
+    Step.OUTPUT: "Reading outputs",
+}
 STEPS = {
-    Step.FETCH: "Fetch source", Step.INPUTS: "Inputs", Step.INIT: "Init", Step.VALIDATE: "Validate",
-    Step.PLAN: "Plan", Step.APPLY: "Apply", Step.DESTROY: "Destroy", Step.OUTPUT: "Outputs",
-}  # fmt: skip
+    Step.FETCH: "Fetch source",
+    Step.INPUTS: "Inputs",
+    Step.INIT: "Init",
+    Step.VALIDATE: "Validate",
+    Step.PLAN: "Plan",
+    Step.APPLY: "Apply",
+    Step.DESTROY: "Destroy",
+    Step.OUTPUT: "Outputs",
+}
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 _ENDED = {
-    "succeeded": "succeeded", "failed": "failed", "canceled": "canceled", "waiting": "paused for approval",
-    "handed_back": "handed back by its runner", "lost": "runner lost", "gone": "its process was gone",
-}  # fmt: skip
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "canceled": "canceled",
+    "waiting": "paused for approval",
+    "handed_back": "handed back by its runner",
+    "lost": "runner lost",
+    "gone": "its process was gone",
+}
 _MENDS = {
-    "approval": "Decide", "in_doubt": "Look at it", "lost": "Look at it", "quarantine": "Decide about it",
-    "module_busy": "Show that job", "silent": "Look at it",
-}  # fmt: skip
+    "approval": "Decide",
+    "in_doubt": "Look at it",
+    "lost": "Look at it",
+    "quarantine": "Decide about it",
+    "module_busy": "Show that job",
+    "silent": "Look at it",
+}
 
 
 def runner_badge(status: RunnerStatus) -> Badge:

@@ -85,7 +85,8 @@ class SteadyClock:
         if self._is_noted:
             log.warning(
                 "the wall clock differs from the time in use, which follows it slowly",
-                seconds=round(behind, 1), hours=round(abs(behind) / SLEW_RATE / 3600, 1),
-            )  # fmt: skip
+                seconds=round(behind, 1),
+                hours=round(abs(behind) / SLEW_RATE / 3600, 1),
+            )
         else:
             log.info("the time in use is the wall clock's again")

@@ -12,8 +12,11 @@ async def acquire(db: Database, name: str, holder: str, ttl: float) -> bool:
                ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
                WHERE leases.holder = excluded.holder OR leases.expires_at <= :now
                RETURNING holder""",
-            name=name, holder=holder, until=tx.now + ttl, now=tx.now,
-        )  # fmt: skip
+            name=name,
+            holder=holder,
+            until=tx.now + ttl,
+            now=tx.now,
+        )
         return row is not None
 
     return await db.write(work)

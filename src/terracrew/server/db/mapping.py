@@ -15,9 +15,17 @@ from terracrew.server.db.seam import Param, Row
 
 S = TypeVar("S", bound=msgspec.Struct)
 _SCALARS = (
-    inspect.NoneType, inspect.BoolType, inspect.IntType, inspect.FloatType, inspect.StrType, inspect.BytesType,
-    inspect.DateTimeType, inspect.EnumType, inspect.LiteralType, inspect.UUIDType,
-)  # fmt: skip
+    inspect.NoneType,
+    inspect.BoolType,
+    inspect.IntType,
+    inspect.FloatType,
+    inspect.StrType,
+    inspect.BytesType,
+    inspect.DateTimeType,
+    inspect.EnumType,
+    inspect.LiteralType,
+    inspect.UUIDType,
+)
 
 
 def row_to(kind: type[S], row: Row) -> S:

@@ -70,8 +70,10 @@ async def migrate(
                     await tx.run(statement)
                 await tx.run(
                     "INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :now)",
-                    number=migration.number, name=migration.name, now=tx.now,
-                )  # fmt: skip
+                    number=migration.number,
+                    name=migration.name,
+                    now=tx.now,
+                )
                 return migration
         return None
 

@@ -16,8 +16,10 @@ async def insert_organization(tx: Tx, name: str) -> Organization | None:
     row = await tx.one(
         """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now)
            ON CONFLICT (name) DO NOTHING RETURNING *""",
-        id=ids.new("org"), name=name, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("org"),
+        name=name,
+        now=tx.now,
+    )
     return None if row is None else row_to(Organization, row)
 
 
@@ -40,9 +42,16 @@ async def insert(
     row = await tx.one(
         """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, interrupted, created_at)
            VALUES (:id, :organization_id, :parent_id, :name, :path, :depth, :description, :interrupted, :now) RETURNING *""",
-        id=ids.new("grp"), organization_id=organization_id, parent_id=parent and parent.id, name=name, path=path,
-        depth=parent.depth + 1 if parent else 0, description=description, interrupted=interrupted, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("grp"),
+        organization_id=organization_id,
+        parent_id=parent and parent.id,
+        name=name,
+        path=path,
+        depth=parent.depth + 1 if parent else 0,
+        description=description,
+        interrupted=interrupted,
+        now=tx.now,
+    )
     assert row is not None
     return row_to(Group, row)
 
@@ -54,10 +63,16 @@ async def update(tx: Tx, group: Group) -> None:
                service_account_approval = :service_account_approval
            WHERE id = :id""",
         **to_params(
-            group, "id", "description", "interrupted", "max_destroy", "max_destroy_percent", "self_approval",
+            group,
+            "id",
+            "description",
+            "interrupted",
+            "max_destroy",
+            "max_destroy_percent",
+            "self_approval",
             "service_account_approval",
         ),
-    )  # fmt: skip
+    )
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002
@@ -68,8 +83,9 @@ async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002
 async def at(tx: Tx, organization_id: str, path: str) -> Group | None:
     row = await tx.one(
         "SELECT * FROM groups WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     return None if row is None else row_to(Group, row)
 
 
@@ -123,8 +139,9 @@ async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002
 async def is_module(tx: Tx, organization_id: str, path: str) -> bool:
     row = await tx.one(
         "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     return row is not None
 
 

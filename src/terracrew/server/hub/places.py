@@ -75,9 +75,13 @@ async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
 
 
 async def take(
-    tx: Tx, server_id: str, owner: Record, hello: messages.RunnerHello,
-    asked: Sequence[strangers.Question] | None = None, gap_ended_at: float = 0.0,
-) -> Place | list[strangers.Question]:  # fmt: skip
+    tx: Tx,
+    server_id: str,
+    owner: Record,
+    hello: messages.RunnerHello,
+    asked: Sequence[strangers.Question] | None = None,
+    gap_ended_at: float = 0.0,
+) -> Place | list[strangers.Question]:
     """The instance's row, with a new epoch; or those that have to be asked first."""
     if questions := await strangers.meet(tx, owner, hello, asked, gap_ended_at):
         return questions
@@ -95,11 +99,21 @@ async def take(
         WHERE NOT instances.is_connected
             OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
         RETURNING id, epoch""",
-        id=ids.new("ins"), runner_id=owner.id, name=hello.instance, key=key, server_id=server_id, version=hello.version,
-        capacity=hello.capacity, engines=messages.encode(hello.engines).decode(), is_draining=hello.is_draining,
-        is_disk_full=hello.is_disk_full, isolation=hello.isolation,
-        resume=credentials.digest(resume), resumed=strangers.resume_digest(hello), now=tx.now,
-    )  # fmt: skip
+        id=ids.new("ins"),
+        runner_id=owner.id,
+        name=hello.instance,
+        key=key,
+        server_id=server_id,
+        version=hello.version,
+        capacity=hello.capacity,
+        engines=messages.encode(hello.engines).decode(),
+        is_draining=hello.is_draining,
+        is_disk_full=hello.is_disk_full,
+        isolation=hello.isolation,
+        resume=credentials.digest(resume),
+        resumed=strangers.resume_digest(hello),
+        now=tx.now,
+    )
     if row is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; come again")
     held = await tx.all(
@@ -116,8 +130,10 @@ async def leave(server: "Server", session: RunnerSession) -> None:
         await tx.run(
             """UPDATE instances SET is_connected = false, disconnected_at = :now
             WHERE id = :id AND epoch = :epoch AND is_connected""",
-            id=session.instance_id, epoch=session.epoch, now=tx.now,
-        )  # fmt: skip
+            id=session.instance_id,
+            epoch=session.epoch,
+            now=tx.now,
+        )
         tx.wake("instances", f"{session.runner_id} {session.instance_id}")
 
     await server.db.write(work)

@@ -72,10 +72,18 @@ async def _take_place(
         raise Invalid(f"a runner has up to {MOST_ENGINES} engines; their names and versions are short and printable")
     record, place = await _place(server, principal, hello)
     session = RunnerSession(
-        socket, principal, runner_id=record.id, instance_id=place.instance_id, name=hello.instance, epoch=place.epoch,
-        engines=hello.engines, slots=min(hello.capacity, record.max_jobs), is_draining=hello.is_draining,
-        is_drained=record.is_draining, configuration=record.configuration,
-    )  # fmt: skip
+        socket,
+        principal,
+        runner_id=record.id,
+        instance_id=place.instance_id,
+        name=hello.instance,
+        epoch=place.epoch,
+        engines=hello.engines,
+        slots=min(hello.capacity, record.max_jobs),
+        is_draining=hello.is_draining,
+        is_drained=record.is_draining,
+        configuration=record.configuration,
+    )
     session.held = {ref.job_id for ref in place.current}
     session.named = set(hello.attempts)
     session.is_disk_full = hello.is_disk_full
@@ -131,11 +139,16 @@ async def _note_refused_takeover(
 async def _welcome(server: "Server", session: RunnerSession, place: places.Place, protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
-            session.instance_id, session.epoch, protocol, session.configuration.heartbeat,
-            unknown=sorted(session.named - place.current), is_draining=session.is_drained,
-            log_level=session.configuration.levels, resume=place.resume,
+            session.instance_id,
+            session.epoch,
+            protocol,
+            session.configuration.heartbeat,
+            unknown=sorted(session.named - place.current),
+            is_draining=session.is_drained,
+            log_level=session.configuration.levels,
+            resume=place.resume,
         )
-    )  # fmt: skip
+    )
     await _miss(server, place.current - session.named)
     await places.refresh(server, [session])
     if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
@@ -253,8 +266,11 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
         await tx.run(
             """UPDATE instances SET is_draining = :is_draining, is_disk_full = :is_disk_full
             WHERE id = :id AND epoch = :epoch""",
-            is_draining=message.is_draining, is_disk_full=message.is_disk_full, id=session.instance_id, epoch=session.epoch,
-        )  # fmt: skip
+            is_draining=message.is_draining,
+            is_disk_full=message.is_disk_full,
+            id=session.instance_id,
+            epoch=session.epoch,
+        )
         tx.wake("instances", f"{session.runner_id} {session.instance_id}")
 
     session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full

@@ -42,9 +42,14 @@ async def delete_account(tx: Tx, who: Principal, account_id: str) -> None:
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_account(tx, account.id)
     await audit.record(
-        tx, who, "service_account.delete", "service_account", account.id, _named(account),
+        tx,
+        who,
+        "service_account.delete",
+        "service_account",
+        account.id,
+        _named(account),
         organization_id=account.organization_id,
-    )  # fmt: skip
+    )
     tx.wake("access", account.id)
 
 
@@ -66,9 +71,14 @@ async def create_secret(
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
         await audit.record(
-            tx, who, "service_account.add_secret", "service_account", account.id, {"secret": stored.id},
+            tx,
+            who,
+            "service_account.add_secret",
+            "service_account",
+            account.id,
+            {"secret": stored.id},
             organization_id=account.organization_id,
-        )  # fmt: skip
+        )
         return account, stored
 
     account, stored = await db.write(work)
@@ -80,9 +90,14 @@ async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str)
     account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
     await access_store.delete_secret(tx, account.id, secret_id)
     await audit.record(
-        tx, who, "service_account.revoke_secret", "service_account", account.id, {"secret": secret_id},
+        tx,
+        who,
+        "service_account.revoke_secret",
+        "service_account",
+        account.id,
+        {"secret": secret_id},
         organization_id=account.organization_id,
-    )  # fmt: skip
+    )
     tx.wake("access", account.id)
 
 

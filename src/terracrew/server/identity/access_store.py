@@ -18,8 +18,13 @@ async def insert_account(tx: Tx, organization_id: str, group: str, name: str, cr
     row = await tx.one(
         "INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)"
         " VALUES (:id, :organization_id, :group_id, :name, :created_by, :now) RETURNING *",
-        id=ids.new("sac"), organization_id=organization_id, group_id=at, name=name, created_by=created_by, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("sac"),
+        organization_id=organization_id,
+        group_id=at,
+        name=name,
+        created_by=created_by,
+        now=tx.now,
+    )
     return row_to(ServiceAccount, {**(row or {}), "group": group})
 
 
@@ -45,8 +50,13 @@ async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: 
         " WHERE a.organization_id = :organization_id AND a.id > :after AND (CAST(:path AS text) = '' OR"
         " groups.path = :path OR substr(groups.path, 1, CAST(:length AS integer)) = :below)"
         " ORDER BY a.id LIMIT :limit",
-        organization_id=organization_id, after=after, path=group, below=f"{group}/", length=len(group) + 1, limit=limit,
-    )  # fmt: skip
+        organization_id=organization_id,
+        after=after,
+        path=group,
+        below=f"{group}/",
+        length=len(group) + 1,
+        limit=limit,
+    )
     return rows_to(ServiceAccount, rows)
 
 
@@ -64,9 +74,13 @@ async def insert_secret(
         "INSERT INTO service_account_secrets"
         " (id, service_account_id, secret_sha256, created_by, created_at, expires_at)"
         " VALUES (:id, :account_id, :sha256, :created_by, :now, :expires_at) RETURNING *",
-        id=ids.new("sec"), account_id=account_id, sha256=secret_sha256, created_by=created_by, now=tx.now,
+        id=ids.new("sec"),
+        account_id=account_id,
+        sha256=secret_sha256,
+        created_by=created_by,
+        now=tx.now,
         expires_at=expires_at,
-    )  # fmt: skip
+    )
     return row_to(ClientSecret, row or {})
 
 
@@ -80,8 +94,9 @@ async def secrets(tx: Tx, account_id: str) -> list[ClientSecret]:
 async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
     gone = await tx.run(
         "DELETE FROM service_account_secrets WHERE id = :id AND service_account_id = :account_id",
-        id=secret_id, account_id=account_id,
-    )  # fmt: skip
+        id=secret_id,
+        account_id=account_id,
+    )
     if not gone:
         raise NotFound(f"this service account has no secret {secret_id}")
 
@@ -91,8 +106,9 @@ async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
         "SELECT a.id, a.name, a.organization_id, s.id AS secret_id, s.expires_at AS ends_at"
         " FROM service_account_secrets AS s JOIN service_accounts AS a ON a.id = s.service_account_id"
         " WHERE s.secret_sha256 = :sha256 AND (s.expires_at IS NULL OR s.expires_at > :now)",
-        sha256=secret_sha256, now=tx.now,
-    )  # fmt: skip
+        sha256=secret_sha256,
+        now=tx.now,
+    )
 
 
 async def account_of_secret(tx: Tx, account_id: str, secret_id: str) -> Row | None:
@@ -100,8 +116,10 @@ async def account_of_secret(tx: Tx, account_id: str, secret_id: str) -> Row | No
         "SELECT a.id, a.name, a.organization_id, s.expires_at AS ends_at FROM service_account_secrets AS s"
         " JOIN service_accounts AS a ON a.id = s.service_account_id"
         " WHERE s.id = :secret_id AND a.id = :id AND (s.expires_at IS NULL OR s.expires_at > :now)",
-        secret_id=secret_id, id=account_id, now=tx.now,
-    )  # fmt: skip
+        secret_id=secret_id,
+        id=account_id,
+        now=tx.now,
+    )
 
 
 async def is_use_noted(tx: Tx, secret_id: str, since: float) -> bool:
@@ -211,9 +229,18 @@ async def bind_role(
         " module_id, path, created_by, created_at) VALUES (:id, :organization_id, :kind, :principal_id, :role,"
         " :place_kind, :group_id, :module_id, :path, :created_by, :now)"
         " ON CONFLICT (principal_id, organization_id, place_kind, path) DO UPDATE SET role = excluded.role RETURNING *",
-        id=ids.new("rol"), organization_id=organization_id, kind=kind, principal_id=principal_id, role=role,
-        place_kind=place_kind, group_id=group_id, module_id=module_id, path=path, created_by=created_by, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("rol"),
+        organization_id=organization_id,
+        kind=kind,
+        principal_id=principal_id,
+        role=role,
+        place_kind=place_kind,
+        group_id=group_id,
+        module_id=module_id,
+        path=path,
+        created_by=created_by,
+        now=tx.now,
+    )
     return row_to(RoleBinding, row or {})
 
 
@@ -247,8 +274,10 @@ async def roles(tx: Tx, seen: Visible, organization_id: str, after: str, limit: 
         return rows_to(RoleBinding, rows)
     rows = await tx.all(
         "SELECT * FROM role_bindings WHERE organization_id = :organization_id AND id > :after ORDER BY id LIMIT :limit",
-        organization_id=organization_id, after=after, limit=limit,
-    )  # fmt: skip
+        organization_id=organization_id,
+        after=after,
+        limit=limit,
+    )
     return rows_to(RoleBinding, rows)
 
 
@@ -265,8 +294,9 @@ async def unbind_role(tx: Tx, binding_id: str) -> None:
 async def _group_id(tx: Tx, organization_id: str, path: str) -> str:
     row = await tx.one(
         "SELECT id FROM groups WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     if row is None:
         raise NotFound(f"there is no group `{path}`")
     return row["id"]
@@ -275,8 +305,9 @@ async def _group_id(tx: Tx, organization_id: str, path: str) -> str:
 async def _module_id(tx: Tx, organization_id: str, path: str) -> str:
     row = await tx.one(
         "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     if row is None:
         raise NotFound(f"there is no module `{path}`")
     return row["id"]

@@ -37,8 +37,11 @@ _OPERATOR = _VIEWER | {V.JOB_RUN, V.JOB_CANCEL, V.STATE_READ}
 _APPROVER = _OPERATOR | {V.JOB_APPROVE}
 _OWNER = _APPROVER | {V.TREE_WRITE, V.STATE_WRITE, V.RUNNER_WRITE, V.ACCESS_READ, V.ACCESS_WRITE, V.AUDIT_READ}
 GRANTS: dict[Role, frozenset[Verb]] = {
-    Role.VIEWER: _VIEWER, Role.OPERATOR: _OPERATOR, Role.APPROVER: _APPROVER, Role.OWNER: _OWNER,
-}  # fmt: skip
+    Role.VIEWER: _VIEWER,
+    Role.OPERATOR: _OPERATOR,
+    Role.APPROVER: _APPROVER,
+    Role.OWNER: _OWNER,
+}
 MACHINE_ONLY = frozenset({V.HUB_CONNECT, V.ATTEMPT_REPORT, V.ATTEMPT_READ})
 """What no person does, not even an administrator."""
 
@@ -222,8 +225,9 @@ async def _bindings(source: Tx | Database, principal: Principal) -> list[tuple[s
     async def read(tx: Tx) -> list[tuple[str, str, Role]]:
         rows = await tx.all(
             "SELECT place_kind, path, role FROM role_bindings WHERE principal_id = :id AND organization_id = :own",
-            id=principal.id, own=principal.organization_id,
-        )  # fmt: skip
+            id=principal.id,
+            own=principal.organization_id,
+        )
         return [(row["place_kind"], row["path"], Role(row["role"])) for row in rows]
 
     # Protocols both: only a database has `kind`.

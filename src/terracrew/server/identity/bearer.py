@@ -65,6 +65,9 @@ async def _attempt(db: Database, kind: str, sha256: str) -> Principal | None:
         return None
     role = "executor" if kind == "tch" else "engine"
     return Principal(
-        role, f"{found.job_id}.{found.attempt}", f"attempt {found.attempt} of {found.job_id}", found.organization_id,
+        role,
+        f"{found.job_id}.{found.attempt}",
+        f"attempt {found.attempt} of {found.job_id}",
+        found.organization_id,
         attempt=found,
-    )  # fmt: skip
+    )

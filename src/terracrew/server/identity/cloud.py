@@ -48,10 +48,19 @@ async def mint(identity: Identity, subject: Subject, audience: str) -> CloudToke
         raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
     now = int(time.time())
     claims: dict[str, Any] = {
-        "iss": identity.url, "sub": subject.name, "aud": audience, "iat": now, "nbf": now, "exp": now + LIFETIME,
-        "jti": secrets.token_hex(16), "organization_id": subject.organization_id, "module_id": subject.module_id,
-        "job_id": subject.job_id, "attempt": subject.attempt, "phase": subject.phase,
-    }  # fmt: skip
+        "iss": identity.url,
+        "sub": subject.name,
+        "aud": audience,
+        "iat": now,
+        "nbf": now,
+        "exp": now + LIFETIME,
+        "jti": secrets.token_hex(16),
+        "organization_id": subject.organization_id,
+        "module_id": subject.module_id,
+        "job_id": subject.job_id,
+        "attempt": subject.attempt,
+        "phase": subject.phase,
+    }
     return CloudToken(await identity.tokens.signing.sign(claims, KIND))
 
 

@@ -96,8 +96,9 @@ async def open_keyring(
     async def check(tx: Tx) -> None:
         await tx.run(
             "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-            name=CHECK, value=keyring.encrypt(b"terracrew", CHECK),
-        )  # fmt: skip
+            name=CHECK,
+            value=keyring.encrypt(b"terracrew", CHECK),
+        )
         stored = await _check_value(tx)
         try:
             keyring.decrypt(stored or b"", CHECK)

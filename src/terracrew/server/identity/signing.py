@@ -52,9 +52,14 @@ class SigningKeys:
         await tx.run(
             """INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at, retired_at, signs_from)
             VALUES (:id, :public, :private, :no, :now, :never, :signs_from)""",
-            id=new, public=public, private=private, no=False, now=tx.now, never=NEVER,
+            id=new,
+            public=public,
+            private=private,
+            no=False,
+            now=tx.now,
+            never=NEVER,
             signs_from=tx.now + PUBLISHED_SECONDS,
-        )  # fmt: skip
+        )
         return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:
@@ -89,8 +94,12 @@ class SigningKeys:
         await tx.run(
             "INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at)"
             " VALUES (:id, :public, :private, :yes, :now) ON CONFLICT (is_active) WHERE is_active DO NOTHING",
-            id=new, public=public, private=private, yes=True, now=tx.now,
-        )  # fmt: skip
+            id=new,
+            public=public,
+            private=private,
+            yes=True,
+            now=tx.now,
+        )
         return await _rows(tx)
 
     def _generate(self) -> tuple[str, str, bytes]:

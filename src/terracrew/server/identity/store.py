@@ -19,8 +19,12 @@ async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admi
     row = await tx.one(
         "INSERT INTO users (id, organization_id, name, is_system_admin, created_at)"
         " VALUES (:id, :organization_id, :name, :admin, :now) RETURNING *",
-        id=ids.new("usr"), organization_id=organization_id, name=name, admin=is_system_admin, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("usr"),
+        organization_id=organization_id,
+        name=name,
+        admin=is_system_admin,
+        now=tx.now,
+    )
     return row_to(User, row or {})
 
 
@@ -54,8 +58,10 @@ async def has_users(tx: Tx) -> bool:
 async def users(tx: Tx, organization_id: str, after: str, limit: int) -> list[User]:
     rows = await tx.all(
         "SELECT * FROM users WHERE organization_id = :organization_id AND id > :after ORDER BY id LIMIT :limit",
-        organization_id=organization_id, after=after, limit=limit,
-    )  # fmt: skip
+        organization_id=organization_id,
+        after=after,
+        limit=limit,
+    )
     return rows_to(User, rows)
 
 
@@ -79,13 +85,17 @@ async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float
     """A user has one link at most. Returns whether another one, which could still be used, ends with this."""
     ended = await tx.all(
         "DELETE FROM one_time_links WHERE user_id = :user_id RETURNING expires_at > :now AS is_usable",
-        user_id=user_id, now=tx.now,
-    )  # fmt: skip
+        user_id=user_id,
+        now=tx.now,
+    )
     await tx.run(
         "INSERT INTO one_time_links (token_sha256, user_id, created_at, expires_at)"
         " VALUES (:token_sha256, :user_id, :now, :expires_at)",
-        token_sha256=token_sha256, user_id=user_id, now=tx.now, expires_at=expires_at,
-    )  # fmt: skip
+        token_sha256=token_sha256,
+        user_id=user_id,
+        now=tx.now,
+        expires_at=expires_at,
+    )
     return any(row["is_usable"] for row in ended)
 
 
@@ -93,8 +103,10 @@ async def link_owner(tx: Tx, token_sha256: str) -> User | None:
     row = await tx.one(
         "SELECT users.* FROM one_time_links AS l JOIN users ON users.id = l.user_id"
         " WHERE l.token_sha256 = :token_sha256 AND l.expires_at > :now AND users.is_disabled = :no",
-        token_sha256=token_sha256, now=tx.now, no=False,
-    )  # fmt: skip
+        token_sha256=token_sha256,
+        now=tx.now,
+        no=False,
+    )
     return None if row is None else row_to(User, row)
 
 
@@ -125,8 +137,11 @@ async def session_user(tx: Tx, token_sha256: str, seen_after: float) -> Row | No
         "SELECT users.*, s.id AS credential_id, s.seen_at FROM sessions AS s JOIN users ON users.id = s.user_id"
         " WHERE s.token_sha256 = :sha256 AND s.expires_at > :now AND s.seen_at > :seen_after"
         " AND users.is_disabled = :no",
-        sha256=token_sha256, now=tx.now, seen_after=seen_after, no=False,
-    )  # fmt: skip
+        sha256=token_sha256,
+        now=tx.now,
+        seen_after=seen_after,
+        no=False,
+    )
 
 
 async def note_session(tx: Tx, session_id: str) -> None:
@@ -183,8 +198,10 @@ async def insert_token(
 async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]:
     rows = await tx.all(
         "SELECT * FROM api_tokens WHERE user_id = :user_id AND id > :after ORDER BY id LIMIT :limit",
-        user_id=user_id, after=after, limit=limit,
-    )  # fmt: skip
+        user_id=user_id,
+        after=after,
+        limit=limit,
+    )
     return rows_to(ApiToken, rows)
 
 
@@ -222,8 +239,10 @@ async def token_user(tx: Tx, token_sha256: str) -> Row | None:
         "SELECT users.*, t.id AS credential_id, t.last_used_at, t.is_local, t.expires_at AS ends_at"
         " FROM api_tokens AS t JOIN users ON users.id = t.user_id"
         " WHERE t.token_sha256 = :sha256 AND (t.expires_at IS NULL OR t.expires_at > :now) AND users.is_disabled = :no",
-        sha256=token_sha256, now=tx.now, no=False,
-    )  # fmt: skip
+        sha256=token_sha256,
+        now=tx.now,
+        no=False,
+    )
 
 
 async def note_token_use(tx: Tx, token_id: str) -> None:

@@ -84,9 +84,15 @@ class AccessTokens:
         is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
         now = int(time.time())
         claims: dict[str, Any] = {
-            "iss": self._issuer, "sub": client.id, "aud": AUDIENCE, "iat": now, "exp": now + LIFETIME,
-            "org": client.organization_id, "kind": client.kind, "sid": client.credential_id,
-        }  # fmt: skip
+            "iss": self._issuer,
+            "sub": client.id,
+            "aud": AUDIENCE,
+            "iat": now,
+            "exp": now + LIFETIME,
+            "org": client.organization_id,
+            "kind": client.kind,
+            "sid": client.credential_id,
+        }
         return AccessToken(await self.signing.sign(claims, KIND), LIFETIME, is_next_secret_accepted=is_next_accepted)
 
     async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:

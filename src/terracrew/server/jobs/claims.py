@@ -122,8 +122,10 @@ async def take_back(db: Database, offered: Offered) -> None:
     async def work(tx: Tx) -> None:
         own = await tx.one(
             "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
-            job_id=claimant.job_id, attempt=claimant.attempt, hub=credentials.digest(offered.credentials.hub),
-        )  # fmt: skip
+            job_id=claimant.job_id,
+            attempt=claimant.attempt,
+            hub=credentials.digest(offered.credentials.hub),
+        )
         found = await store.hold(tx, claimant.job_id, claimant.attempt) if own else None
         if found and (
             back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))
@@ -150,13 +152,24 @@ def _turns(items: Sequence[Offered]) -> Iterator[list[Offered]]:
 
 async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
     rows = [
-        (item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, item.claimant.epoch, tx.now)
+        (
+            item.claimant.job_id,
+            item.claimant.attempt,
+            item.claimant.runner_id,
+            item.claimant.instance_id,
+            item.claimant.epoch,
+            tx.now,
+        )
         for item in turn
-    ]  # fmt: skip
+    ]
     columns: Columns = {
-        "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "epoch": "bigint",
+        "job_id": "text",
+        "attempt": "bigint",
+        "runner_id": "text",
+        "instance_id": "text",
+        "epoch": "bigint",
         "now": "double precision",
-    }  # fmt: skip
+    }
     taken = {row["id"] for row in await tx.each(CLAIM, columns, rows)}
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
@@ -168,19 +181,33 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
     await tx.each(
         OWN,
         {
-            "job_id": "text", "attempt": "bigint", "runner_id": "text", "instance_id": "text", "now": "double precision",
-            "hub_sha256": "text", "api_sha256": "text", "state_key": "bytea", "inputs_sha256": "text",
+            "job_id": "text",
+            "attempt": "bigint",
+            "runner_id": "text",
+            "instance_id": "text",
+            "now": "double precision",
+            "hub_sha256": "text",
+            "api_sha256": "text",
+            "state_key": "bytea",
+            "inputs_sha256": "text",
         },
         [
             (
-                item.claimant.job_id, item.claimant.attempt, item.claimant.runner_id, item.claimant.instance_id, tx.now,
-                credentials.digest(item.credentials.hub), credentials.digest(item.credentials.api),
-                keys.encrypt(item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)),
+                item.claimant.job_id,
+                item.claimant.attempt,
+                item.claimant.runner_id,
+                item.claimant.instance_id,
+                tx.now,
+                credentials.digest(item.credentials.hub),
+                credentials.digest(item.credentials.api),
+                keys.encrypt(
+                    item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)
+                ),
                 _inputs_sha256(granted[item.claimant.job_id], keys),
             )
             for item in winners
         ],
-    )  # fmt: skip
+    )
     for item in winners:
         tx.wake("jobs", item.claimant.job_id)
     tx.on_commit(partial(counts.claimed, [tx.now - row["queued_at"] for row in granted.values()]))
@@ -195,14 +222,27 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
         event = row["state_job_id"], row["state_attempt"], row["state_event"]
         content = keys.decrypt(bytes(content), *state_contexts(row["module_id"], *event))
     spec = JobSpec(
-        job_id=row["id"], attempt=row["attempt"], number=row["number"], type=JobType(row["type"]),
-        organization_id=row["organization_id"], module_id=row["module_id"], module_path=row["module_path"],
-        group_path=row["group_path"], engine=row["engine"], source=source, inputs=module.inputs,
-        environment=module.environment, backend=row["backend"], source_digest=row["source_digest"],
-        state=StateSeed(version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content),
-        oidc_audiences=_audiences.decode(row["oidc_audiences"]), resume=_resume(row, keys),
+        job_id=row["id"],
+        attempt=row["attempt"],
+        number=row["number"],
+        type=JobType(row["type"]),
+        organization_id=row["organization_id"],
+        module_id=row["module_id"],
+        module_path=row["module_path"],
+        group_path=row["group_path"],
+        engine=row["engine"],
+        source=source,
+        inputs=module.inputs,
+        environment=module.environment,
+        backend=row["backend"],
+        source_digest=row["source_digest"],
+        state=StateSeed(
+            version=row["state_version"], sha256=row["sha256"] or "", size=row["size"] or 0, content=content
+        ),
+        oidc_audiences=_audiences.decode(row["oidc_audiences"]),
+        resume=_resume(row, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
-    )  # fmt: skip
+    )
     archive = getattr(source, "archive_id", None)
     is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE
     return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])

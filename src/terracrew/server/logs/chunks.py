@@ -11,9 +11,15 @@ from terracrew.server.db.seam import Columns
 from terracrew.server.logs import mask
 
 COLUMNS: Columns = {
-    "job_id": "text", "attempt": "bigint", "first": "bigint", "last": "bigint", "first_line": "bigint",
-    "lines": "bigint", "size": "bigint", "data": "bytea",
-}  # fmt: skip
+    "job_id": "text",
+    "attempt": "bigint",
+    "first": "bigint",
+    "last": "bigint",
+    "first_line": "bigint",
+    "lines": "bigint",
+    "size": "bigint",
+    "data": "bytea",
+}
 INSERT = """
 INSERT INTO log_chunks (job_id, attempt, first, last, first_line, lines, size, data)
 SELECT job_id, attempt, first, last, first_line, lines, size, data FROM batch WHERE true

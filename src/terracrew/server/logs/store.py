@@ -68,8 +68,9 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
         """SELECT number AS attempt, mark, CASE WHEN log_removed_at IS NULL THEN lines ELSE 1 END AS lines FROM attempts
         WHERE job_id = :job_id AND (CAST(:attempt AS bigint) IS NULL OR number = :attempt)
         ORDER BY number DESC LIMIT 1""",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     if row is not None:
         return row_to(Extent, row)
     if attempt is not None:
@@ -97,8 +98,12 @@ async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE) 
         ) AS near
         JOIN log_chunks USING (job_id, attempt, first)
         WHERE near.before < :size ORDER BY first""",
-        job_id=job_id, attempt=attempt, after=after, next=after + 1, size=size,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        after=after,
+        next=after + 1,
+        size=size,
+    )
     if rows and rows[0]["first"] <= after + 1:
         return rows_to(Stored, rows)
     part = await moved.part_after(tx, job_id, attempt, after)
@@ -212,8 +217,10 @@ async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int
         row = await tx.one(
             """SELECT first, last, first_line FROM log_chunks
             WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1""",
-            job_id=job_id, attempt=log.attempt, middle=middle,
-        )  # fmt: skip
+            job_id=job_id,
+            attempt=log.attempt,
+            middle=middle,
+        )
         if row is None:
             low = middle
         elif row["first_line"] < line:

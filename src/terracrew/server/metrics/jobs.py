@@ -48,9 +48,19 @@ event_bytes = Counter("terracrew_ingest_log_bytes", "Bytes of logs that were sto
 batches = Counter("terracrew_ingest_batches", "Deliveries of executors that were stored")
 refused = Counter("terracrew_ingest_refused", "Deliveries of executors that were not stored, and come again", ("code",))
 ALL = (
-    queue_wait, start_wait, duration, ended, requeued, attempts_ended, attempts_lost, attempts_in_doubt, events, event_bytes,
-    batches, refused,
-)  # fmt: skip
+    queue_wait,
+    start_wait,
+    duration,
+    ended,
+    requeued,
+    attempts_ended,
+    attempts_lost,
+    attempts_in_doubt,
+    events,
+    event_bytes,
+    batches,
+    refused,
+)
 
 for _outcome in ("succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"):
     attempts_ended.add(0, _outcome)

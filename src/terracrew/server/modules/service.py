@@ -94,15 +94,26 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     content.check_environment(new.environment)
     content.check_audiences(new.oidc_audiences)
     module = Module(
-        id=ids.new("mod"), organization_id=group.organization_id, group_id=group.id, name=name, path=path,
-        description=new.description, engine=new.engine,
-        source=await checked_source(tx, organization_id, new.source, roots, new.engine), backend=new.backend,
+        id=ids.new("mod"),
+        organization_id=group.organization_id,
+        group_id=group.id,
+        name=name,
+        path=path,
+        description=new.description,
+        engine=new.engine,
+        source=await checked_source(tx, organization_id, new.source, roots, new.engine),
+        backend=new.backend,
         oidc_audiences=new.oidc_audiences,
-        runner_id=await _runner(tx, who, new.runner), runner_instance_name=new.runner_instance_name,
-        state_version=0, created_at=datetime.fromtimestamp(tx.now, UTC), needs_approval=new.needs_approval,
-        approval_seconds=new.approval_seconds, interrupted=new.interrupted, max_destroy=new.max_destroy,
+        runner_id=await _runner(tx, who, new.runner),
+        runner_instance_name=new.runner_instance_name,
+        state_version=0,
+        created_at=datetime.fromtimestamp(tx.now, UTC),
+        needs_approval=new.needs_approval,
+        approval_seconds=new.approval_seconds,
+        interrupted=new.interrupted,
+        max_destroy=new.max_destroy,
         max_destroy_percent=new.max_destroy_percent,
-    )  # fmt: skip
+    )
     _check_pin(module)
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), new.inputs, new.environment)

@@ -17,11 +17,27 @@ async def insert(tx: Tx, module: Module) -> None:
                    :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
                    :approval_seconds, :interrupted, :max_destroy, :max_destroy_percent, :created_at)""",
         **to_params(
-            module, "id", "organization_id", "group_id", "name", "path", "description", "engine", "source",
-            "backend", "oidc_audiences", "runner_id", "runner_instance_name", "needs_approval",
-            "approval_seconds", "interrupted", "max_destroy", "max_destroy_percent", "created_at",
+            module,
+            "id",
+            "organization_id",
+            "group_id",
+            "name",
+            "path",
+            "description",
+            "engine",
+            "source",
+            "backend",
+            "oidc_audiences",
+            "runner_id",
+            "runner_instance_name",
+            "needs_approval",
+            "approval_seconds",
+            "interrupted",
+            "max_destroy",
+            "max_destroy_percent",
+            "created_at",
         ),
-    )  # fmt: skip
+    )
 
 
 async def update(tx: Tx, module: Module) -> None:
@@ -34,11 +50,22 @@ async def update(tx: Tx, module: Module) -> None:
                   max_destroy = :max_destroy, max_destroy_percent = :max_destroy_percent
            WHERE id = :id""",
         **to_params(
-            module, "id", "description", "engine", "source", "backend", "oidc_audiences",
-            "runner_id", "runner_instance_name", "needs_approval", "approval_seconds", "interrupted",
-            "max_destroy", "max_destroy_percent",
+            module,
+            "id",
+            "description",
+            "engine",
+            "source",
+            "backend",
+            "oidc_audiences",
+            "runner_id",
+            "runner_instance_name",
+            "needs_approval",
+            "approval_seconds",
+            "interrupted",
+            "max_destroy",
+            "max_destroy_percent",
         ),
-    )  # fmt: skip
+    )
 
 
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
@@ -64,8 +91,9 @@ async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002
 async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
     row = await tx.one(
         "SELECT * FROM modules WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     return None if row is None else row_to(Module, row)
 
 
@@ -85,8 +113,9 @@ async def insert_archive(tx: Tx, archive: Archive) -> None:
 async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
     row = await tx.one(
         "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id",
-        id=id, organization_id=organization_id,
-    )  # fmt: skip
+        id=id,
+        organization_id=organization_id,
+    )
     return None if row is None else row_to(Archive, row)
 
 
@@ -94,6 +123,7 @@ async def hold_archive(tx: Tx, id: str, organization_id: str) -> Archive | None:
     """Read it and keep it from being removed until the transaction ends, which makes something of it."""
     row = await tx.one(
         "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id FOR SHARE",
-        id=id, organization_id=organization_id,
-    )  # fmt: skip
+        id=id,
+        organization_id=organization_id,
+    )
     return None if row is None else row_to(Archive, row)

@@ -53,7 +53,9 @@ class Folder:
 
 COLUMNS: tuple[Column, ...] = (
     Column(
-        "modules", "modules.sealed", {"id": ""},
+        "modules",
+        "modules.sealed",
+        {"id": ""},
         """SELECT id, substr(sealed, 1, 9) AS head FROM modules
         WHERE id > :id AND sealed IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT id, sealed FROM modules WHERE id = :id",
@@ -61,7 +63,9 @@ COLUMNS: tuple[Column, ...] = (
         lambda row: (contents.context(row["id"]),),
     ),
     Column(
-        "states", "states.content", {"id": ""},
+        "states",
+        "states.content",
+        {"id": ""},
         """SELECT id, substr(content, 1, 9) AS head FROM states
         WHERE id > :id AND content IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT module_id, job_id, attempt, event, content AS sealed FROM states WHERE id = :id",
@@ -70,7 +74,9 @@ COLUMNS: tuple[Column, ...] = (
         batch_rows=1,  # up to a MiB each
     ),
     Column(
-        "outputs", "outputs.content", {"job_id": ""},
+        "outputs",
+        "outputs.content",
+        {"job_id": ""},
         """SELECT job_id, substr(content, 1, 9) AS head FROM outputs
         WHERE job_id > :job_id AND object IS NULL ORDER BY job_id LIMIT :most""",
         "SELECT job_id, content AS sealed FROM outputs WHERE job_id = :job_id AND object IS NULL",
@@ -79,7 +85,9 @@ COLUMNS: tuple[Column, ...] = (
         batch_rows=1,  # up to a MiB each
     ),
     Column(
-        "keys of attempts", "attempts.state_key", {"job_id": "", "number": 0},
+        "keys of attempts",
+        "attempts.state_key",
+        {"job_id": "", "number": 0},
         """SELECT job_id, number, substr(state_key, 1, 9) AS head FROM attempts
         WHERE (job_id, number) > (:job_id, :number) ORDER BY job_id, number LIMIT :most""",
         "SELECT job_id, number, state_key AS sealed FROM attempts WHERE job_id = :job_id AND number = :number",
@@ -87,21 +95,25 @@ COLUMNS: tuple[Column, ...] = (
         lambda row: (claims.state_key_context(row["job_id"], row["number"]),),
     ),
     Column(
-        "signing keys", "signing_keys.private_jwk", {"id": ""},
+        "signing keys",
+        "signing_keys.private_jwk",
+        {"id": ""},
         "SELECT id, substr(private_jwk, 1, 9) AS head FROM signing_keys WHERE id > :id ORDER BY id LIMIT :most",
         "SELECT id, private_jwk AS sealed FROM signing_keys WHERE id = :id",
         "UPDATE signing_keys SET private_jwk = :new WHERE id = :id AND private_jwk = :old",
         lambda row: (signing.context(row["id"]),),
     ),
     Column(
-        "settings", "settings.value", {"name": ""},
+        "settings",
+        "settings.value",
+        {"name": ""},
         """SELECT name, substr(value, 1, 9) AS head FROM settings
         WHERE name > :name AND name IN ('built_in_token') ORDER BY name LIMIT :most""",
         "SELECT name, value AS sealed FROM settings WHERE name = :name",
         "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
         lambda row: (row["name"],),
     ),
-)  # fmt: skip
+)
 
 FOLDERS: tuple[Folder, ...] = (
     Folder("stored states and outputs", "states", content.contexts_of_object, lambda name: name.split("/")[1]),
@@ -109,12 +121,14 @@ FOLDERS: tuple[Folder, ...] = (
 )
 
 LAST = Column(
-    "check value", "settings.value", {"name": ""},
+    "check value",
+    "settings.value",
+    {"name": ""},
     "SELECT name, substr(value, 1, 9) AS head FROM settings WHERE name > :name AND name = 'master_key_check' LIMIT :most",
     "SELECT name, value AS sealed FROM settings WHERE name = :name",
     "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
     lambda _: (master_key.CHECK,),
-)  # fmt: skip
+)
 """Encrypted anew when nothing else is left: until then, a server with the new key alone refuses to start."""
 
 ENCRYPTED_SETTINGS = frozenset({"built_in_token", master_key.CHECK})

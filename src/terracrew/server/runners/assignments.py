@@ -22,16 +22,22 @@ async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organiz
         """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
            VALUES (:runner_id, :place_id, :kind, :organization_id, :path, :now)
            ON CONFLICT (runner_id, place_id) DO NOTHING""",
-        runner_id=runner.id, place_id=place_id, kind=kind, organization_id=organization_id, path=path, now=tx.now,
-    )  # fmt: skip
+        runner_id=runner.id,
+        place_id=place_id,
+        kind=kind,
+        organization_id=organization_id,
+        path=path,
+        now=tx.now,
+    )
     return done > 0
 
 
 async def withdraw(tx: Tx, runner_id: str, place_id: str) -> bool:
     done = await tx.run(
         "DELETE FROM assignments WHERE runner_id = :runner_id AND place_id = :place_id",
-        runner_id=runner_id, place_id=place_id,
-    )  # fmt: skip
+        runner_id=runner_id,
+        place_id=place_id,
+    )
     return done > 0
 
 

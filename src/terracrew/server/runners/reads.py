@@ -31,13 +31,18 @@ def _word(parameter: LiteralString) -> LiteralString:
     return (
         "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
         " OR " + _NAMED + parameter + " ESCAPE '\\'))"
-    )  # fmt: skip
+    )
 
 
 _SEARCHED: LiteralString = (
-    _word("CAST(:word_1 AS text)") + " AND " + _word("CAST(:word_2 AS text)")
-    + " AND " + _word("CAST(:word_3 AS text)") + " AND " + _word("CAST(:word_4 AS text)")
-)  # fmt: skip
+    _word("CAST(:word_1 AS text)")
+    + " AND "
+    + _word("CAST(:word_2 AS text)")
+    + " AND "
+    + _word("CAST(:word_3 AS text)")
+    + " AND "
+    + _word("CAST(:word_4 AS text)")
+)
 _BELOW: LiteralString = """WITH RECURSIVE places (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM places JOIN groups ON groups.parent_id = places.id)"""
 _SEEN: LiteralString = visibility.SEEN_GROUPS + ", places (id) AS (SELECT id FROM seen_groups)"
@@ -64,20 +69,26 @@ _OF_PLACES: LiteralString = (
     + """ FROM runners WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean))"""
 )
 _SOURCES: dict[str, LiteralString] = {
-    "organization": _OF_ORGANIZATION, "group": _BELOW + _OF_PLACES, "reader": _SEEN + _OF_PLACES,
-}  # fmt: skip
+    "organization": _OF_ORGANIZATION,
+    "group": _BELOW + _OF_PLACES,
+    "reader": _SEEN + _OF_PLACES,
+}
 _BY_ID: LiteralString = (
-    " SELECT runners.id FROM own AS runners WHERE runners.id > :after AND (CAST(:status AS text) IS NULL OR " + STATUS
+    " SELECT runners.id FROM own AS runners WHERE runners.id > :after AND (CAST(:status AS text) IS NULL OR "
+    + STATUS
     + " = CAST(:status AS text)) ORDER BY runners.id LIMIT :count"
-)  # fmt: skip
+)
 _BY_PATH: LiteralString = (
-    " SELECT runners.id FROM own AS runners WHERE (CAST(:status AS text) IS NULL OR " + STATUS + " = CAST(:status AS text)) AND "
-    + _SEARCHED + " ORDER BY runners.path, runners.id LIMIT :count OFFSET :skipped"
-)  # fmt: skip
+    " SELECT runners.id FROM own AS runners WHERE (CAST(:status AS text) IS NULL OR "
+    + STATUS
+    + " = CAST(:status AS text)) AND "
+    + _SEARCHED
+    + " ORDER BY runners.path, runners.id LIMIT :count OFFSET :skipped"
+)
 _COUNTS: LiteralString = (
     ", found AS MATERIALIZED (SELECT " + STATUS + " AS status FROM own AS runners WHERE " + _SEARCHED + ")"
     " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
-)  # fmt: skip
+)
 """Materialized, since SQLite would find out the status once for the group and once for the answer."""
 _COUNTS_OF_ORGANIZATION: LiteralString = """
 SELECT CASE WHEN runners.is_draining OR here.is_taking = 0 THEN 'DRAINING' ELSE 'ONLINE' END AS status, count(*) AS runners

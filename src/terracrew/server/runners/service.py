@@ -104,18 +104,28 @@ async def register(tx: Tx, who: Principal, new: Registration, url: str) -> Regis
 
 
 async def ensure_shared(
-    tx: Tx, name: str, max_jobs: int, tags: Sequence[str] = (), *, token: Secret | None = None,
+    tx: Tx,
+    name: str,
+    max_jobs: int,
+    tags: Sequence[str] = (),
+    *,
+    token: Secret | None = None,
     allow_multiple_instances: bool = False,
-) -> tuple[Runner, str]:  # fmt: skip
+) -> tuple[Runner, str]:
     """Make or update a shared runner that the configuration declares, and give it that worker token, or one for this start."""
     token = token or credentials.new("tcw")
     known = await store.shared(tx, paths.name(name))
     if known is None:
         now = datetime.fromtimestamp(tx.now, UTC)
         runner = Runner(
-            id=ids.new("rnr"), name=name, path=name, max_jobs=max_jobs, tags=list(tags), created_at=now,
+            id=ids.new("rnr"),
+            name=name,
+            path=name,
+            max_jobs=max_jobs,
+            tags=list(tags),
+            created_at=now,
             allow_multiple_instances=allow_multiple_instances,
-        )  # fmt: skip
+        )
         await store.insert(tx, runner, token.sha256)
         await note(tx, SYSTEM, "runner.create", runner)
     else:
@@ -220,10 +230,17 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
     if known is not None and not known.is_shared:
         raise Conflict(f"there is a runner `{path}` already; `replace` registers it anew, with a new token", path=path)
     runner = Runner(
-        id=ids.new("rnr"), organization_id=group.organization_id, group_id=group.id, name=new.name, path=path,
-        description=new.description, allow_multiple_instances=new.allow_multiple_instances, max_jobs=new.max_jobs,
-        tags=sorted(set(new.tags)), created_at=datetime.fromtimestamp(tx.now, UTC),
-    )  # fmt: skip
+        id=ids.new("rnr"),
+        organization_id=group.organization_id,
+        group_id=group.id,
+        name=new.name,
+        path=path,
+        description=new.description,
+        allow_multiple_instances=new.allow_multiple_instances,
+        max_jobs=new.max_jobs,
+        tags=sorted(set(new.tags)),
+        created_at=datetime.fromtimestamp(tx.now, UTC),
+    )
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, new.service_account, runner))
     await store.insert(tx, runner, token and token.sha256)
     if new.assign:

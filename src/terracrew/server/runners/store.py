@@ -15,8 +15,9 @@ async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> Non
            VALUES (:id, :organization_id, :group_id, :name, :path, :description, :type, :region,
                    :service_account_id, :worker_token_sha256, :is_disabled, :is_draining,
                    :allow_multiple_instances, :max_jobs, :tags, :configuration, :created_at)""",
-        **to_params(runner), worker_token_sha256=worker_token_sha256,
-    )  # fmt: skip
+        **to_params(runner),
+        worker_token_sha256=worker_token_sha256,
+    )
 
 
 async def update(tx: Tx, runner: Runner) -> None:
@@ -27,10 +28,18 @@ async def update(tx: Tx, runner: Runner) -> None:
                   configuration = :configuration
            WHERE id = :id""",
         **to_params(
-            runner, "id", "description", "service_account_id", "is_disabled", "is_draining", "allow_multiple_instances",
-            "max_jobs", "tags", "configuration",
+            runner,
+            "id",
+            "description",
+            "service_account_id",
+            "is_disabled",
+            "is_draining",
+            "allow_multiple_instances",
+            "max_jobs",
+            "tags",
+            "configuration",
         ),
-    )  # fmt: skip
+    )
 
 
 async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002
@@ -57,8 +66,9 @@ async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
     row = await tx.one(
         """SELECT * FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
            ORDER BY organization_id IS NULL LIMIT 1""",
-        organization_id=organization_id, path=path,
-    )  # fmt: skip
+        organization_id=organization_id,
+        path=path,
+    )
     return None if row is None else row_to(Runner, row)
 
 
@@ -85,8 +95,9 @@ async def delete(tx: Tx, id: str) -> None:  # noqa: A002
         """INSERT INTO removed (id, name, worker_token_sha256, removed_at)
            SELECT id, path, worker_token_sha256, CAST(:now AS double precision) FROM runners WHERE id = :id
            UNION ALL SELECT id, name, NULL, CAST(:now AS double precision) FROM instances WHERE runner_id = :id""",
-        id=id, now=tx.now,
-    )  # fmt: skip
+        id=id,
+        now=tx.now,
+    )
     await tx.run("DELETE FROM runners WHERE id = :id", id=id)
 
 
@@ -117,6 +128,7 @@ async def service_account(tx: Tx, id: str, organization_id: str) -> str | None: 
     row = await tx.one(
         """SELECT groups.path FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id
            WHERE service_accounts.id = :id AND service_accounts.organization_id = :organization_id""",
-        id=id, organization_id=organization_id,
-    )  # fmt: skip
+        id=id,
+        organization_id=organization_id,
+    )
     return None if row is None else str(row["path"])

@@ -49,8 +49,10 @@ async def discard(tx: Tx, who: Principal, reference: str) -> State:
 async def _decide(tx: Tx, who: Principal, action: str, before: State, after: State) -> State:
     touched = await tx.run(
         "UPDATE states SET status = :status, version = :version WHERE id = :id AND status = 'quarantined'",
-        id=after.id, status=after.status, version=after.version,
-    )  # fmt: skip
+        id=after.id,
+        status=after.status,
+        version=after.version,
+    )
     if not touched:
         raise Conflict(f"state {after.id} is not in quarantine: it is {before.status}", status=before.status)
     details = {"module": after.module_id, "serial": after.serial, "version": after.version}

@@ -81,11 +81,24 @@ async def receive(
             content, object, resources, problem, created_at)
         VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
             :content, :object, :resources, :problem, :now)""",
-        id=ids.new("sta"), module_id=job.module_id, version=version, status="current" if is_adopted else "quarantined",
-        job_id=job.id, attempt=attempt.number, event=event, origin=fact.origin, serial=fact.serial, lineage=fact.lineage,
-        sha256=fact.sha256, size=fact.size, content=received.content, object=received.object,
-        resources=fact.resources, problem=received.problem, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("sta"),
+        module_id=job.module_id,
+        version=version,
+        status="current" if is_adopted else "quarantined",
+        job_id=job.id,
+        attempt=attempt.number,
+        event=event,
+        origin=fact.origin,
+        serial=fact.serial,
+        lineage=fact.lineage,
+        sha256=fact.sha256,
+        size=fact.size,
+        content=received.content,
+        object=received.object,
+        resources=fact.resources,
+        problem=received.problem,
+        now=tx.now,
+    )
     if is_adopted and not decide.is_current(job, attempt):
         details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
         by = msgspec.structs.replace(SYSTEM, address=address)
@@ -99,8 +112,9 @@ async def _unreadable(tx: Tx, job_id: str, attempt: int) -> int:
     """How many states of an attempt that cannot be read are kept."""
     row = await tx.one(
         "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     return 0 if row is None else row["count"]
 
 
@@ -141,5 +155,10 @@ async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring, ob
         VALUES (:job_id, :module_id, :sha256, :content, :object, :now)
         ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
             object = excluded.object, created_at = excluded.created_at""",
-        job_id=job.id, module_id=job.module_id, sha256=outputs.sha256, content=content, object=object_name, now=tx.now,
-    )  # fmt: skip
+        job_id=job.id,
+        module_id=job.module_id,
+        sha256=outputs.sha256,
+        content=content,
+        object=object_name,
+        now=tx.now,
+    )

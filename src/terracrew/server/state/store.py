@@ -51,10 +51,14 @@ async def resources(tx: Tx, state_id: str) -> int | None:
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
     """All that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
     rows = await tx.all(
-        "SELECT " + COLUMNS + """ FROM states WHERE module_id = :module_id AND id < :before
+        "SELECT "
+        + COLUMNS
+        + """ FROM states WHERE module_id = :module_id AND id < :before
         ORDER BY id DESC LIMIT :count""",
-        module_id=module_id, before=before or NEWEST_ID, count=count,
-    )  # fmt: skip
+        module_id=module_id,
+        before=before or NEWEST_ID,
+        count=count,
+    )
     return rows_to(State, rows)
 
 
@@ -81,8 +85,9 @@ async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row 
                 AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED'
                 AND destroyed.finished_at > attempts.begun_at)
         ORDER BY attempts.begun_at LIMIT 1""",
-        module_id=module_id, read_at=read_at,
-    )  # fmt: skip
+        module_id=module_id,
+        read_at=read_at,
+    )
 
 
 def _kept(row: Row) -> Kept:

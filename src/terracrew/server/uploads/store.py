@@ -30,8 +30,13 @@ async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
         f"""INSERT INTO uploads ({_COLUMNS}) VALUES (:id, :owner, :target, :sha256, :size, NULL, :now)
             ON CONFLICT (owner, target, sha256, size) DO UPDATE SET used_at = excluded.used_at
             RETURNING {_COLUMNS}""",
-        id=ids.new("upl"), owner=owner, target=wanted.target, sha256=wanted.sha256, size=wanted.size, now=tx.now,
-    )  # fmt: skip
+        id=ids.new("upl"),
+        owner=owner,
+        target=wanted.target,
+        sha256=wanted.sha256,
+        size=wanted.size,
+        now=tx.now,
+    )
     assert row is not None
     return row_to(Upload, row)
 
@@ -46,7 +51,9 @@ async def touch(tx: Tx, upload_id: str) -> None:
 
 
 async def finish(tx: Tx, upload_id: str, result: str) -> None:
-    await tx.run("UPDATE uploads SET result = :result, used_at = :now WHERE id = :id", id=upload_id, result=result, now=tx.now)  # fmt: skip
+    await tx.run(
+        "UPDATE uploads SET result = :result, used_at = :now WHERE id = :id", id=upload_id, result=result, now=tx.now
+    )
 
 
 async def unfinished(tx: Tx, owner: str) -> list[Upload]:
