@@ -8,10 +8,10 @@ import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class PostgresServer:
     def _migrated_template(self) -> str:
         if self._template is None:
             self._template = self._create("template1")
-            _in_a_loop_of_its_own(_migrate(f"{self.url}/{self._template}"))
+            migrate(f"{self.url}/{self._template}")
         return self._template
 
 
@@ -146,15 +146,14 @@ class OwnServer(PostgresServer):
         )
 
 
-async def _migrate(url: str) -> None:
-    await (await open_database(url)).close()
+def migrate(url: str) -> None:
+    """Bring an empty database up to date, in a thread, because the event loop of a test may run already."""
 
+    async def work() -> None:
+        await (await open_database(url)).close()
 
-def _in_a_loop_of_its_own(work: Any) -> None:
-    """Fixtures may be set up while the test's event loop is already there."""
-    thread = threading.Thread(target=asyncio.run, args=[work])
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work()).result()
 
 
 def _programs() -> Path | None:

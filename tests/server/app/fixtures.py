@@ -12,7 +12,7 @@ on_one = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
-async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
+async def world(database_url: str, memory_path: Path) -> AsyncIterator[World]:
     """A server on each database, with an administrator; sources may lie under /srv/sources."""
-    async with open_world(database_url, tmp_path / "data", local_roots=(Path("/srv/sources"),)) as world:
+    async with open_world(database_url, memory_path / "data", local_roots=(Path("/srv/sources"),)) as world:
         yield world

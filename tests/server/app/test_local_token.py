@@ -37,9 +37,9 @@ async def test_it_is_kept_while_it_is_fresh_and_replaced_before_it_ends(world: W
 
 
 @on_one
-async def test_one_without_an_end_is_revoked_and_replaced(world: World, tmp_path: Path) -> None:
+async def test_one_without_an_end_is_revoked_and_replaced(world: World, memory_path: Path) -> None:
     endless = world.admin.headers["Authorization"].removeprefix("Bearer ")
-    (tmp_path / "data" / local_token.FILE_NAME).write_text(endless)
+    (memory_path / "data" / local_token.FILE_NAME).write_text(endless)
     assert await local_token.renew(world.server)
     assert [await status(world, token) for token in (endless, token_of(world))] == [401, 200]
 

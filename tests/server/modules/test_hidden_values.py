@@ -123,5 +123,6 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
         assert await contents.seal_plain(server.db, server.keys) == 0
     finally:
         await close(server)
-    for file in (tmp_path / "data").rglob("terracrew.db*"):
-        assert b"planted" not in file.read_bytes(), file
+    if database_url.startswith("sqlite"):
+        for file in Path(database_url.removeprefix("sqlite:///")).parent.glob("terracrew.db*"):
+            assert b"planted" not in file.read_bytes(), file
