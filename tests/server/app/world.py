@@ -4,13 +4,12 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from terracrew.server.app import build, close, make_app
+from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.service import ensure_organization
@@ -19,6 +18,9 @@ from terracrew.server.identity import access_store, sessions, store
 from terracrew.server.identity import service as identity
 from terracrew.server.identity.model import Principal
 from terracrew.server.settings import ServerSettings
+
+_idle_apps: list[App] = []
+"""Applications of worlds that have ended. To make one takes longer than most tests."""
 
 KEY = base64.b64encode(b"k" * 32).decode()
 
@@ -46,11 +48,8 @@ class Person(httpx.AsyncClient):
 @dataclass
 class World:
     server: Server
+    app: App
     admin: Person
-
-    @cached_property
-    def app(self) -> App:
-        return make_app(self.server)
 
     async def person(self, name: str, role: str | None = None, path: str = "", organization: str = "default") -> Person:
         """A user of an organization, with a role at a group."""
@@ -87,10 +86,12 @@ async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncI
     key = {} if is_given else {"master_key": KEY}
     server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings))
     try:
-        world = World(server, None)  # pyright: ignore[reportArgumentType]
+        app = _idle_apps.pop() if _idle_apps else make_unattached_app()
+        world = World(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
         await identity.first_start(server.db, "default")
         user = await server.db.read(lambda tx: store.user(tx, "admin"))
         world.admin = await world.as_user(sessions.person(user, None))
         yield world
+        _idle_apps.append(app)
     finally:
         await close(server)
