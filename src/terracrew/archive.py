@@ -1,4 +1,4 @@
-"""Source archives (tar.gz): packed the same way every time, and refused where they would harm whoever unpacks them."""
+"""Source archives (tar.gz): the same folder always gives the same bytes, and an archive that could do harm is refused."""
 
 import gzip
 import io
@@ -17,15 +17,15 @@ from terracrew.errors import Invalid, TooLarge
 MAX_BYTES = 1 << 30
 MAX_ENTRIES = 100_000
 MAX_RATIO = 200
-"""Unpacked over packed, from RATIO_FROM bytes on: text packs at 5 to 20, a bomb at 1,000."""
-RATIO_FROM = 32 << 20
+"""Unpacked size over packed size. Text packs at 5 to 20, a bomb at 1,000. Small archives are not checked."""
+RATIO_CHECK_FROM_BYTES = 32 << 20
 IGNORE_FILE = ".terracrewignore"
 
 _ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
-_MAX_HEADERS = 1 << 20  # between two files; a name that is longer is an attack on memory
+_MAX_HEADER_BYTES = 1 << 20  # between two files; a name that is longer is an attack on memory
 _MAX_LINKS = 40  # as many as a kernel follows
-_CHUNK = 1 << 18
-_BLOCK = 1 << 16
+_CHUNK_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 16
 
 
 class Contents(NamedTuple):
@@ -39,7 +39,7 @@ class Contents(NamedTuple):
 
 
 class Ignore:
-    """What does not belong to a source: `.terracrewignore`, one shell pattern a line.
+    """Tells which files do not belong to a source: `.terracrewignore` has one shell pattern on each line.
 
     A pattern with a slash in it counts from the folder's root, one without matches a name at any depth; `#` starts a
     comment.
@@ -59,7 +59,7 @@ class Ignore:
 
 
 def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every entry that belongs to the source, in one order on every machine, directories before what is in them."""
+    """Yield every entry of the source, in the same order on every machine, each directory before its content."""
     pending = [("", folder)]
     while pending:
         prefix, place = pending.pop()
@@ -77,7 +77,7 @@ def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]
 
 
 def pack(folder: Path) -> bytes:
-    """The folder as a tar.gz that depends on nothing but names, contents and the executable bit."""
+    """Return the folder as a tar.gz that depends only on names, contents and the executable bit."""
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packed,
@@ -108,14 +108,14 @@ def inspect(file: IO[bytes]) -> Contents:
 
 
 def extract(file: IO[bytes], target: Path) -> Contents:
-    """Unpack into an empty directory of ours. Links come last, so nothing is ever written through one."""
+    """Unpack into an empty directory. Links are made last, so that no file is written through one."""
     return _read(file, target)
 
 
 def _read(file: IO[bytes], target: Path | None) -> Contents:
     gauge, links, kinds, size = _Gauge(file), dict[str, str](), dict[str, bool](), 0
     try:
-        with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK) as tar:
+        with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK_BYTES) as tar:
             while (info := tar.next()) is not None:
                 if len(kinds) >= MAX_ENTRIES:
                     raise TooLarge(f"the archive has more than {MAX_ENTRIES:,} entries")
@@ -146,7 +146,7 @@ def _read(file: IO[bytes], target: Path | None) -> Contents:
 
 
 def _checked(info: tarfile.TarInfo, kinds: dict[str, bool], links: dict[str, str]) -> str:
-    """The entry's path in one form, or what is wrong with it. The archive's own root is ''."""
+    """Return the entry's normalized path, or raise what is wrong with it. The archive's own root is ''."""
     name = info.name
     if not (info.isreg() or info.isdir() or info.issym()) or info.issparse():
         raise Invalid(f"the archive has {name!r}, which is neither a plain file, a directory nor a symbolic link")
@@ -194,12 +194,12 @@ def _unpack(tar: tarfile.TarFile, info: tarfile.TarInfo, to: Path | None) -> Non
     source = tar.extractfile(info)
     assert source is not None
     if to is None:
-        while source.read(_CHUNK):
+        while source.read(_CHUNK_BYTES):
             pass
         return
     to.parent.mkdir(parents=True, exist_ok=True)
     with open(to, "xb", opener=lambda name, flags: os.open(name, flags, 0o755 if info.mode & 0o100 else 0o644)) as out:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(_CHUNK_BYTES):
             out.write(chunk)
 
 
@@ -209,11 +209,11 @@ class _Gauge(io.RawIOBase):
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._stream = gzip.GzipFile(fileobj=file, mode="rb")
-        self._total, self._limit = 0, _MAX_HEADERS
+        self._total, self._limit = 0, _MAX_HEADER_BYTES
 
     def allow(self, content: int) -> None:
         """Let as much through as the next file's content and the headers around it may take."""
-        self._limit = self._total + content + _MAX_HEADERS
+        self._limit = self._total + content + _MAX_HEADER_BYTES
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
@@ -222,7 +222,7 @@ class _Gauge(io.RawIOBase):
             raise TooLarge(f"the archive holds more than {MAX_BYTES >> 20:,} MiB")
         if self._total > self._limit:
             raise TooLarge("the archive has an entry with an endless header")
-        if self._total > RATIO_FROM and self._total > MAX_RATIO * max(self._file.tell(), 1):
+        if self._total > RATIO_CHECK_FROM_BYTES and self._total > MAX_RATIO * max(self._file.tell(), 1):
             raise TooLarge(f"the archive unpacks to more than {MAX_RATIO} times its size: it looks like a bomb")
         return data
 

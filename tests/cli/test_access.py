@@ -41,7 +41,7 @@ def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: Site) 
 def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, site: Site) -> None:
     site.on("GET /api/v1/me", {"name": "ada"})
     terracrew("login", "--token-stdin", stdin="tcu_mine\n")
-    assert terracrew("logout") == f"forgot the token for {site.url}\n"
+    assert terracrew("logout") == f"deleted the stored token for {site.url}\n"
     terracrew("logout")
     assert (terracrew.code, "no token is stored" in terracrew.err) == (4, True)
 
@@ -178,7 +178,7 @@ def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, site:
     made = {"path": "edge", "environment": environment, "command": "terracrew runner start"}
     site.on("POST /api/v1/runners/register", made, 201)
     terracrew("runner", "register", "edge")
-    assert "works on the server's machine only" in terracrew.err
+    assert "works only on the server's machine" in terracrew.err
     site.on("POST /api/v1/runners/register", made | {"environment": {"TERRACREW_API_URL": "https://tc.example"}}, 201)
     terracrew("runner", "register", "edge")
     assert "machine only" not in terracrew.err

@@ -42,7 +42,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracr
         "the time is up",
     ):
         assert words in terracrew.err
-    assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 goes on with the plan of attempt 3\n"
+    assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 continues with the plan of attempt 3\n"
     assert site.asked[-1].json() == {"plan": 3, "doubts": []}
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
@@ -58,7 +58,7 @@ def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(ter
     assert terracrew.code == 5
     site.on("GET /api/v1/jobs/7", view("PROCESSING"))
     terracrew("job", "approve", "7", "--yes")
-    assert (terracrew.code, "does not wait for an approval: it is PROCESSING" in terracrew.err) == (5, True)
+    assert (terracrew.code, "is not waiting for approval: it is PROCESSING" in terracrew.err) == (5, True)
 
 
 @pytest.mark.feature("J8", "O3")
@@ -90,7 +90,7 @@ def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site:
     site.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
     terracrew("job", "approve", "7", "--yes")
     assert (terracrew.code, "terracrew job replan 7" in terracrew.err) == (5, True)
-    assert terracrew("job", "replan", "7").startswith("plans again: job 7")
+    assert terracrew("job", "replan", "7").startswith("replanning: job 7")
     assert site.asked[-1].json() == {"plan": 3}
 
 
@@ -113,11 +113,11 @@ def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(terracre
     for words in (
         "platform/net · net-a",
         "perhaps",
-        "it may still be changing things",
-        "Nothing on a/m is changed before",
+        "it may be changing resources",
+        "Nothing in a/m changes before",
     ):
         assert words in terracrew.err
-    assert terracrew("job", "gone", "7", "--yes") == "attempt 2 is given up: job 7 QUEUED\n"
+    assert terracrew("job", "gone", "7", "--yes") == "attempt 2 was given up: job 7 QUEUED\n"
     assert site.asked[-1] == "POST /api/v1/jobs/job_1/attempts/2/gone"
 
 
@@ -137,7 +137,7 @@ def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(terracrew: 
     site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, ended_at="2024-01-02T03:05:00Z", outcome="succeeded"))
     terracrew("job", "gone", "7", stdin="y\n")
     assert (terracrew.code, len(site.asked)) == (5, 2)
-    assert "is over already: succeeded" in terracrew.err
+    assert "has already ended: succeeded" in terracrew.err
     assert "for certain?" not in terracrew.err
 
 
@@ -151,7 +151,7 @@ def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracre
     site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD))
     terracrew("module", "unlock", "a/m", "--yes")
     assert terracrew.code == 5
-    assert "job 7 holds the lock of a/m and is heard" in terracrew.err
+    assert "job 7 holds the lock of a/m and is in contact" in terracrew.err
     site.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD | {"lost_at": "2024-01-02T03:05:00Z"}))
     site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
     site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))

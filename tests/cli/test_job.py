@@ -165,7 +165,7 @@ def test_waiting_has_an_end(terracrew: Terracrew, site: Site) -> None:
     site.routes["GET /api/v1/events"] = streaming(b": alive\n\n")
     terracrew("job", "wait", "job_1", "--timeout", "0.3")
     assert terracrew.code == 13
-    assert terracrew.err == "job 7 QUEUED\nerror: job job_1 has not ended within 0.3 s; it goes on\n"
+    assert terracrew.err == "job 7 QUEUED\nerror: job job_1 has not ended within 0.3 s; it continues\n"
 
 
 def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: Site) -> None:
@@ -200,7 +200,7 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
 ) -> None:
     silent = {"code": "silent", "text": "neither its runner nor its executor is heard", "since": "2024-01-02T03:04:05Z"}
     views = iter([view("PROCESSING"), view("PROCESSING", reason=silent), view("FAILED")])
-    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(follow, "MIN_POLL_SECONDS", 0.0)
     site.routes["GET /api/v1/events"] = streaming(*[b"event: ping\ndata: {}\n\n"] * 2)
     site.routes["GET /api/v1/jobs/job_1"] = lambda asked: asked.answer(200, next(views))
     terracrew("job", "wait", "job_1")
@@ -284,7 +284,7 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(te
         "ada said that it is gone",
         "RUNNING",
         "job #5, attempt 1, taken ",
-        "orphaned, last heard",
+        "lost, last contact",
         "attempt 2 of job #3",
         "too late: attempt 1 reported FAILED too late",
     ):
@@ -312,7 +312,7 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(terracre
     left = iter(answers)
     site.routes["POST /api/v1/jobs/cancel"] = lambda asked: asked.answer(200, next(left))
     out = terracrew("job", "cancel", "--all", "--module", "a/m", "--status", "queued", stdin="y\n")
-    assert out.endswith("canceled 656 jobs; canceling 1 that run\n")
+    assert out.endswith("canceled 656 jobs; requested the cancellation of 1 more\n")
     assert "Cancel 657 jobs with status QUEUED of the module a/m?" in terracrew.err
     assert "500 of 657" in terracrew.err
     filters = {"module": "a/m", "status": "QUEUED"}

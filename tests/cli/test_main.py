@@ -111,4 +111,4 @@ def test_ctrl_c_ends_quietly_with_130(site: Site, home: Path) -> None:
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert b"Traceback" not in err
-    assert b"the job goes on; `terracrew job cancel job_1` ends it" in err
+    assert b"the job continues; `terracrew job cancel job_1` ends it" in err

@@ -38,7 +38,7 @@ def test_usage_is_shown_with_progress_while_the_server_counts(
     assert [line.split() for line in shown.splitlines() if "logs in rows" in line] == [
         ["logs", "in", "rows", "7", "1.5", "KiB"]
     ]
-    assert "The database has 5.0 MiB." in shown
+    assert "The database has a size of 5.0 MiB." in shown
     assert "3.0 GiB" in shown
 
 

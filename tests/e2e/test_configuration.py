@@ -140,8 +140,8 @@ def test_an_executor_that_is_told_to_wait_longer_ships_at_once_while_somebody_wa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name what to set, or --reset alone"),
-        (["--reset", "--log-period", "3"], "name what to set, or --reset alone"),
+        ([], "give the settings to change, or --reset alone"),
+        (["--reset", "--log-period", "3"], "give the settings to change, or --reset alone"),
         (["--log-level", "Debug"], "is not CATEGORY=LEVEL"),
         (["--log-level", "Default=Loud"], "'Loud' is not one of "),
         (["--heartbeat-seconds", "60"], "is not in the range 1<=x<=30"),

@@ -70,4 +70,4 @@ def test_settings_can_be_checked_without_starting(tmp_path: Path, monkeypatch: p
     )
     monkeypatch.setenv("TERRACREW_RUNNER_CONFIG", str(file))
     result = CliRunner().invoke(start, ["--check"])
-    assert (result.exit_code, result.output) == (0, "these settings are fine\n")
+    assert (result.exit_code, result.output) == (0, "the settings are valid\n")

@@ -1,4 +1,4 @@
-"""Options of groups and modules that say when a plan needs an approval, and who may give it."""
+"""Options of groups and modules that decide when a plan needs an approval, and who may give it."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ def _option(name: str, kind: _CountOrInherit | click.Choice[str], text: str) -> 
 
 
 def destroy_limits(command: F) -> F:
-    """How much an apply may destroy unasked."""
+    """Add the options that limit how much an apply may destroy without an approval."""
     count, percent = "--max-destroy", "--max-destroy-percent"
     command = _option(percent, _CountOrInherit(), "The same, in percent of the resources that exist.")(command)
     return _option(count, _CountOrInherit(), "An apply that destroys more resources than this needs an approval.")(
@@ -41,12 +41,12 @@ def destroy_limits(command: F) -> F:
 
 
 def approvers(command: F) -> F:
-    """Who may approve."""
+    """Add the options that decide who may approve a plan."""
     choice = click.Choice(["yes", "no", INHERIT])
     command = _option("--service-account-approval", choice, "Whether service accounts may approve plans.")(command)
-    return _option("--self-approval", choice, "Whether whoever queued a job may approve its plan.")(command)
+    return _option("--self-approval", choice, "Whether the person who queued a job may approve its plan.")(command)
 
 
 def given() -> dict[str, Any]:
-    """What was given of them, as fields of the request."""
+    """Return those of these options that were given, as fields of the request."""
     return click.get_current_context().meta.get(_KEY, {})

@@ -15,8 +15,10 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--target", "thing", metavar="ID", help="Only changes of this one, by its id.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many, newest first.")
+@click.option("--target", "thing", metavar="ID", help="Only changes to the object with this id.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The number of changes to list."
+)
 @output.json_option
 @pass_target
 def list_entries(target: Target, thing: str | None, limit: int, as_json: bool) -> None:
@@ -29,6 +31,6 @@ def list_entries(target: Target, thing: str | None, limit: int, as_json: bool) -
 
 
 def _what(entry: dict[str, Any]) -> str:
-    """The name of what was changed, where the entry has one."""
+    """Return the name of what was changed, or its id if the entry has no name."""
     details: dict[str, Any] = entry["details"]
     return str(details.get("path") or details.get("name") or details.get("module") or entry["target_id"])

@@ -1,4 +1,4 @@
-"""`terracrew job cancel --all`: count what would be canceled, ask, then cancel it some hundred jobs at a time."""
+"""`terracrew job cancel --all`: count the matching jobs, ask, then cancel them in batches of a few hundred."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool, as_json: bool) -> None:
-    """Cancel what matches now; jobs that are queued after the question was asked are left alone."""
+    """Cancel the jobs that match now. Jobs that are queued after the question was asked are not canceled."""
     body: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     counted = api.post("/jobs/cancel", body | {"count_only": True})
     matching: int = counted["matching"]
@@ -29,7 +29,7 @@ def cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool,
         return output.as_json({"matching": matching, "ended": ended, "asked": asked})
     if not matching:
         return click.echo("no job matches")
-    return click.echo(f"canceled {ended} jobs" + (f"; canceling {asked} that run" if asked else ""))
+    return click.echo(f"canceled {ended} jobs" + (f"; requested the cancellation of {asked} more" if asked else ""))
 
 
 def _words(count: int, filters: dict[str, str | None]) -> str:

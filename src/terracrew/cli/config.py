@@ -1,4 +1,4 @@
-"""`terracrew config`: which server this command line talks to."""
+"""`terracrew config`: which server this command line uses."""
 
 import sys
 
@@ -12,10 +12,10 @@ from terracrew.errors import Invalid
 
 @click.group()
 def config() -> None:
-    """Which server this command line talks to.
+    """Show and set which server this command line uses.
 
-    Flags go before TERRACREW_URL and TERRACREW_TOKEN, those before the profile, and that before a server that you
-    started on this machine.
+    Flags override TERRACREW_URL and TERRACREW_TOKEN, which override the profile. Without any of them, a server that
+    you started on this machine is used.
     """
 
 
@@ -23,7 +23,7 @@ def config() -> None:
 @output.json_option
 @pass_target
 def show_config(target: Target, as_json: bool) -> None:
-    """Show the address and the token in use, and where each comes from. The token itself stays unseen."""
+    """Show the address and the token in use, and where each comes from. Only the start of the token is printed."""
     found, stored = target.resolve(), profiles.load()
     token = f"{found.token[:8]}…" if found.token else ""
     if as_json:
@@ -55,16 +55,17 @@ def show_config(target: Target, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
-    """Store url or token in the profile, or choose the profile. A token is read from standard input or asked for."""
+    """Store url or token in the profile, or choose the profile. A token is read from standard input or a prompt."""
     stored = profiles.load()
     if key == "token":
         if value:
             raise Invalid(
-                "a token on a command line is seen by everybody on this machine", hint="leave it out, and paste it"
+                "everybody on this machine can see a token on a command line",
+                hint="leave it out, and paste it when asked",
             )
         value = read_token()
     if not value:
-        raise Invalid(f"what should {key} be? `terracrew config set {key} VALUE`")
+        raise Invalid(f"no value was given: `terracrew config set {key} VALUE`")
     if key == "profile":
         changed = stored.with_current(value)
     else:
@@ -84,12 +85,12 @@ def set_value(target: Target, key: str, value: str | None, as_json: bool) -> Non
 @config.command("path")
 @output.json_option
 def path(as_json: bool) -> None:
-    """Print where the file is."""
+    """Print the path of the configuration file."""
     return output.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
 
 
 def read_token() -> str:
-    """A token from standard input, or from a person, unseen."""
+    """Read a token from standard input, or prompt for it without an echo."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().strip()
     entered: str = click.prompt("Token", hide_input=True, err=True)

@@ -8,16 +8,18 @@ import click
 
 
 @click.command()
-@click.option("--exit", "leave", is_flag=True, help="Stop after the jobs instead of serving until Ctrl-C.")
+@click.option("--exit", "exits", is_flag=True, help="Stop after the jobs instead of serving until Ctrl-C.")
 @click.option(
     "--port", type=click.IntRange(1, 65535), help="The port to listen on; by default the first free one from 7400."
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Where its data is kept [~/.cache/terracrew/demo].")
-@click.option("--fresh", is_flag=True, help="Forget what earlier demos left behind.")
-def demo(leave: bool, port: int | None, data_dir: Path | None, fresh: bool) -> int:
-    """Start everything and run the sample modules, in a data directory of their own.
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="The directory for its data [~/.cache/terracrew/demo]."
+)
+@click.option("--fresh", is_flag=True, help="Delete the data of earlier demos first.")
+def demo(exits: bool, port: int | None, data_dir: Path | None, fresh: bool) -> int:
+    """Start everything and run the sample modules, with a separate data directory.
 
-    Exits with 0 if each sample ended as it should; one of them has to fail.
+    Exits with 0 if each sample ended as expected; one of them is expected to fail.
     """
     from terracrew.demo import driver
     from terracrew.demo.machine import Machine
@@ -26,7 +28,7 @@ def demo(leave: bool, port: int | None, data_dir: Path | None, fresh: bool) -> i
     machine = Machine(port, data_dir, fresh=fresh)
     try:
         is_fine = driver.run(machine)
-        if not leave:
+        if not exits:
             try:
                 driver.invite(machine)
                 machine.serve()

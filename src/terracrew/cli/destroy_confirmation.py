@@ -1,4 +1,4 @@
-"""Asks before everything that a module manages is destroyed, and names it."""
+"""Asks before everything that a module manages is destroyed, and lists it."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,12 @@ from terracrew.errors import Invalid
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-MAX_NAMES = 10
-"""How many resources the question names; the others are counted."""
+MAX_RESOURCES_NAMED = 10
+"""The question names this many resources and counts the others."""
 
 
 def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> dict[str, Any]:
-    """The job that the flags ask for, as fields of the request. Flags that contradict each other are refused."""
+    """Return the job that the flags ask for, as fields of the request. Contradicting flags are refused."""
     if is_apply and (is_plan or is_destroy):
         other = "--plan" if is_plan else "--destroy"
         raise Invalid(
@@ -29,7 +29,7 @@ def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> dict[str, Any]:
 
 
 def confirm(api: "Api", module: str, yes: bool) -> None:
-    """Return if everything that the module manages may be destroyed. Where nobody can be asked, --yes is required."""
+    """Return if the person confirms that everything may be destroyed. Without a terminal, --yes is required."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -41,17 +41,17 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
 
     found = api.get(f"/modules/{segment(module)}/resources")
     output.note(_words(module, found))
-    for address in found["addresses"][:MAX_NAMES]:
+    for address in found["addresses"][:MAX_RESOURCES_NAMED]:
         click.echo(f"  - {output.text(address)}", err=True)
     count: int | None = found["count"]
-    if count is not None and count > MAX_NAMES:
-        click.echo(f"  … and {count - MAX_NAMES} more", err=True)
+    if count is not None and count > MAX_RESOURCES_NAMED:
+        click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
     output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 
 
 def _words(module: str, found: dict[str, Any]) -> str:
     if found["count"] is None:
-        return f"How many resources {module} manages is not known here."
+        return f"It is not known how many resources {module} manages."
     if not found["count"]:
-        return f"{module} manages no resources now."
+        return f"{module} manages no resources."
     return f"{module} manages {found['count']} resource{'' if found['count'] == 1 else 's'}:"

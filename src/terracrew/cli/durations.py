@@ -9,7 +9,7 @@ _WRITTEN = re.compile(r"(\d{1,9})([smhd]?)\Z")
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone
-    """Seconds, from a number with or without a unit."""
+    """Converts a number with an optional unit to seconds."""
 
     name = "duration"
 
@@ -18,11 +18,11 @@ class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] -
             return value
         found = _WRITTEN.match(value.strip())
         if found is None:
-            self.fail(f"{value!r} is no duration: write 90s, 30m, 24h or 7d", param, ctx)
+            self.fail(f"{value!r} is not a duration: write 90s, 30m, 24h or 7d", param, ctx)
         return int(found[1]) * _UNITS[found[2]]
 
 
 def written(seconds: int) -> str:
-    """The same back, in the largest unit that fits."""
+    """Write a number of seconds in the largest unit that divides it."""
     unit = next(name for name in ("d", "h", "m", "s") if seconds % _UNITS[name] == 0)
     return f"{seconds // _UNITS[unit]}{unit}"

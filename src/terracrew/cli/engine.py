@@ -14,7 +14,7 @@ from terracrew.escapes import plain
 if TYPE_CHECKING:
     from terracrew.toolchains.progress import Progress
 
-_PLAIN_EVERY = 5.0  # seconds between lines where nobody looks at a moving bar
+_PLAIN_LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 
 
 @click.group()
@@ -23,7 +23,7 @@ def engine() -> None:
 
 
 _paths = click.option(
-    "--path", "paths", multiple=True, metavar="DIR", help="Look here before PATH; may be given more than once."
+    "--path", "paths", multiple=True, metavar="DIR", help="Search this directory before PATH. Can be repeated."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -32,7 +32,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_paths
 @_json
 def list_engines(paths: Sequence[str], as_json: bool) -> None:
-    """Show the engines of this machine; of each, the first is the one that jobs use."""
+    """List the engines on this machine. Jobs use the first one of each name."""
     from terracrew.toolchains import discovery, specs
 
     found = discovery.find_all(paths)
@@ -51,14 +51,16 @@ def list_engines(paths: Sequence[str], as_json: bool) -> None:
 
 @engine.command("install")
 @click.argument("name")
-@click.option("--version", metavar="V", help="The version to install; by default the one Terracrew is tested with.")
-@click.option("--force-build", is_flag=True, help="Build it from its Go module, even if there is one.")
+@click.option(
+    "--version", metavar="V", help="The version to install; by default the one that Terracrew is tested with."
+)
+@click.option("--force-build", is_flag=True, help="Build it from source, even if it is installed.")
 @_paths
 @_json
 def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str], as_json: bool) -> None:
-    """Install the engine NAME (tofu, terraform, pulumi) unless it is here.
+    """Install the engine NAME (tofu, terraform, pulumi) unless it is installed.
 
-    A released binary is verified by its checksum; where no release can be reached, the engine is built from source.
+    A released binary is verified by its checksum. If no release can be downloaded, the engine is built from source.
     """
     from terracrew.toolchains import install
 
@@ -70,7 +72,7 @@ def install_engine(name: str, version: str | None, force_build: bool, paths: Seq
 
 @contextmanager
 def showing_progress() -> Generator[Callable[["Progress"], None]]:
-    """Show an installation on standard error: a bar on a terminal, now and then a line elsewhere."""
+    """Show the progress of an installation on standard error: a bar on a terminal, a line now and then elsewhere."""
     if not sys.stderr.isatty():
         yield _plain()
         return
@@ -114,7 +116,7 @@ def _plain() -> Callable[["Progress"], None]:
     def report(now: "Progress") -> None:
         nonlocal said, stage
         clock = time.monotonic()
-        if now.stage in ("note", "ready") or now.stage != stage or clock - said >= _PLAIN_EVERY:
+        if now.stage in ("note", "ready") or now.stage != stage or clock - said >= _PLAIN_LINE_SECONDS:
             said, stage = clock, now.stage
             click.echo(": ".join(part for part in (_amount(now), now.text) if part), err=True)
 

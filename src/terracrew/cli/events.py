@@ -1,4 +1,4 @@
-"""`terracrew events`: what changes on the server, as it changes."""
+"""`terracrew events`: prints changes on the server as they happen."""
 
 import click
 
@@ -12,9 +12,9 @@ TOPICS = ("jobs", "runners", "tree")
 @output.json_option
 @pass_target
 def events(target: Target, as_json: bool) -> None:
-    """Print a line whenever a job, a runner or the tree has changed, until Ctrl-C. It names the id, if one is known."""
+    """Print a line for each change of a job, a runner or the tree, with its id if known, until Ctrl-C."""
     if not as_json:
-        output.note("waiting for changes; Ctrl-C ends")
+        output.note("waiting for changes; press Ctrl-C to stop")
     for event in target.api().events("/events"):
         if event.name in TOPICS:
             if as_json:

@@ -1,4 +1,4 @@
-"""Follows a job: its log as the engine printed it, its end as an exit code."""
+"""Follows a job: prints its log as the engine wrote it, and turns its end into an exit code."""
 
 import io
 import signal
@@ -19,15 +19,15 @@ from terracrew.escapes import TerminalBytesFilter, TerminalFilter, plain
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-PATIENCE = 300.0
+MAX_OUTAGE_SECONDS = 300.0
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
-WAITS_FOR_APPROVAL = 14
-LOOK_EVERY = 2.0
-"""Seconds at least between two looks at a job because of what happens to others."""
-_DECIDE = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
-_TO_TYPE = {
-    "approval": _DECIDE,
-    "in_doubt": _DECIDE,
+AWAITING_APPROVAL_EXIT_CODE = 14
+MIN_POLL_SECONDS = 2.0
+"""The least time between two reads of a job that other jobs' events cause."""
+_DECIDE_COMMANDS = "terracrew job approve {number} --plan {plan}, or terracrew job decline {number} --reason …"
+_COMMANDS = {
+    "approval": _DECIDE_COMMANDS,
+    "in_doubt": _DECIDE_COMMANDS,
     "lost": "terracrew job gone {number}",
     "quarantine": "terracrew state list {module} --quarantined, then terracrew state adopt or discard",
 }
@@ -39,13 +39,13 @@ class TimedOut(TerracrewError):
 
 @contextmanager
 def deadline(seconds: float | None, what: str) -> Generator[None]:
-    """Break off whatever is waited for inside; by a signal, since the wait is in the middle of a read."""
+    """Raise TimedOut in the block after this time. A signal does it, because the wait may be inside a read."""
     if not seconds:
         yield
         return
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise TimedOut(f"{what} has not ended within {seconds:g} s; it goes on")
+        raise TimedOut(f"{what} has not ended within {seconds:g} s; it continues")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -58,9 +58,9 @@ def deadline(seconds: float | None, what: str) -> Generator[None]:
 
 @contextmanager
 def log_output(colour: bool | None) -> Generator[Callable[[str], None]]:
-    """Where the text of a log may be printed as it arrives, however the pieces cut its lines and sequences.
+    """Yield a function that prints pieces of a log, which may be cut anywhere.
 
-    Its colours pass where somebody sees them, or where they are asked for; no other control sequence ever does.
+    Colours are kept on a terminal, or if they were asked for. All other control sequences are removed.
     """
     out = sys.stdout
     shown = TerminalFilter(keep_colours=_wants_colour(colour))
@@ -78,8 +78,8 @@ def log_output(colour: bool | None) -> Generator[Callable[[str], None]]:
 
 @contextmanager
 def text_output(colour: bool | None) -> Generator[BinaryIO]:
-    """The same for the bytes of a log."""
-    filtered = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=_wants_colour(colour)))
+    """Yield a stream that prints the bytes of a log, filtered like `log_output`."""
+    filtered = _FilteredStream(sys.stdout.buffer, TerminalBytesFilter(keep_colours=_wants_colour(colour)))
     try:
         yield filtered
     finally:
@@ -88,11 +88,11 @@ def text_output(colour: bool | None) -> Generator[BinaryIO]:
 
 @contextmanager
 def document_output() -> Generator[BinaryIO]:
-    """Standard output for a document that others wrote: unchanged in a pipe, without control sequences on a terminal."""
+    """Yield standard output for a document: unchanged in a pipe, without control sequences on a terminal."""
     if not sys.stdout.isatty():
         yield sys.stdout.buffer
         return
-    filtered = _Filtered(sys.stdout.buffer, TerminalBytesFilter(keep_colours=False))
+    filtered = _FilteredStream(sys.stdout.buffer, TerminalBytesFilter(keep_colours=False))
     try:
         yield filtered
     finally:
@@ -103,7 +103,7 @@ def _wants_colour(colour: bool | None) -> bool:
     return sys.stdout.isatty() if colour is None else colour
 
 
-class _Filtered(io.BytesIO):
+class _FilteredStream(io.BytesIO):
     def __init__(self, out: BinaryIO, shown: TerminalBytesFilter) -> None:
         super().__init__()
         self._out, self._shown = out, shown
@@ -117,8 +117,8 @@ class _Filtered(io.BytesIO):
         self._out.flush()
 
 
-class News:
-    """Tells a person how a job stands and why it waits, and what to type about it; the same thing only once."""
+class StatusNotes:
+    """Prints the status of a job, why it waits and which command helps; never the same line twice in a row."""
 
     def __init__(self) -> None:
         self._said: tuple[str, str] | None = None
@@ -128,7 +128,7 @@ class News:
         now = (job["status"], reason.get("text") or "")
         if now != self._said and job["status"] not in EXIT_CODES:
             output.note(describe(job))
-            if command := to_type(job):
+            if command := suggested_command(job):
                 output.note(f"  {command}")
         self._said = now
 
@@ -142,17 +142,17 @@ def follow(
     news: bool = True,
     stop_at_approval: bool = False,
 ) -> dict[str, Any]:
-    """Write the job's log from its beginning as it grows, and return the job when it has ended."""
+    """Write the job's whole log as it grows, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    _outlast(api)
+    _wait_out_outages(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
-    told, attempt_shown, is_line_start = News(), 0, True
+    told, attempt_shown, is_line_start = StatusNotes(), 0, True
     for event in api.events(place):
         match event.name:
             case "log":
                 for each in msgspec.json.decode(event.data):
-                    if each["step"] == "between":  # what happened between two attempts
+                    if each["step"] == "between":  # a line about what happened between two attempts
                         start = "" if is_line_start else "\n"
                         write(f"{start}── {each['text'].rstrip()} ──\n")
                         is_line_start = True
@@ -177,28 +177,28 @@ def follow(
 
 
 def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str, Any]:
-    """Return the job when it has ended. Subscribes first and reads then, so that no end is missed.
+    """Return the job when it has ended. It subscribes before it reads, so that the end cannot be missed.
 
-    Why it waits may change by what happens to others, or by time alone; so it is looked at then, too, but not each time.
+    The reason for waiting can change because of other jobs or with time, so their events also cause a read, but not each one.
     """
     from terracrew.client.http import segment
 
-    told, looked_at, own = News(), 0.0, job_id
-    _outlast(api)
+    told, looked_at, own = StatusNotes(), 0.0, job_id
+    _wait_out_outages(api)
     for event in api.events("/events"):
         is_own = event.name == "open" or (event.name == "jobs" and event.data in (own, "all"))
-        if not is_own and time.monotonic() - looked_at < LOOK_EVERY:
+        if not is_own and time.monotonic() - looked_at < MIN_POLL_SECONDS:
             continue
         job = api.get(f"/jobs/{segment(job_id)}")
-        own, looked_at = job["id"], time.monotonic()  # it may have been asked for by its number
+        own, looked_at = job["id"], time.monotonic()  # the argument may be a number, events have ids
         if job["status"] in EXIT_CODES or (stop_at_approval and job["status"] == "AWAITING_APPROVAL"):
             return job
         told.tell(job)
-    raise AssertionError("a stream of events has no end")
+    raise AssertionError("the stream of events never ends")
 
 
-def _outlast(api: "Api") -> None:
-    """Whoever waits for a job waits for the server, too, and sees what is waited for."""
+def _wait_out_outages(api: "Api") -> None:
+    """Let requests wait while the server is away, and print what they wait for."""
     said: set[str] = set()
 
     def note(error: TerracrewError) -> None:
@@ -206,17 +206,17 @@ def _outlast(api: "Api") -> None:
             said.add(error.message)
             output.note(f"waiting: {error.message}")
 
-    api.patience, api.on_wait = PATIENCE, note
+    api.patience, api.on_wait = MAX_OUTAGE_SECONDS, note
 
 
 def describe(job: dict[str, Any]) -> str:
-    """The job's status in a line, with why it waits or how it ended."""
+    """Return the job's status in one line, with why it waits or how it ended."""
     words = why(job)
     return f"job {job['number']} {job['status']}" + (f": {words}" if words else "")
 
 
 def why(job: dict[str, Any]) -> str:
-    """Why it waits, since and until when, or what its end was about; an engine may have worded it."""
+    """Return why the job waits, since and until when, or the message that it ended with."""
     reason: dict[str, Any] = job.get("reason") or {}
     if not reason.get("text"):
         return plain(job.get("message") or "")
@@ -226,7 +226,7 @@ def why(job: dict[str, Any]) -> str:
 
 
 def next_command(job: dict[str, Any]) -> str:
-    """What one usually types after a job that has ended in this way."""
+    """Return the command that usually follows a job that has ended in this way."""
     module = job.get("module_path", "")
     if job["status"] == "FAILED":
         return f"terracrew job show {job['number']}"
@@ -237,20 +237,20 @@ def next_command(job: dict[str, Any]) -> str:
     return f"terracrew module outputs {module}" if job["type"] == "APPLY" else ""
 
 
-def to_type(job: dict[str, Any]) -> str:
-    """What a person may type so that it goes on."""
+def suggested_command(job: dict[str, Any]) -> str:
+    """Return the command with which a person lets the job continue."""
     reason: dict[str, Any] = job.get("reason") or {}
     if reason.get("code") in ("approval", "in_doubt") and job["status"] != "AWAITING_APPROVAL":
-        return ""  # what it waits for is not a decision of this job
+        return ""  # it waits for a decision about another job
     known = {"number": job["number"], "module": job.get("module_path"), "plan": job.get("plan_attempt")}
-    return _TO_TYPE.get(reason.get("code") or "", "").format(**known)
+    return _COMMANDS.get(reason.get("code") or "", "").format(**known)
 
 
 def ended(job: dict[str, Any], *, as_json: bool) -> int:
-    """Tell how a job ended; the exit code says it, too."""
+    """Print how a job ended and return the exit code for it."""
     if as_json:
         output.as_json(job)
     else:
         colour = "green" if job["status"] == "SUCCEEDED" else "red"
         click.echo(click.style(describe(job), fg=colour), err=True)
-    return WAITS_FOR_APPROVAL if job["status"] == "AWAITING_APPROVAL" else EXIT_CODES.get(job["status"], 0)
+    return AWAITING_APPROVAL_EXIT_CODE if job["status"] == "AWAITING_APPROVAL" else EXIT_CODES.get(job["status"], 0)

@@ -49,8 +49,8 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 
 @group.command("create")
 @click.argument("path", shell_complete=name_completion.groups)
-@click.option("--description", default="", help="What it is for.")
-@click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
+@click.option("--description", default="", help="A description.")
+@click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
 def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
@@ -64,25 +64,25 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 
 @group.command("update")
 @click.argument("path", shell_complete=name_completion.groups)
-@click.option("--description", help="What it is for.")
+@click.option("--description", help="A description.")
 @click.option(
     "--interrupted",
     type=click.Choice(["ask", "retry", "inherit"]),
-    help="For modules below it, after a change that was cut short: ask a person first, or try again.",
+    help="After a change in a module below this group was cut short: ask a person first, or retry.",
 )
 @approval_options.destroy_limits
 @approval_options.approvers
 @output.json_option
 @pass_target
 def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
-    """Change the group PATH, or the organization by the id of its group. What is not given stays."""
+    """Change the group PATH, or the organization by the id of its group. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
     changes: dict[str, Any] = approval_options.given() | ({} if description is None else {"description": description})
     if interrupted is not None:
         changes["interrupted"] = None if interrupted == "inherit" else interrupted
     if not changes:
-        raise Invalid("nothing was given that would change the group: see `terracrew group update --help`")
+        raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
     made = target.api().patch(f"/groups/{segment(path)}", changes)
     if as_json:
         return output.as_json(made)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 STATUSES = ["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL", *follow.EXIT_CODES]
 _timeout = click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer (exit code 13)."
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
-_stop = click.option("--stop-at-approval", is_flag=True, help="End with 14 when its plan waits for a person.")
+_stop = click.option("--stop-at-approval", is_flag=True, help="Exit with 14 when the plan waits for approval.")
 _color = click.option("--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only.")
 
 
@@ -25,8 +25,8 @@ _color = click.option("--color/--no-color", default=None, help="Keep the log's c
 def job() -> None:
     """Run jobs, follow their logs, decide about their plans, cancel them.
 
-    Whatever waits for a job ends with 0 if it SUCCEEDED, 10 if it FAILED, 11 if it was CANCELED, 12 if DECLINED, 13
-    if --timeout came first, and 14 if --stop-at-approval was given and its plan waits for a person.
+    A command that waits for a job exits with 0 if it SUCCEEDED, 10 if it FAILED, 11 if it was CANCELED, 12 if DECLINED,
+    13 if --timeout came first, and 14 if --stop-at-approval was given and the plan waits for approval.
     """
 
 
@@ -42,16 +42,16 @@ for _command in (approval.approve, approval.decline, approval.replan, approval.g
     "--destroy",
     "is_destroy",
     is_flag=True,
-    help="Destroy everything that the module manages. With --plan: only show it.",
+    help="Destroy everything that the module manages. With --plan: only show what it would destroy.",
 )
-@click.option("--yes", is_flag=True, help="With --destroy: do not ask. Required where there is no terminal.")
+@click.option("--yes", is_flag=True, help="With --destroy: do not ask. Required without a terminal.")
 @click.option(
-    "--approval", is_flag=True, help="Let a person approve its plan, also where the module does not ask for that."
+    "--approval", is_flag=True, help="Wait for a person to approve the plan, even if the module does not require it."
 )
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
-@click.option("--priority", type=int, help="Before jobs of a lower one.")
-@click.option("--idempotency-key", metavar="KEY", help="The same key gets the same job, however often this is called.")
+@click.option("--priority", type=int, help="A job with a higher priority runs first.")
+@click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @_stop
 @_timeout
@@ -78,7 +78,7 @@ def run(
     color: bool | None,
     as_json: bool,
 ) -> int:
-    """Queue a job of MODULE. With --from it runs that folder, once, and leaves the module as it is."""
+    """Queue a job for MODULE. With --from, the job uses that folder; the module keeps its own source."""
     from uuid import uuid4
 
     from terracrew.client.http import segment
@@ -93,7 +93,7 @@ def run(
         body["needs_approval"] = True
     if found := sources.source(api, folder, local_path, subdirectory):
         body["source"] = found
-    # With a key of our own, a request whose answer was lost can be repeated and still makes one job.
+    # With a key, a request whose answer was lost can be repeated and still creates one job only.
     headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
     made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
     if not following and not waiting:
@@ -110,10 +110,10 @@ def run(
 
 
 @job.command("list")
-@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only those.")
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only those of this module.")
-@click.option("--active", is_flag=True, help="Only those that have not ended.")
-@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many, newest first.")
+@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only jobs with this status.")
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
+@click.option("--active", is_flag=True, help="Only jobs that have not ended.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="The number of jobs to list.")
 @output.json_option
 @pass_target
 def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
@@ -162,9 +162,14 @@ def show_job(target: Target, job_id: str, as_json: bool) -> None:
 
 @job.command("logs")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on until the job ends; exit as it did.")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="The log of this attempt alone; else of the whole run."
+    "--follow", "-f", "following", is_flag=True, help="Continue until the job ends, and exit with its exit code."
+)
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the log of this attempt; by default of all attempts.",
 )
 @_stop
 @_timeout
@@ -181,13 +186,13 @@ def logs(
     color: bool | None,
     as_json: bool,
 ) -> int:
-    """Print the log of the job JOB: of all its attempts, with what happened between them. With --json: one event a line."""
+    """Print the log of all attempts of the job JOB, and what happened between them. With --json: one event on each line."""
     from terracrew.client.http import segment
 
     api = target.api()
     if following:
         if as_json:
-            raise Invalid("--json and --follow do not go together: follow it as text")
+            raise Invalid("--json and --follow cannot be combined: follow the log as text")
         with follow.deadline(timeout, f"job {job_id}"), follow.log_output(color) as write:
             found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
         return follow.ended(found, as_json=False)
@@ -208,7 +213,7 @@ def logs(
 @output.json_option
 @pass_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None, as_json: bool) -> int:
-    """Wait until the job JOB ends, saying why it waits; exit as it did."""
+    """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
     return _until_end(target, job_id, False, timeout, None, as_json, stop_at_approval)
 
 
@@ -216,11 +221,11 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @click.argument("job_id", metavar="[JOB]", required=False, shell_complete=name_completion.jobs)
 @click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
 @click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only those of this module."
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only jobs of this module."
 )
-@click.option("--group", metavar="PATH", help="With --all: only those of modules below this group.")
+@click.option("--group", metavar="PATH", help="With --all: only jobs of modules below this group.")
 @click.option(
-    "--status", type=click.Choice(STATUSES[:4], case_sensitive=False), help="With --all: only those with this status."
+    "--status", type=click.Choice(STATUSES[:4], case_sensitive=False), help="With --all: only jobs with this status."
 )
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
@@ -228,7 +233,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
     type=click.Choice(["after_step", "interrupt", "kill"]),
     default="interrupt",
     show_default=True,
-    help="After the current step; by an interrupt, as Ctrl-C does; or at once, whatever it leaves behind.",
+    help="Stop after the current step; interrupt the engine like Ctrl-C; or kill it at once, which may lose state.",
 )
 @output.json_option
 @pass_target
@@ -262,11 +267,11 @@ def cancel(
 @job.command("rerun")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
-@click.option("--yes", is_flag=True, help="Of a DESTROY: do not ask. Required where there is no terminal.")
+@click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
 @output.json_option
 @pass_target
 def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool) -> int:
-    """Queue a new job that asks for the same as the job JOB."""
+    """Queue a new job with the same request as the job JOB."""
     from terracrew.client.http import segment
 
     api = target.api()
@@ -284,7 +289,7 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool
 
 
 def _page(api: "Api", job: dict[str, Any]) -> str:
-    """The address of the job in the dashboard."""
+    """Return the address of the job in the dashboard."""
     return f"{api.base_url}/dashboard/jobs/{job['number']}"
 
 
@@ -306,7 +311,7 @@ def _until_end(
             else:
                 found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
     except KeyboardInterrupt:
-        output.note(f"\nthe job goes on; `terracrew job cancel {job_id}` ends it")
+        output.note(f"\nthe job continues; `terracrew job cancel {job_id}` ends it")
         raise
     code = follow.ended(found, as_json=as_json)
     if not as_json and (command := follow.next_command(found)):

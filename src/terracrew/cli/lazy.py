@@ -1,4 +1,4 @@
-"""Groups of commands that are imported only when they are called, so that `--help` and completion stay quick."""
+"""Imports commands only when they are called, so that `--help` and completion stay quick."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -8,7 +8,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`lazy` maps a command to `module:attribute` and the line that lists it."""
+    """A group of commands. `lazy` maps each name to `module:attribute` and its line in the list of commands."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

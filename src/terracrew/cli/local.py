@@ -1,7 +1,7 @@
-"""Servers of this machine and this user, so that their owner's command line works without any setup.
+"""Finds servers that this user runs on this machine, so that the command line works without any setup.
 
-A server that was started here leaves a note of its process, address and data directory. The token in that directory is
-used only while that very process lives: a stranger who listens on the same port later gets nothing.
+A server that was started here leaves a note with its process id, address and data directory. The token in that
+directory is used only while that process lives, so that another user who later listens on the same port gets nothing.
 """
 
 import os
@@ -26,14 +26,14 @@ class LocalServer(msgspec.Struct, frozen=True):
 
 @contextmanager
 def announced(url: str, data_directory: Path) -> Generator[None]:
-    """Leave the note for as long as this process serves."""
+    """Keep the note in place while this process serves."""
     note = _notes() / f"{os.getpid()}.json"
     server = LocalServer(os.getpid(), _started(os.getpid()), url, str(data_directory))
     try:
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         note.write_bytes(msgspec.json.encode(server))
     except OSError:
-        pass  # a home that cannot be written costs the convenience, not the server
+        pass  # if the home directory cannot be written, the server still starts
     try:
         yield
     finally:
@@ -41,20 +41,20 @@ def announced(url: str, data_directory: Path) -> Generator[None]:
 
 
 def newest() -> LocalServer | None:
-    """The server that was started last, of those that live."""
-    return next(iter(_living()), None)
+    """Return the running server that was started last."""
+    return next(iter(_running()), None)
 
 
 def of_directory(data_directory: Path) -> LocalServer | None:
-    """The server that lives on that data."""
-    return next((server for server in _living() if server.data_directory == str(data_directory)), None)
+    """Return the running server that uses this data directory."""
+    return next((server for server in _running() if server.data_directory == str(data_directory)), None)
 
 
 def token(url: str) -> str:
-    """The administrator's token of the server that listens at a loopback address, or nothing."""
+    """Return the administrator's token of the server that listens at a loopback address, or an empty string."""
     if not is_loopback(url):
         return ""
-    for server in _living():
+    for server in _running():
         if urlsplit(server.url).port == urlsplit(url).port:
             try:
                 return (Path(server.data_directory) / TOKEN_FILE).read_text().strip()
@@ -63,7 +63,7 @@ def token(url: str) -> str:
     return ""
 
 
-def _living() -> list[LocalServer]:
+def _running() -> list[LocalServer]:
     found: list[tuple[float, LocalServer]] = []
     for note in _notes().glob("*.json"):
         try:
@@ -82,7 +82,7 @@ def _notes() -> Path:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, since ids are reused; nothing where there is none."""
+    """Return when a process was started, because ids are reused; an empty string if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -91,4 +91,4 @@ def _started(pid: int) -> str:
         os.kill(pid, 0)
     except OSError:
         return ""
-    return "unknown"  # no /proc on this system: living is all we can tell
+    return "unknown"  # without /proc, only whether the process exists is known

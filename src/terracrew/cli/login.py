@@ -12,15 +12,15 @@ from terracrew.errors import Invalid, NotFound
 
 
 @click.command()
-@click.option("--link", is_flag=True, help="Print a link instead that logs you in to the dashboard, once.")
+@click.option("--link", is_flag=True, help="Instead, print a link that logs you in to the dashboard once.")
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
 @output.json_option
 @pass_target
 def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     """Store the address of a server and a token for it.
 
-    Make the token by `terracrew token create NAME` where you are logged in, or by `terracrew server admin-token` on the
-    server's machine. It is checked before it is stored, in a file that only you can read.
+    Create the token with `terracrew token create NAME` where you are logged in, or with `terracrew server admin-token`
+    on the server's machine. It is checked before it is stored, in a file that only you can read.
     """
     from terracrew.client.http import Api
 
@@ -29,14 +29,14 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
         if as_json:
             return output.as_json(made)
         if made.get("replaces_earlier_link"):
-            output.note("the link that was made before, at the first start say, no longer works: use this one")
+            output.note("earlier login links, such as the one of the first start, no longer work: use this one")
         return click.echo(made["link"])
     url = target.resolve().url
     if not token_stdin:
         output.note(f"paste a token for {url}")
     token = sys.stdin.readline().strip() if token_stdin else read_token()
     if not token:
-        raise Invalid("there was no token to read")
+        raise Invalid("no token was entered")
     me = Api(url, token).get("/me")
     stored = profiles.load()
     name = target.profile or stored.current
@@ -51,15 +51,16 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def logout(target: Target, as_json: bool) -> None:
-    """Forget the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
+    """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
     stored = profiles.load()
     name = target.profile or stored.current
     profile = stored.profiles.get(name)
     if profile is None or not profile.token:
         raise NotFound(
-            f"no token is stored in the profile {name}", hint="`terracrew whoami` tells where one comes from"
+            f"no token is stored in the profile {name}",
+            hint="`terracrew whoami` shows where the token in use comes from",
         )
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
     if as_json:
         return output.as_json({"profile": name, "url": profile.url})
-    return click.echo(f"forgot the token for {profile.url}")
+    return click.echo(f"deleted the stored token for {profile.url}")

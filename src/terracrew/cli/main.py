@@ -1,4 +1,4 @@
-"""`terracrew`: the entry, the commands there are, and the border where an error becomes a message and an exit code."""
+"""`terracrew`: the entry point, the list of commands, and the place where an error becomes a message and an exit code."""
 
 import sys
 from pathlib import Path
@@ -12,61 +12,64 @@ from terracrew.cli.target import Target
 from terracrew.errors import TerracrewError
 from terracrew.escapes import plain
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 
 COMMANDS = {
     "up": ("terracrew.cli.up:up", "Start everything on this machine: server, SQLite, a runner."),
     "demo": ("terracrew.cli.demo:demo", "Start everything and run the sample modules."),
     "login": ("terracrew.cli.login:login", "Store the address of a server and a token for it."),
-    "logout": ("terracrew.cli.login:logout", "Forget the token of a server."),
-    "whoami": ("terracrew.cli.whoami:whoami", "Show as whom, and at which server, this command line acts."),
-    "module": ("terracrew.cli.module:module", "Modules: a source, an engine and its inputs."),
-    "group": ("terracrew.cli.group:group", "Groups: the tree that modules and runners live in."),
+    "logout": ("terracrew.cli.login:logout", "Delete the stored token of a server."),
+    "whoami": ("terracrew.cli.whoami:whoami", "Show the user and the server of this command line."),
+    "module": ("terracrew.cli.module:module", "Create, change and inspect modules."),
+    "group": ("terracrew.cli.group:group", "Manage the tree of groups that holds modules and runners."),
     "job": ("terracrew.cli.job:job", "Run jobs, follow their logs, decide about their plans."),
-    "state": ("terracrew.cli.state:state", "States of modules: list, print, adopt, discard."),
-    "runner": ("terracrew.cli.runner:runner", "Start, register and look after runners."),
-    "token": ("terracrew.cli.token:token", "API tokens for scripts."),
-    "user": ("terracrew.cli.user:user", "The people of the organization."),
-    "role": ("terracrew.cli.role:role", "Who may do what at which group or module."),
-    "service-account": ("terracrew.cli.service_account:service_account", "Accounts for programs, and their secrets."),
-    "audit": ("terracrew.cli.audit:audit", "Who changed what, and when."),
-    "events": ("terracrew.cli.events:events", "Print what changes on the server, as it changes."),
+    "state": ("terracrew.cli.state:state", "List and print states; adopt or discard quarantined ones."),
+    "runner": ("terracrew.cli.runner:runner", "Start, register and manage runners."),
+    "token": ("terracrew.cli.token:token", "Manage API tokens for scripts."),
+    "user": ("terracrew.cli.user:user", "Manage users."),
+    "role": ("terracrew.cli.role:role", "Grant and revoke roles in groups and modules."),
+    "service-account": (
+        "terracrew.cli.service_account:service_account",
+        "Manage accounts for programs, and their secrets.",
+    ),
+    "audit": ("terracrew.cli.audit:audit", "List who changed what, and when."),
+    "events": ("terracrew.cli.events:events", "Print changes on the server as they happen."),
     "api": ("terracrew.cli.raw:api", "Send one request to the API."),
     "engine": ("terracrew.cli.engine:engine", "Find and install OpenTofu, Terraform and Pulumi."),
-    "server": ("terracrew.cli.server:server", "Start the control plane alone."),
-    "config": ("terracrew.cli.config:config", "Which server this command line talks to."),
+    "server": ("terracrew.cli.server:server", "Start the server without a runner; back it up."),
+    "config": ("terracrew.cli.config:config", "Show and set which server this command line uses."),
     "completion": ("terracrew.cli.completion:completion", "Print the completion script for a shell."),
 }
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="terracrew", message="%(prog)s %(version)s")
-@click.option("--url", metavar="URL", help="The server's address; before TERRACREW_URL and the profile's.")
+@click.option("--url", metavar="URL", help="The server's address; overrides TERRACREW_URL and the profile.")
 @click.option("--profile", metavar="NAME", help="A profile of the configuration file; see `terracrew config`.")
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file that holds the token; before TERRACREW_TOKEN and the profile's.",
+    help="A file that holds the token; overrides TERRACREW_TOKEN and the profile.",
 )
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, url: str | None, profile: str | None, token_file: Path | None, debug: bool) -> None:
     """A control plane and a crew of runners for Terraform, OpenTofu and Pulumi.
 
-    `terracrew demo` shows it at work; `terracrew up` starts it for good.
+    `terracrew demo` shows it at work; `terracrew up` starts a server and a runner on this machine.
     """
     ctx.obj = Target(url, profile, token_file)
     ctx.meta["debug"] = debug
 
 
 def main() -> None:
-    """Run the command line of this process; its exit code says how it went."""
+    """Run the command line of this process and exit with its exit code."""
     terminal.guard()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; see docs/cli.md for what each means."""
+    """Run one command and return its exit code; docs/cli.md lists the codes."""
     try:
         result = cli.main(arguments, prog_name="terracrew", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -74,7 +77,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        return INTERRUPTED
+        return INTERRUPTED_EXIT_CODE
     except TerracrewError as error:
         if "--debug" in arguments:
             raise
@@ -83,7 +86,7 @@ def run(arguments: list[str]) -> int:
 
 
 def message(error: TerracrewError) -> str:
-    """What went wrong, and below it what to do about it."""
+    """Return what went wrong and, on the next line, the hint."""
     red = click.style("error:", fg="red", bold=True)
     hint = error.details.get("hint")
     return f"{red} {plain(error.message)}" + (f"\n{click.style('hint:', bold=True)} {plain(str(hint))}" if hint else "")

@@ -1,4 +1,4 @@
-"""`terracrew module`: what is run, from which source and with which inputs."""
+"""`terracrew module`: creates, changes and shows modules, their states and their outputs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,22 +15,25 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 _needs_approval = click.option(
-    "--needs-approval/--no-needs-approval", default=None, help="Whether a person must look at each plan first."
+    "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."
 )
 _approval_timeout = click.option(
-    "--approval-timeout", type=Duration(), metavar="24h", help="How long a plan waits for that; then it is declined."
+    "--approval-timeout",
+    type=Duration(),
+    metavar="24h",
+    help="How long a plan waits for approval before it is declined.",
 )
 
 _interrupted = click.option(
     "--interrupted",
     type=click.Choice(["ask", "retry", "inherit"]),
-    help="After a change that was cut short: ask a person first (the default at the top), or try again.",
+    help="After a change that was cut short: ask a person first (the default for the organization), or retry.",
 )
 
 
 @click.group()
 def module() -> None:
-    """Modules: a source, an engine and its inputs."""
+    """Create, change and inspect modules. A module is a source, an engine and its inputs."""
 
 
 @module.command("list")
@@ -54,15 +57,17 @@ def list_modules(target: Target, group: str, as_json: bool) -> None:
 @sources.input_options
 @sources.audience_option
 @click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
-@click.option("--own-backend", is_flag=True, help="Keep the state where the source says, not in Terracrew.")
+@click.option(
+    "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
+)
 @click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Run on this runner only.")
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
-@click.option("--description", default="", help="What it is for.")
+@click.option("--description", default="", help="A description.")
 @_needs_approval
 @_approval_timeout
 @_interrupted
 @approval_options.destroy_limits
-@click.option("--parents", "-p", is_flag=True, help="Make the groups above it, too.")
+@click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
 def create(
@@ -85,7 +90,7 @@ def create(
     parents: bool,
     as_json: bool,
 ) -> None:
-    """Create the module PATH, say `platform/network/vpc`, from a folder."""
+    """Create the module PATH, for example `platform/network/vpc`, from a folder."""
     api = target.api()
     body: dict[str, Any] = {
         "path": path,
@@ -129,7 +134,7 @@ def create(
     help="Run on this runner only; '' lets Terracrew choose again.",
 )
 @click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
-@click.option("--description", help="What it is for.")
+@click.option("--description", help="A description.")
 @_needs_approval
 @_approval_timeout
 @_interrupted
@@ -156,7 +161,7 @@ def update(
     interrupted: str | None,
     as_json: bool,
 ) -> None:
-    """Change the module PATH. What is not given stays; an input replaces the one of its name."""
+    """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
     from terracrew.client.http import segment
 
     api = target.api()
@@ -181,7 +186,7 @@ def update(
     if description is not None:
         changes["description"] = description
     if not changes:
-        raise Invalid("nothing was given that would change the module: see `terracrew module update --help`")
+        raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
     made = api.patch(f"/modules/{segment(path)}", changes)
     if as_json:
         return output.as_json(made)
@@ -193,7 +198,7 @@ def update(
 @output.json_option
 @pass_target
 def show_module(target: Target, path: str, as_json: bool) -> None:
-    """Show the module PATH, and what stands in the way of its jobs."""
+    """Show the module PATH, and what blocks its jobs."""
     from terracrew.client.http import segment
 
     api = target.api()
@@ -211,13 +216,13 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("source", _source(found["source"])),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
-            ("if cut short", found.get("interrupted") or "as its group says"),
+            ("if cut short", found.get("interrupted") or "inherited from its group"),
             ("oidc audiences", found.get("oidc_audiences")),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render_job.lock(found.get("lock"))),
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
-            ("needs approval", approval and f"of each plan, within {approval}"),
+            ("needs approval", approval and f"each plan, within {approval}"),
             ("created", output.age(found["created_at"])),
         ]
     )
@@ -229,14 +234,14 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
-    """Free the lock of the module PATH, if who holds it is lost: the same as `terracrew job gone`."""
+    """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
     api = target.api()
     holder = _holder(api, path)
     if holder is None or not holder["lock"]:
         return output.as_json({"lock": None}) if as_json else click.echo(f"the lock of {path} is free")
     if not holder["lock"].get("lost_at"):
         raise Conflict(
-            f"job {holder['number']} holds the lock of {path} and is heard, so it is not taken away",
+            f"job {holder['number']} holds the lock of {path} and is in contact, so the lock stays",
             hint=f"`terracrew job cancel {holder['number']}` asks it to end",
         )
     return approval.give_up(api, holder, holder["lock"]["attempt"], yes, as_json)
@@ -244,12 +249,12 @@ def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
 
 @module.command("delete")
 @click.argument("path", shell_complete=name_completion.modules)
-@click.option("--force", is_flag=True, help="With its jobs, logs and states.")
+@click.option("--force", is_flag=True, help="Also delete its jobs, logs and states.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
 def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
-    """Delete the module PATH. What it made in the world stays: run a destroy job first."""
+    """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     from terracrew.client.http import segment
 
     if not yes:
@@ -262,8 +267,8 @@ def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
 
 @module.command("state")
 @click.argument("path", shell_complete=name_completion.modules)
-@click.option("--versions", is_flag=True, help="List the versions instead.")
-@click.option("--version", "version_id", metavar="N", help="This version (or id) instead of the current one.")
+@click.option("--versions", is_flag=True, help="List all versions instead.")
+@click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
 @output.json_option
 @pass_target
 def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
@@ -286,7 +291,7 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
 @module.command("outputs")
 @click.argument("path", shell_complete=name_completion.modules)
 @click.argument("name", required=False)
-@click.option("--sensitive", is_flag=True, help="Show sensitive values, too; it is noted in the audit.")
+@click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
 @output.json_option
 @pass_target
 def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_json: bool) -> None:
@@ -296,15 +301,15 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
     found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
     values: dict[str, Any] = found["outputs"]
     if since := found.get("outdated_since"):
-        whose = f"are those of {found['job_id']}" if found.get("job_id") else "are not known"
+        origin = f"are from {found['job_id']}" if found.get("job_id") else "are of unknown origin"
         output.note(
-            f"these outputs {whose}; since {output.moment(since)} job {found['outdated_by']} has changed the module"
+            f"these outputs {origin}; job {found['outdated_by']} has changed the module since ({output.moment(since)})"
         )
     if name:
         if name not in values:
             raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
         if values[name]["sensitive"] and not sensitive:
-            raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it nevertheless")
+            raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it")
         value = values[name]["value"]
         return output.as_json(value) if as_json else click.echo(value if isinstance(value, str) else output.text(value))
     if as_json:
@@ -321,14 +326,14 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
 @output.json_option
 @pass_target
 def resources(target: Target, path: str, as_json: bool) -> None:
-    """List what the module PATH manages, as its current state has it."""
+    """List the resources in the current state of the module PATH."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/modules/{segment(path)}/resources")
     if as_json:
         return output.as_json(found)
     rows = [(each,) for each in found["addresses"]]
-    output.table(("RESOURCE",), rows, empty=f"{path} manages nothing that is known here")
+    output.table(("RESOURCE",), rows, empty=f"{path} has no known resources")
     more = (found["count"] or 0) - len(rows)
     return output.note(f"and {more} more") if more > 0 else None
 
@@ -342,18 +347,18 @@ def _approval(needs_approval: bool | None, approval_timeout: int | None, interru
 
 
 def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The doubts and the states in quarantine of a module, each with what to do about them."""
+    """Describe the doubts and the quarantined states of a module, and what to do about them."""
     known: list[dict[str, Any]] = found.get("doubts") or []
     states: list[dict[str, Any]] = found.get("quarantined") or []
     doubts = [_doubt(each) for each in known]
     if doubts:
         doubts.append(
-            "every plan waits for a person: `terracrew job show` tells what is known, then approve or decline it"
+            "every plan waits for approval: `terracrew job show` shows what is known; then approve or decline the plan"
         )
     quarantined = [_quarantined(each) for each in states]
     if quarantined:
         decide = f"`terracrew state list {found['path']} --quarantined`, then `terracrew state adopt` or `discard`"
-        quarantined.append(f"nothing is planned before that is decided: {decide}")
+        quarantined.append(f"no job runs before these are decided: {decide}")
     return doubts, quarantined
 
 
@@ -370,7 +375,7 @@ def _quarantined(state: dict[str, Any]) -> str:
 
 
 def _holder(api: "Api", path: str) -> dict[str, Any] | None:
-    """The job that holds the module's lock."""
+    """Return the job that holds the module's lock."""
     for status in ("PROCESSING", "CLAIMED"):
         for found in api.get("/jobs", module=path, status=status, limit=1)["items"]:
             return api.get(f"/jobs/{found['id']}")

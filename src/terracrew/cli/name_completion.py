@@ -1,4 +1,4 @@
-"""Names for shell completion, asked from the server: nothing, rather than a delay or an error, where it does not answer."""
+"""Asks the server for names to complete in a shell. If it does not answer quickly, nothing is completed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,25 +14,25 @@ MAX_NAMES = 200
 
 
 def modules(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The paths of modules."""
+    """Complete the path of a module."""
     del parameter
     return _named(context, "/modules", typed, lambda each: (each["path"], each["engine"]), recursive=True)
 
 
 def groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The paths of groups."""
+    """Complete the path of a group."""
     del parameter
     return _named(context, "/groups", typed, lambda each: (each["path"], each["description"]))
 
 
 def runners(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The paths of runners."""
+    """Complete the path of a runner."""
     del parameter
     return _named(context, "/runners", typed, lambda each: (each["path"], each["status"].lower()))
 
 
 def jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The numbers of the newest jobs."""
+    """Complete the number of one of the newest jobs."""
     del parameter
 
     def described(job: dict[str, Any]) -> tuple[str, str]:
@@ -42,13 +42,13 @@ def jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list
 
 
 def tokens(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The names of your tokens."""
+    """Complete the name of one of your tokens."""
     del parameter
     return _named(context, "/tokens", typed, lambda each: (each["name"], ""))
 
 
 def users(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The names of users."""
+    """Complete the name of a user."""
     del parameter
     return _named(context, "/users", typed, lambda each: (each["name"], ""))
 
@@ -67,11 +67,11 @@ def _named(
 
 
 def _give_up(error: TerracrewError) -> None:
-    """Somebody waits for the key that they pressed: a server that is away is not waited for."""
+    """Raise instead of retrying: the person has pressed a key and is waiting."""
     raise error
 
 
 def _target(context: click.Context) -> Target:
-    """While a line is completed, no command runs, so that the options before it are read here."""
+    """Read the options before the command here, because no command runs while a line is completed."""
     given = context.find_root().params
     return Target(given.get("url"), given.get("profile"), given.get("token_file"))

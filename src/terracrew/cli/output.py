@@ -1,4 +1,4 @@
-"""How results are shown: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
+"""Prints results: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
 
 import shutil
 import sys
@@ -37,7 +37,7 @@ def as_json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """Rows below their headings; where there are none, a sentence on standard error, since a pipe wants no sentence."""
+    """Print rows below their headings. If there are none, print a sentence to standard error, to keep pipes clean."""
     cells = [[text(value) for value in row] for row in rows]
     if not cells:
         click.echo(empty, err=True)
@@ -56,12 +56,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) 
 
 
 def is_narrow() -> bool:
-    """Whether standard output is a terminal on which a column of sentences would be a few words wide."""
+    """Return whether standard output is a terminal that is too narrow for a column of sentences."""
     return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE_COLUMNS
 
 
 def facts(pairs: Iterable[tuple[str, Any]], *, err: bool = False) -> None:
-    """One thing's properties, one a line; those that it does not have are left out."""
+    """Print the properties of one thing, one on each line, without the empty ones."""
     given = [(name, text(value)) for name, value in pairs if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
@@ -70,14 +70,14 @@ def facts(pairs: Iterable[tuple[str, Any]], *, err: bool = False) -> None:
 
 
 def note(words: str) -> None:
-    """A remark for a person, beside the result."""
+    """Print a remark for a person to standard error."""
     click.echo(click.style(words, dim=True), err=True)
 
 
 def ask(question: str, refusal: str) -> None:
-    """Return if the person at the terminal says yes; otherwise say what did not happen, and end with exit code 1.
+    """Return if the person at the terminal says yes; otherwise print the refusal and exit with code 1.
 
-    Ctrl-C and an end of the input are a no, too, and end with 130.
+    Ctrl-C and the end of the input also mean no, and exit with 130.
     """
     try:
         is_confirmed = click.confirm(question, err=True)
@@ -95,7 +95,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A cell. Nothing of it can move the cursor or recolour the screen, whoever named the thing."""
+    """Return a value as the text of a cell, without control characters that could move the cursor or change colours."""
     if value is None or value == "":
         return "—"
     if isinstance(value, bool):
@@ -108,7 +108,7 @@ def text(value: Any) -> str:
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago that was, or how far ahead it is, in one unit: `3m ago`, `in 2d`. `--json` has the exact time."""
+    """Return how long ago a time was, or how far ahead it is, in one unit: `3m ago`, `in 2d`."""
     if not moment:
         return "—"
     seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
@@ -120,7 +120,7 @@ def age(moment: str | None, now: datetime | None = None) -> str:
 def duration(start: str | None, end: str | None) -> str:
     if not start or not end:
         return "—"
-    # The times of steps are of a runner's clock, which may have been set back meanwhile.
+    # The times of steps come from a runner's clock, which may have been set back in between.
     seconds = max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
     if seconds < 0.05:
         return "<0.1s"
@@ -128,29 +128,29 @@ def duration(start: str | None, end: str | None) -> str:
 
 
 def moment(when: str | None) -> str:
-    """A time in a sentence, as `age` writes it; nothing where there is none."""
+    """Return a time as `age` writes it, or an empty string if there is none."""
     return age(when) if when else ""
 
 
 def lasting(since: str, now: datetime | None = None) -> str:
-    """For how long something has been so: `for 3m`."""
+    """Return for how long something has lasted: `for 3m`."""
     words = age(since, now)
     return f"for {words.removesuffix(' ago')}" if words.endswith(" ago") else "for 0s"
 
 
 def left(until: str, now: datetime | None = None) -> str:
-    """How much time is left until then: `6d left`."""
+    """Return how much time is left: `6d left`."""
     words = age(until, now)
     return f"{words.removeprefix('in ')} left" if words.startswith("in ") else "the time is up"
 
 
 def job_type(job: Mapping[str, Any]) -> str:
-    """PLAN, APPLY or DESTROY; a plan of destroying everything is called so."""
+    """Return PLAN, APPLY, DESTROY, or DESTROY PLAN for a plan that shows what a destroy would do."""
     return "DESTROY PLAN" if job.get("is_destroy_plan") else job["type"]
 
 
 def plan(summary: Mapping[str, Any]) -> str:
-    """How much a plan changes, as the engine says it; how many of that are replacements and moves is said behind it."""
+    """Return the engine's counts of a plan, followed by how many of them are replacements and moves."""
     if not summary:
         return ""
     more = [

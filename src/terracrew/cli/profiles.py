@@ -1,4 +1,4 @@
-"""The configuration file of the command line: named servers with a token each, readable by its owner alone."""
+"""The configuration file of the command line: named servers with a token each. Only its owner can read it."""
 
 import json
 import os
@@ -25,13 +25,13 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Profiles(msgspec.Struct, frozen=True):
-    """What the file says; a file that is not there says nothing."""
+    """The content of the file. A missing file is the same as an empty one."""
 
     current: str = DEFAULT
     profiles: dict[str, Profile] = {}
 
     def get(self, name: str | None) -> Profile:
-        """The named profile, or the current one. Naming one that is not there is a mistake."""
+        """Return the named profile, or the current one. A name that does not exist is an error."""
         if name and name not in self.profiles:
             known = ", ".join(self.profiles) or "none"
             raise Invalid(f"{path()} has no profile {name!r}", hint=f"it has: {known}")
@@ -48,7 +48,7 @@ class Profiles(msgspec.Struct, frozen=True):
 
 
 def path() -> Path:
-    """Where the file is: TERRACREW_CONFIG, else the user's configuration directory."""
+    """Return the path of the file: TERRACREW_CONFIG, or a file in the user's configuration directory."""
     if chosen := os.environ.get("TERRACREW_CONFIG"):
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "terracrew" / "config.toml"
@@ -73,7 +73,7 @@ def load() -> Profiles:
 
 
 def save(profiles: Profiles) -> None:
-    """Replace the file as a whole; nobody else could ever read it, not even while it is written."""
+    """Replace the whole file. Other users cannot read it, not even while it is written."""
     lines = [f"profile = {json.dumps(profiles.current)}"]
     for profile in profiles.profiles.values():
         lines += ["", f"[profiles.{profile.name}]"]

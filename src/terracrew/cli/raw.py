@@ -1,4 +1,4 @@
-"""`terracrew api`: one request to the API as it is, for whatever has no command of its own."""
+"""`terracrew api`: sends one request to the API, for operations that have no command."""
 
 import sys
 
@@ -13,10 +13,10 @@ from terracrew.errors import Invalid
 @click.command("api")
 @click.argument("method", type=click.Choice(["GET", "POST", "PATCH", "DELETE"], case_sensitive=False))
 @click.argument("path")
-@click.option("--data", "-d", metavar="JSON", help="The body; - reads it from standard input.")
+@click.option("--data", "-d", metavar="JSON", help="The request body; - reads it from standard input.")
 @pass_target
 def api(target: Target, method: str, path: str, data: str | None) -> None:
-    """Send one request to PATH, say `/jobs?active=true`, and print the answer. The server's `/api` describes them."""
+    """Send one request to PATH, for example `/jobs?active=true`, and print the response. The page /api lists all requests."""
     body = None
     if data is not None:
         try:

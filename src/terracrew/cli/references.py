@@ -10,30 +10,30 @@ if TYPE_CHECKING:
 
 
 def token(api: "Api", named: str) -> str:
-    """The id of one of your tokens, by its id or name."""
+    """Return the id of one of your tokens, given its id or name."""
     return _id(api, "/tokens", named, "tok_", "token", lambda each: [each["name"]])
 
 
 def token_of(api: "Api", owner: str, named: str) -> str:
-    """The id of a token of a user, by its id or name."""
+    """Return the id of a user's token, given its id or name."""
     from terracrew.client.http import segment
 
     return _id(api, f"/users/{segment(owner)}/tokens", named, "tok_", "token", lambda each: [each["name"]])
 
 
 def user(api: "Api", named: str) -> str:
-    """The id of a user, by their id or name."""
+    """Return the id of a user, given their id or name."""
     return _id(api, "/users", named, "usr_", "user", lambda each: [each["name"]])
 
 
 def service_account(api: "Api", named: str) -> str:
-    """The id of a service account, by its id, name or `group/name`."""
+    """Return the id of a service account, given its id, name or `group/name`."""
     paths = _account_names
     return _id(api, "/service-accounts", named, "sac_", "service account", paths)
 
 
 def state(api: "Api", named: str, module: str | None) -> str:
-    """The id of a state, by its id or by its version where the module is known."""
+    """Return the id of a state, given its id, or its version and its module."""
     from terracrew.client.http import segment
 
     if not named.isdecimal():

@@ -1,4 +1,4 @@
-"""Watches the encryption under a new master key, and says what came of it."""
+"""Watches a re-encryption under a new master key, and reports its result."""
 
 import time
 from collections.abc import Callable
@@ -11,41 +11,41 @@ from terracrew.errors import TerracrewError
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-_LOOK_SECONDS = 0.5
-_SAY_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+_REPORT_SECONDS = 2.0
 
 
 def wait(api: "Api", say: Callable[[str], None]) -> Any:
-    """Return its end; on the way say how far it has come."""
+    """Return the final progress; report the progress until then."""
     said = ""
-    say_at = time.monotonic() + _SAY_SECONDS
+    say_at = time.monotonic() + _REPORT_SECONDS
     while (progress := api.get("/rekey"))["status"] == "running":
         if time.monotonic() >= say_at and (line := _line(progress)) != said:
             say(line)
-            said, say_at = line, time.monotonic() + _SAY_SECONDS
-        time.sleep(_LOOK_SECONDS)
+            said, say_at = line, time.monotonic() + _REPORT_SECONDS
+        time.sleep(_POLL_SECONDS)
     return progress
 
 
 def tell(progress: Any) -> None:
-    """Say what the operator is to do next."""
+    """Print the result and what the operator should do next."""
     key, encrypted = progress["key_id"], f"{progress['encrypted']:,}"
     match progress["status"]:
         case "finished":
-            click.echo(f"finished: {encrypted} ciphertexts were encrypted anew; nothing needs a key other than {key}")
-            click.echo("if the master key file has older keys, they may be removed; then restart the server")
+            click.echo(f"finished: {encrypted} ciphertexts were re-encrypted; only the key {key} is needed now")
+            click.echo("older keys can be removed from the master key file; then restart the server")
         case "running":
-            click.echo(f"running under key {key}: `terracrew server rekey` shows how far it has come")
+            click.echo(f"running under key {key}: `terracrew server rekey` shows the progress")
         case "stopped":
-            click.echo(f"stopped after {encrypted}: keep all keys, and call `terracrew server rekey` to go on")
+            click.echo(f"stopped after {encrypted}: keep all keys, and run `terracrew server rekey` to continue")
         case "none":
-            click.echo("nothing was encrypted anew yet")
+            click.echo("nothing has been re-encrypted yet")
         case _:
             raise TerracrewError(
-                f"{progress['failed']:,} ciphertexts could not be encrypted anew; the first: {progress['problem']}",
-                hint="keep all keys; give the server the key that is named, restart it, and call this again",
+                f"{progress['failed']:,} ciphertexts could not be re-encrypted; the first: {progress['problem']}",
+                hint="keep all keys, add the key that the message names to the master key file, restart the server, and run this again",
             )
 
 
 def _line(progress: Any) -> str:
-    return f"{progress['doing']}: {progress['done']:,} looked at; {progress['encrypted']:,} encrypted anew so far"
+    return f"{progress['doing']}: {progress['done']:,} checked, {progress['encrypted']:,} re-encrypted so far"

@@ -1,4 +1,4 @@
-"""A job as a terminal shows it: why it waits, its steps, and what became of each attempt."""
+"""Renders a job for a terminal: why it waits, its steps, and what became of each attempt."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,8 @@ from terracrew.cli import follow, output
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-_ATTEMPTS = 10
-"""So many of the newest are named with their runners."""
+_MAX_ATTEMPTS_SHOWN = 10
+"""Only this many of the newest attempts are listed with their runners."""
 
 
 def job(api: "Api", found: dict[str, Any]) -> None:
@@ -24,7 +24,7 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("type", output.job_type(found)),
             ("status", found["status"]),
             ("waits", found.get("reason") and follow.why(found)),
-            ("to do", follow.to_type(found)),
+            ("to do", follow.suggested_command(found)),
             ("message", found.get("message")),
             ("runner", found.get("runner_path")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
@@ -49,18 +49,20 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         click.echo("\n".join(told))
     if attempts := found.get("attempts"):
         click.echo()
-        rows = [_attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_ATTEMPTS:]]
+        rows = [
+            _attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_MAX_ATTEMPTS_SHOWN:]
+        ]
         output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
     for note in notes:
         click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
 
 
 def lock(holder: dict[str, Any] | None) -> str:
-    """Who holds a module's lock, and whether anybody hears of them."""
+    """Describe who holds a module's lock, and when a lost holder was last in contact."""
     if not holder:
         return "free"
     who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
-    return f"{who}; orphaned, last heard {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+    return f"{who}; lost, last contact {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
 
 
 def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""`terracrew role`: who may do what at which place of the tree."""
+"""`terracrew role`: who may do what in which group or module."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ ROLES = ("viewer", "operator", "approver", "owner")
 
 @click.group()
 def role() -> None:
-    """Who may do what at which group or module.
+    """Grant and revoke roles in groups and modules.
 
-    A viewer reads. An operator runs jobs. An approver also decides about plans. An owner changes everything there.
+    A viewer can read. An operator can also run jobs, an approver also decide about plans, an owner also change everything.
     """
 
 
@@ -46,15 +46,17 @@ def list_roles(target: Target, as_json: bool) -> None:
     "--group",
     metavar="PATH",
     shell_complete=name_completion.groups,
-    help="At this group and everything below it [the organization].",
+    help="The group where the role applies, with everything below it [the organization].",
 )
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="At this module only.")
+@click.option(
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module where the role applies."
+)
 @output.json_option
 @pass_target
 def grant(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
     """Give WHO (a user's name, or the id of a service account) the role ROLE."""
     if group is not None and module is not None:
-        raise Invalid("name either --group or --module")
+        raise Invalid("give either --group or --module, not both")
     place = {"path": module, "kind": "module"} if module is not None else {"path": group or "", "kind": "group"}
     made = target.api().post("/roles", {"principal": who, "role": role, **place})
     if as_json:
@@ -66,15 +68,20 @@ def grant(target: Target, who: str, role: str, group: str | None, module: str | 
 @click.argument("who", shell_complete=name_completion.users)
 @click.argument("role", type=click.Choice(ROLES))
 @click.option(
-    "--group", metavar="PATH", shell_complete=name_completion.groups, help="Of this group [the organization]."
+    "--group",
+    metavar="PATH",
+    shell_complete=name_completion.groups,
+    help="The group where the role applies [the organization].",
 )
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Of this module.")
+@click.option(
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module where the role applies."
+)
 @output.json_option
 @pass_target
 def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
-    """Take the role ROLE away from WHO. It ends at once."""
+    """Take the role ROLE away from WHO, with immediate effect."""
     if group is not None and module is not None:
-        raise Invalid("name either --group or --module")
+        raise Invalid("give either --group or --module, not both")
     api = target.api()
     principal = who if who.startswith(("usr_", "sac_")) else references.user(api, who)
     kind, path = ("module", module) if module is not None else ("group", group or "")
@@ -94,7 +101,7 @@ def _place(binding: dict[str, Any]) -> str:
 
 
 def _names(api: "Api") -> dict[str, str]:
-    """The names of users and service accounts by their ids, as far as the reader may see them."""
+    """Return the names of the users and service accounts that the caller may see, by id."""
     found: dict[str, str] = {}
     for place in ("/users", "/service-accounts"):
         try:

@@ -1,4 +1,4 @@
-"""`terracrew runner`: start, register and look after runners."""
+"""`terracrew runner`: starts, registers and manages runners."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from terracrew.errors import Invalid
 
 @click.group(cls=LazyGroup, lazy={"start": ("terracrew.cli.runner_start:start", "Start a runner on this machine.")})
 def runner() -> None:
-    """Start, register and look after runners. A runner is named by its path (`group/name`) or id."""
+    """Start, register and manage runners. PATH is a runner's path (`group/name`) or id."""
 
 
 @runner.command("list")
 @click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
-@click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only those of this group.")
+@click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
 @output.json_option
 @pass_target
 def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
@@ -84,25 +84,27 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
     default="",
     metavar="PATH",
     shell_complete=name_completion.groups,
-    help="The group it belongs to; by default the whole organization.",
+    help="The group that it belongs to; by default the organization.",
 )
-@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs at once.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
-@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
-@click.option("--replace", is_flag=True, help="Give a runner that exists a new token; the old one ends at once.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated.")
+@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances.")
+@click.option(
+    "--replace", is_flag=True, help="Give an existing runner a new token; the old one becomes invalid at once."
+)
 @output.json_option
 @pass_target
 def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
-    """Register a runner called NAME and print what it needs to start. Its token is shown only now."""
+    """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
     made = target.api().post(
         "/runners/register", {"name": name} | {key: value for key, value in given.items() if value}
     )
     if as_json:
         return output.as_json(made)
-    output.note(f"registered {made['path']}. On the runner's machine; the token is shown only now:")
+    output.note(f"registered {made['path']}. Run this on the runner's machine; the token is shown only once:")
     if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
         output.note(
-            "this address works on the server's machine only; set TERRACREW_SERVER_PUBLIC_URL at the server for runners elsewhere"
+            "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
         )
     for key, value in made["environment"].items():
         click.echo(f"export {key}={_quoted(value)}")
@@ -111,41 +113,45 @@ def register(target: Target, name: str, as_json: bool, **given: Any) -> None:
 
 @runner.command("create")
 @click.argument("name")
-@click.option("--service-account", required=True, metavar="ID", help="The account that its processes connect as.")
+@click.option(
+    "--service-account", required=True, metavar="ID", help="The account with which its processes authenticate."
+)
 @click.option(
     "--group",
     default="",
     metavar="PATH",
     shell_complete=name_completion.groups,
-    help="The group it belongs to; by default the whole organization.",
+    help="The group that it belongs to; by default the organization.",
 )
-@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given more than once.")
-@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Let several processes run under this name.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated.")
+@click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances.")
 @output.json_option
 @pass_target
 def create(target: Target, name: str, as_json: bool, **given: Any) -> None:
-    """Create a runner called NAME that connects as a service account, without a token of its own."""
+    """Create a runner called NAME that authenticates with a service account and has no token."""
     made = target.api().post("/runners", {"name": name} | {key: value for key, value in given.items() if value})
     return output.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
 
 
 @runner.command("update")
 @click.argument("path", shell_complete=name_completion.runners)
-@click.option("--description", help="What it is for.")
-@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may have at once.")
-@click.option("--tag", "tags", multiple=True, help="A tag; given ones replace all. An empty one removes all.")
-@click.option("--multiple/--single", "allow_multiple_instances", default=None, help="How many processes may run.")
+@click.option("--description", help="A description.")
+@click.option("--max-jobs", type=click.IntRange(min=1), help="How many jobs each instance may run at once.")
+@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated; replaces all tags. '' removes all.")
+@click.option(
+    "--multiple/--single", "allow_multiple_instances", default=None, help="Whether several instances are allowed."
+)
 @click.option("--disable/--enable", "is_disabled", default=None, help="A disabled runner gets no new jobs.")
 @output.json_option
 @pass_target
 def update(target: Target, path: str, tags: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Change the runner PATH. What is not given stays."""
+    """Change the runner PATH. Options that are not given change nothing."""
     changes = {name: value for name, value in given.items() if value is not None}
     if tags:
         changes["tags"] = [each for each in tags if each]
     if not changes:
-        raise Invalid("nothing was given that would change the runner: see `terracrew runner update --help`")
+        raise Invalid("no option was given that changes the runner: see `terracrew runner update --help`")
     made = target.api().patch(_place(path), changes)
     return output.as_json(made) if as_json else click.echo(f"updated runner {made['path']}: {', '.join(changes)}")
 
@@ -155,7 +161,7 @@ def update(target: Target, path: str, tags: tuple[str, ...], as_json: bool, **gi
 @output.json_option
 @pass_target
 def drain(target: Target, path: str, as_json: bool) -> None:
-    """Let the runner PATH finish what it has and give it nothing new."""
+    """Drain the runner PATH: it finishes its jobs and gets no new ones."""
     _drain(target, path, True, as_json)
 
 
@@ -164,44 +170,47 @@ def drain(target: Target, path: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def undrain(target: Target, path: str, as_json: bool) -> None:
-    """Give the runner PATH jobs again."""
+    """End the drain of the runner PATH: it gets jobs again."""
     _drain(target, path, False, as_json)
 
 
 @runner.command("configure")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option(
-    "--heartbeat-seconds", type=click.FloatRange(1, 30), help="How often its processes say that they live [10]."
+    "--heartbeat-seconds", type=click.FloatRange(1, 30), help="The time between two heartbeats of an instance [10]."
 )
 @click.option(
     "--log-level",
     "levels",
     multiple=True,
     metavar="CATEGORY=LEVEL",
-    help="Trace, Debug, Information, Warning, Error, Critical or None; nothing after the = takes it back. May be repeated.",
+    help="Trace, Debug, Information, Warning, Error, Critical or None; an empty level removes the category. Can be repeated.",
 )
 @click.option(
-    "--log-batch-size", "batch_size_limit", type=click.IntRange(1, 10_000), help="Events of a job's log in one batch."
+    "--log-batch-size",
+    "batch_size_limit",
+    type=click.IntRange(1, 10_000),
+    help="How many log events are sent in one batch.",
 )
 @click.option(
     "--log-period",
     "period_seconds",
     type=click.FloatRange(0, 3600, min_open=True),
-    help="Seconds that an event waits for its batch to fill.",
+    help="How many seconds a log event waits for its batch to fill.",
 )
-@click.option("--reset", is_flag=True, help="Back to the runner's own settings, all of it.")
+@click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
 @output.json_option
 @pass_target
 def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, as_json: bool, **given: Any) -> None:
-    """Set how the processes of the runner PATH work, at once and without a restart; what is not named stays as it is.
+    """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
 
-    Batches and their period hold for logs that nobody watches: a watched one is shipped line by line.
+    The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
     """
     change = {name: value for name, value in given.items() if value is not None} | (
         {"log_level": dict(_level(each) for each in levels)} if levels else {}
     )
     if reset == bool(change):
-        raise Invalid("name what to set, or --reset alone")
+        raise Invalid("give the settings to change, or --reset alone")
     found: Any = target.api().patch(_place(path), {"configuration": None if reset else change})
     if as_json:
         return output.as_json(found)
@@ -215,14 +224,12 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
 
 @runner.command("remove")
 @click.argument("path", shell_complete=name_completion.runners)
-@click.option(
-    "--force", is_flag=True, help="At once: although it was not drained, and has jobs, which then count as lost."
-)
+@click.option("--force", is_flag=True, help="Remove it even if it is not drained. Its running jobs then count as lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
 def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
-    """Remove the runner PATH, which should be drained first. Its processes end, and say why."""
+    """Remove the runner PATH, which should be drained first. Its processes exit and log the reason."""
     if not yes:
         output.ask(f"Remove the runner {path}?", "Not removed.")
     target.api().delete(_place(path) + ("?force=true" if force else ""))
@@ -235,16 +242,16 @@ def remove(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
     "--group",
     metavar="PATH",
     shell_complete=name_completion.groups,
-    help="Everything below this group; '' is the whole organization.",
+    help="Assign it to everything below this group; '' is the whole organization.",
 )
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module.")
-@click.option("--remove", "removing", is_flag=True, help="Take the assignment away.")
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Assign it to this module.")
+@click.option("--remove", "removing", is_flag=True, help="Remove the assignment instead.")
 @output.json_option
 @pass_target
 def assign(target: Target, path: str, group: str | None, module: str | None, removing: bool, as_json: bool) -> None:
     """Let a group or a module use the runner PATH."""
     if (group is None) == (module is None):
-        raise Invalid("name either --group or --module")
+        raise Invalid("give either --group or --module")
     body = {"place": module, "kind": "module"} if module is not None else {"place": group, "kind": "group"}
     api = target.api()
     made = (
@@ -258,7 +265,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, rem
 
 @runner.command("schema")
 def schema() -> None:
-    """Print the JSON Schema of a settings file, for editors (`"$schema"`) and programs."""
+    """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
     from terracrew.settings import runner as settings
 
     output.as_json(settings.schema())
@@ -287,7 +294,7 @@ def _place(path: str) -> str:
 
 
 def _jobs(runner: dict[str, Any]) -> str:
-    """The jobs that it has, and how many it can have while its instances are connected."""
+    """Return the number of its jobs and, while instances are connected, its capacity."""
     return f"{runner['jobs']}/{runner['capacity']}" if runner.get("capacity") else str(runner["jobs"])
 
 
@@ -298,7 +305,7 @@ def _quoted(value: str) -> str:
 
 
 def _instance_status(instance: dict[str, Any]) -> str:
-    """Its status, and why it takes no jobs where that is not what somebody asked for."""
+    """Return the status with notes on what an operator should look at."""
     is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
     notes = ["disk full"] if is_full else []
     if instance.get("is_connected") and instance.get("isolation") in ("none", "unavailable"):

@@ -1,4 +1,4 @@
-"""`terracrew runner start`: reads and checks the settings, then becomes the runner."""
+"""`terracrew runner start`: reads and checks the settings, then replaces this process by the runner."""
 
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,20 @@ def _assignments(_context: click.Context, _option: click.Parameter, values: tupl
     help="Settings file, JSON or TOML.",
 )
 @click.option("--url", metavar="URL", help="The server's address (server.url).")
-@click.option("--id", "runner_id", metavar="ID", help="The runner's record (runner.id).")
+@click.option("--id", "runner_id", metavar="ID", help="The runner's id (runner.id).")
 @click.option("--organization", metavar="ID", help="Its organization (runner.organization_id).")
-@click.option("--instance", metavar="NAME", help="This process among the runner's instances (runner.instance).")
-@click.option("--capacity", type=int, metavar="N", help="Jobs at once (runner.capacity).")
-@click.option("--working-directory", metavar="DIR", help="Where attempts and caches live.")
+@click.option("--instance", metavar="NAME", help="The name of this instance (runner.instance).")
+@click.option("--capacity", type=int, metavar="N", help="How many jobs run at once (runner.capacity).")
+@click.option("--working-directory", metavar="DIR", help="The directory for attempts and caches.")
 @click.option(
-    "--set", "others", multiple=True, callback=_assignments, metavar="NAME=VALUE", help="Any other setting by its name."
+    "--set",
+    "others",
+    multiple=True,
+    callback=_assignments,
+    metavar="NAME=VALUE",
+    help="Any other setting, by its name. Can be repeated.",
 )
-@click.option("--check", is_flag=True, help="Check the settings and end.")
+@click.option("--check", is_flag=True, help="Check the settings and exit.")
 def start(
     file: Path | None,
     url: str | None,
@@ -44,8 +49,8 @@ def start(
 ) -> None:
     """Start a runner on this machine.
 
-    Settings come from a file, then TERRACREW_… variables, then these options. Secrets are taken from the file or the
-    environment only. The first Ctrl-C lets running jobs finish; the second leaves them to go on alone.
+    Options override TERRACREW_… variables, which override the settings file. Secrets are read from the file or the
+    environment only. The first Ctrl-C lets running jobs finish; after the second, they continue without the runner.
     """
     from terracrew.settings import layers
 
@@ -59,7 +64,7 @@ def start(
     }
     config = layers.load(file, others | {name: value for name, value in named.items() if value is not None})
     if check:
-        click.echo("these settings are fine")
+        click.echo("the settings are valid")
         return
     from terracrew.runner import handover
 

@@ -1,4 +1,4 @@
-"""`terracrew server`: the control plane alone."""
+"""`terracrew server`: starts the server without a runner, and commands for its operator."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,40 +18,40 @@ _GIVEN = "terracrew.server.given"
 
 
 def option(name: str, help_text: str, *aliases: str, **settings: Any) -> Callable[[F], F]:
-    """An option of a server that is also TERRACREW_SERVER_<NAME>."""
+    """Make an option that can also be set as TERRACREW_SERVER_<NAME>."""
     flags = ["--" + each.replace("_", "-") for each in (name, *aliases)]
     return click.option(*flags, name, envvar=_PREFIX + name.upper(), show_envvar=True, help=help_text, **settings)
 
 
 def place_options(command: F) -> F:
-    """What `up` and `server` share: where the data lies and where it listens."""
+    """Add the options that `up` and `server` share."""
     data = option(
-        "data_directory", "Where everything is kept [~/.terracrew/server].", "data_dir", metavar="DIR", type=Path
+        "data_directory", "The directory for all data [~/.terracrew/server].", "data_dir", metavar="DIR", type=Path
     )
     host = option("host", "The address to listen on [127.0.0.1].", metavar="HOST")
     port = option("port", "The port to listen on [7400].", type=click.IntRange(0, 65535), metavar="PORT")
     roots = option(
         "local_roots",
-        "A source on a local path must lie below one of these.",
+        "A source on a local path must be below one of these directories.",
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="DIR",
     )
     isolation = option(
         "runner_isolation",
-        "What keeps modules of the built-in runner from the rest of this machine [landlock].",
+        "How jobs of the built-in runner are isolated from the rest of this machine [landlock].",
         type=click.Choice(["landlock", "none"]),
     )
     reads = option(
         "runner_read_paths",
-        "What modules of the built-in runner may read besides the system and the standard places of credentials.",
+        "A further path that jobs of the built-in runner may read, besides the system and the usual credentials.",
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="PATH",
     )
     writes = option(
         "runner_write_paths",
-        "What modules of the built-in runner may write besides their own directories.",
+        "A further path that jobs of the built-in runner may write, besides their own directories.",
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="PATH",
@@ -60,18 +60,18 @@ def place_options(command: F) -> F:
 
 
 def _retention_options(command: F) -> F:
-    """For how long what is stored is kept."""
+    """Add the options that limit how long stored data is kept."""
     for name, what in (
         ("logs", "logs of ended jobs"),
-        ("states", "states that are not current any more"),
+        ("states", "states that are no longer current"),
         ("archives", "archives that only ended jobs refer to"),
-        ("audit", "lines of the audit log"),
+        ("audit", "entries of the audit log"),
     ):
-        text = f"For how many days {what} are kept [for ever]."
+        text = f"How many days {what} are kept [forever]."
         command = option(f"retain_{name}_days", text, type=click.FloatRange(min=1), metavar="DAYS")(command)
     command = option(
         "retain_plans_days",
-        "For how many days saved plans are kept that no attempt can need any more [0].",
+        "How many days saved plans are kept after no attempt can need them [0].",
         type=click.FloatRange(min=0),
         metavar="DAYS",
     )(command)
@@ -81,32 +81,41 @@ def _retention_options(command: F) -> F:
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 @place_options
-@option("database_url", "PostgreSQL (`postgresql://…`); SQLite in the data directory without it.", metavar="URL")
-@option("public_url", "How browsers and runners reach this server.", metavar="URL")
+@option(
+    "database_url",
+    "The address of a PostgreSQL database (`postgresql://…`); by default SQLite in the data directory.",
+    metavar="URL",
+)
+@option("public_url", "The address at which browsers and runners reach this server.", metavar="URL")
 @option(
     "trusted_proxies",
-    "A reverse proxy's address or network, whose X-Forwarded-For is believed.",
+    "The address or network of a reverse proxy whose X-Forwarded-For is trusted.",
     multiple=True,
     metavar="CIDR",
 )
 @option(
     "allowed_hosts",
-    "A further host name that requests may be for, beside loopback and that of the public URL; `*.example.com`.",
+    "A further host name to accept, besides loopback and that of the public URL, for example `*.example.com`.",
     multiple=True,
     metavar="NAME",
 )
-@option("master_key_file", "The key that encrypts secrets; PostgreSQL needs one.", type=Path, metavar="FILE")
-@option("object_store", "`s3://…`, `gs://…`, `az://…`; a folder in the data directory without it.", metavar="URL")
-@option("organization", "The name of the organization that a first start makes [default].", metavar="NAME")
+@option(
+    "master_key_file",
+    "The file with the key that encrypts secrets; required with PostgreSQL.",
+    type=Path,
+    metavar="FILE",
+)
+@option("object_store", "`s3://…`, `gs://…` or `az://…`; by default a folder in the data directory.", metavar="URL")
+@option("organization", "The name of the organization that the first start creates [default].", metavar="NAME")
 @option(
     "apply_lease_seconds",
-    "How long an attempt that was lost in the middle of a change is waited for [1800].",
+    "How long to wait for an attempt that was lost in the middle of a change [1800].",
     type=click.FloatRange(min=60),
     metavar="SECONDS",
 )
 @option(
     "late_delivery_days",
-    "How long a lost attempt may still deliver what it has [7].",
+    "How long a lost attempt may still deliver its log and states [7].",
     type=click.FloatRange(min=0, min_open=True),
     metavar="DAYS",
 )
@@ -131,16 +140,16 @@ def _retention_options(command: F) -> F:
 @_retention_options
 @option(
     "object_deletion_delay_hours",
-    "How long objects stay after what named them was deleted, for backups [24].",
+    "How long objects are kept after the last reference to them was deleted, for backups [24].",
     type=click.FloatRange(min=0),
     metavar="HOURS",
 )
-@click.option("--with-runner", is_flag=True, help="Run the built-in shared runner in this process, too.")
+@click.option("--with-runner", is_flag=True, help="Also run the built-in runner in this process.")
 @click.pass_context
 def server(ctx: click.Context, with_runner: bool, **given: Any) -> None:
-    """Start the control plane alone; runners connect to it. It listens on loopback unless told otherwise.
+    """Start the server without a runner; runners connect to it. It listens on loopback by default.
 
-    The commands below do something on the server's machine instead. They take its options, before the command's name.
+    The commands below are for the server's operator. The options of `server` go before the name of the command.
     """
     if ctx.invoked_subcommand is None:
         serve(given, with_builtin_runner=with_runner)
@@ -158,8 +167,8 @@ server.add_command(storage.retention)
 def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
 
-    To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who has DIRECTORY can read
-    every state: keep it as safe as the server's own.
+    To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
+    read every state, so protect it like the server's own data directory.
     """
     from terracrew.server.maintenance import make_backup
 
@@ -174,7 +183,7 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
 @server.command("admin-token")
 @click.pass_context
 def admin_token(ctx: click.Context) -> None:
-    """Print an API token of the administrator: the way in for a command line where no browser is at hand.
+    """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
     seven days; `terracrew token revoke` ends it. Used on the server's machine it may do all that a login may.
@@ -185,15 +194,15 @@ def admin_token(ctx: click.Context) -> None:
 
 
 @server.command("rekey")
-@click.option("--no-wait", is_flag=True, help="Start it, and do not wait for its end.")
-@click.option("--stop", is_flag=True, help="Stop it; what is done stays done.")
+@click.option("--no-wait", is_flag=True, help="Start the re-encryption and do not wait for its end.")
+@click.option("--stop", is_flag=True, help="Stop the re-encryption; what was re-encrypted stays so.")
 @output.json_option
 @pass_target
 def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
-    """Encrypt everything in the database and the object store under the newest master key, while the server runs.
+    """Re-encrypt everything in the database and the object store under the newest master key, while the server runs.
 
-    Before it, give the server both keys, the new one in the first line of its master key file, and restart it. After it, the old
-    key may be removed. Interrupting this command does not stop the work; call it again to watch it.
+    First put both keys into the master key file, with the new one in the first line, and restart the server. Afterwards
+    the old key can be removed. Interrupting this command does not stop the work; run it again to watch it.
     """
     from terracrew.cli import rekey_progress
 
@@ -212,9 +221,9 @@ def rekey(target: Target, no_wait: bool, stop: bool, as_json: bool) -> None:
 @server.command("admin-link")
 @click.pass_context
 def admin_link(ctx: click.Context) -> None:
-    """Print a link that logs the administrator in to the dashboard, once, within an hour.
+    """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
-    A server on SQLite that is running has its database to itself: use `terracrew login --link` on its machine then.
+    It needs the database, which a running server on SQLite has locked: use `terracrew login --link` then.
     """
     from terracrew.server.maintenance import admin_link
 
@@ -222,7 +231,7 @@ def admin_link(ctx: click.Context) -> None:
 
 
 def serve(given: dict[str, Any], *, with_builtin_runner: bool) -> None:
-    """Serve until the process is told to stop; the settings' own defaults stand for what is not given."""
+    """Serve until the process is told to stop. Settings that are not given have their defaults."""
     from terracrew.server.main import run
 
     settings = _settings(given)

@@ -1,4 +1,4 @@
-"""`terracrew service-account`: accounts for programs, and their secrets."""
+"""`terracrew service-account`: manages accounts for programs, and their secrets."""
 
 import click
 
@@ -8,7 +8,7 @@ from terracrew.cli.target import Target, pass_target
 
 @click.group("service-account")
 def service_account() -> None:
-    """Accounts for programs, and their secrets. An account is named by its name or id."""
+    """Manage accounts for programs, and their secrets. ACCOUNT is an account's name or id."""
 
 
 @service_account.command("list")
@@ -58,7 +58,7 @@ def delete(target: Target, account: str, yes: bool, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def secrets(target: Target, account: str, as_json: bool) -> None:
-    """List the secrets of ACCOUNT; none of them can be read again."""
+    """List the secrets of ACCOUNT, without their values."""
     api = target.api()
     items = api.get(f"/service-accounts/{references.service_account(api, account)}/secrets")["items"]
     if as_json:
@@ -76,13 +76,15 @@ def secrets(target: Target, account: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def add_secret(target: Target, account: str, expires_in_days: int | None, as_json: bool) -> None:
-    """Add a secret to ACCOUNT and print client id and secret. The secret is shown only now."""
+    """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
     api = target.api()
     body = {"expires_in_days": expires_in_days} if expires_in_days else {}
     made = api.post(f"/service-accounts/{references.service_account(api, account)}/secrets", body)
     if as_json:
         return output.as_json(made)
-    output.note("keep the secret, it is shown only now; programs trade both for a token at /connect/token")
+    output.note(
+        "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
+    )
     click.echo(f"client_id={made['client_id']}")
     return click.echo(f"client_secret={made['client_secret']}")
 
@@ -93,7 +95,7 @@ def add_secret(target: Target, account: str, expires_in_days: int | None, as_jso
 @output.json_option
 @pass_target
 def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -> None:
-    """Revoke the secret ID of ACCOUNT; tokens that came of it end within seconds."""
+    """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
     from terracrew.client.http import segment
 
     api = target.api()

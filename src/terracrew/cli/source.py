@@ -1,4 +1,4 @@
-"""What a module or a job is made from, as it is given on the command line: a folder, inputs, variables."""
+"""Options for the source, the inputs and the environment of a module or a job."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -19,13 +19,17 @@ _folder = click.option(
     "folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Pack this folder and upload it (less .git, state files and what .terracrewignore names).",
+    help="Pack and upload this folder (without .git, state files and what .terracrewignore lists).",
 )
 _path = click.option(
-    "--path", "local_path", metavar="PATH", help="A folder on the runner's machine, below one of its roots."
+    "--path", "local_path", metavar="PATH", help="A folder on the runner's machine, below one of its allowed roots."
 )
-_subdirectory = click.option("--subdirectory", default="", metavar="DIR", help="Where in the source the module is.")
-_variables = click.option("--var", "variables", multiple=True, metavar="K=V", help="An input: JSON, else a string.")
+_subdirectory = click.option(
+    "--subdirectory", default="", metavar="DIR", help="The folder of the module in the source."
+)
+_variables = click.option(
+    "--var", "variables", multiple=True, metavar="K=V", help="An input. A value that is not JSON is a string."
+)
 _environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
 
 _unset_variables = click.option(
@@ -40,30 +44,30 @@ audience_option = click.option(
     "audiences",
     multiple=True,
     metavar="NAME",
-    help="A cloud that its jobs get a token for. Given ones replace all; an empty one removes all.",
+    help="A cloud that its jobs get a token for. Can be repeated; replaces all audiences. '' removes all.",
 )
-"""--oidc-audience, as often as need be."""
+"""Adds --oidc-audience, which can be repeated."""
 
 
 def source_options(command: F) -> F:
-    """--from, --path, --subdirectory."""
+    """Add --from, --path and --subdirectory."""
     return _folder(_path(_subdirectory(command)))
 
 
 def input_options(command: F) -> F:
-    """--var and --env, each as often as need be."""
+    """Add --var and --env, which can be repeated."""
     return _variables(_environment(command))
 
 
 def removal_options(command: F) -> F:
-    """--unset-var and --unset-env, each as often as need be."""
+    """Add --unset-var and --unset-env, which can be repeated."""
     return _unset_variables(_unset_environment(command))
 
 
 def source(api: "Api", folder: Path | None, local_path: str | None, subdirectory: str) -> dict[str, Any] | None:
-    """The source as the API takes it; a folder is uploaded on the way. None where none was given."""
+    """Return the source as the API expects it, or None if none was given. A folder is uploaded first."""
     if folder and local_path:
-        raise Invalid("--from uploads a folder, --path names one on the runner's machine: give one of them")
+        raise Invalid("--from uploads a folder and --path names one on the runner's machine: give only one of them")
     if local_path:
         return {"kind": "local", "path": local_path, "subdirectory": subdirectory}
     return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": subdirectory} if folder else None
@@ -81,7 +85,7 @@ def upload(api: "Api", folder: Path) -> str:
 
 
 def _progress(size: int) -> Callable[[int], None]:
-    """Show how much of an upload has arrived, on a terminal only; what needs one request is not worth it."""
+    """Return a function that shows on a terminal how much of an upload has arrived."""
 
     def show(arrived: int) -> None:
         if sys.stderr.isatty():
@@ -93,7 +97,7 @@ def _progress(size: int) -> Callable[[int], None]:
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
-    """`--var` options: what reads as JSON is that, anything else is a string."""
+    """Parse `--var` options. A value that is not valid JSON is a string."""
     import msgspec
 
     found: dict[str, Any] = {}
@@ -110,7 +114,7 @@ def environment(given: Iterable[str]) -> dict[str, str]:
 
 
 def without(given: dict[str, Any], names: Iterable[str], refusal: str) -> dict[str, Any]:
-    """The values without those of these names; a name that is not there is probably misspelt and refused."""
+    """Return the values without the given names. An unknown name is probably misspelt, so it is refused."""
     if unknown := [name for name in names if name not in given]:
         raise Invalid(f"{refusal} {', '.join(unknown)}", hint=f"it has: {', '.join(given) or 'none'}")
     return {name: value for name, value in given.items() if name not in set(names)}
@@ -120,6 +124,6 @@ def _pairs(given: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            # The pair itself may hold a secret and stays out of the message.
+            # The value may be a secret, so it is not part of the message.
             raise Invalid(f"{option} {name or '…'}: expected NAME=VALUE")
         yield name, value

@@ -1,4 +1,4 @@
-"""`terracrew state`: what engines wrote of a module, and what to do with what came too late."""
+"""`terracrew state`: lists and prints states, and decides about quarantined ones."""
 
 import click
 
@@ -8,16 +8,16 @@ from terracrew.cli.target import Target, pass_target
 
 @click.group()
 def state() -> None:
-    """States: versions, and those in quarantine.
+    """List and print states; adopt or discard quarantined ones.
 
-    A state that arrives from an attempt which had lost its right to write it waits in quarantine, and nothing on its
-    module runs until somebody has adopted or discarded it.
+    A state from an attempt that had lost the right to write it is kept in quarantine. No job of its module runs until
+    somebody has adopted or discarded it.
     """
 
 
 @state.command("list")
 @click.argument("module", shell_complete=name_completion.modules)
-@click.option("--quarantined", is_flag=True, help="Only those that wait for a decision.")
+@click.option("--quarantined", is_flag=True, help="Only states that wait for a decision.")
 @output.json_option
 @pass_target
 def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -> None:
@@ -45,20 +45,20 @@ def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -
     output.table(columns, rows, empty=empty)
     for item in items:
         if item.get("problem") and item["status"] == "quarantined":
-            output.note(f"{item['id']} cannot be read, and so not be adopted: {output.text(item['problem'])}")
+            output.note(f"{item['id']} cannot be read and therefore cannot be adopted: {output.text(item['problem'])}")
     return None
 
 
 @state.command("show")
 @click.argument("named", metavar="STATE")
 @click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, where STATE is a version."
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, if STATE is a version."
 )
 @pass_target
 def show_state(target: Target, named: str, module: str | None) -> None:
-    """Print the state STATE (an id, or a version with --module) as its engine wrote it; it is noted in the audit.
+    """Print the state STATE (an id, or a version with --module) as its engine wrote it. The audit log records this.
 
-    On a terminal, control sequences are left out.
+    On a terminal, control sequences are removed.
     """
     from terracrew.client.http import segment
 
@@ -73,8 +73,8 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @output.json_option
 @pass_target
 def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
-    """Make the state STATE, which is in quarantine, the current one of its module."""
-    _decide(target, state_id, "adopt", "It becomes the current state, and what runs next plans from it.", yes, as_json)
+    """Make the quarantined state STATE the current state of its module."""
+    _decide(target, state_id, "adopt", "It becomes the current state, and the next job plans from it.", yes, as_json)
 
 
 @state.command("discard")
@@ -83,8 +83,10 @@ def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def discard(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
-    """Pass over the state STATE, which is in quarantine. It can still be read."""
-    _decide(target, state_id, "discard", "What only this state knows of is known to nobody then.", yes, as_json)
+    """Discard the quarantined state STATE. It can still be read."""
+    _decide(
+        target, state_id, "discard", "Resources that are only in this state are then no longer managed.", yes, as_json
+    )
 
 
 def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`terracrew server usage` and `terracrew server retention`: what is stored, and what would be removed."""
+"""`terracrew server usage` and `terracrew server retention`: show what is stored, and what would be removed."""
 
 import time
 from typing import Any
@@ -17,14 +17,14 @@ _POLL_SECONDS = 0.5
 def usage(target: Target, as_json: bool) -> None:
     """Show what is stored: counts and bytes by kind, the largest modules, and what retention would free.
 
-    It asks the running server, as an administrator.
+    This asks the running server and needs an administrator.
     """
     found = _counted(target, "/server/usage")
     if as_json:
         return output.as_json(found)
     rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
     output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
-    click.echo(f"The database has {size(found['database_bytes'])}.\n")
+    click.echo(f"The database has a size of {size(found['database_bytes'])}.\n")
     largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
     output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
     click.echo()
@@ -32,16 +32,16 @@ def usage(target: Target, as_json: bool) -> None:
 
 
 @click.command("retention")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed. Nothing is removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @output.json_option
 @pass_target
 def retention(target: Target, dry_run: bool, as_json: bool) -> None:
-    """Show what retention would remove. The server removes it by itself, once an hour; this command removes nothing.
+    """Show what retention would remove. The server removes it once an hour; this command removes nothing.
 
-    How long each kind is kept is a setting of the server (--retain-…, see `terracrew server --help`).
+    The server's --retain-… settings define how long each kind is kept (see `terracrew server --help`).
     """
     if not dry_run:
-        raise click.UsageError("retention runs by itself on the server: ask for --dry-run to see what it would remove")
+        raise click.UsageError("retention runs on the server by itself: add --dry-run to see what it would remove")
     found = _counted(target, "/server/retention")
     return output.as_json(found) if as_json else _show_preview(found)
 
@@ -63,7 +63,7 @@ def _show_preview(found: dict[str, Any]) -> None:
 
 
 def _counted(target: Target, path: str) -> Any:
-    """Ask until the server has counted, and say meanwhile what it counts."""
+    """Ask until the server has counted, and print what it is counting."""
     api, said = target.api(), ""
     while "counting" in (found := api.get(path)):
         if found["counting"] != said:
@@ -74,11 +74,11 @@ def _counted(target: Target, path: str) -> Any:
 
 
 def _days(days: float | None) -> str:
-    return "for ever" if days is None else f"for {days:g} days"
+    return "forever" if days is None else f"for {days:g} days"
 
 
 def size(count: float) -> str:
-    """Bytes in the largest unit that leaves a number of at least one."""
+    """Write a number of bytes in the largest unit that leaves a number of at least one."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

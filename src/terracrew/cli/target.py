@@ -1,4 +1,4 @@
-"""Which server a command talks to, and as whom: flags first, then environment, profile, a local server."""
+"""Decides which server and which token a command uses: flags first, then environment, profile, a local server."""
 
 import os
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Target:
     token_file: Path | None = None
 
     def api(self, *, timeout: float = 30) -> "Api":
-        """The API of that server; every command that needs one asks here."""
+        """Return a client for that server."""
         from terracrew.client.http import Api, no_server
 
         found = self.resolve()
@@ -45,18 +45,18 @@ class Target:
                 raise no_server(found.url)
             raise Unauthenticated(
                 f"there is no token for {found.url}",
-                hint=f"`terracrew --url {found.url} login` stores one; TERRACREW_TOKEN gives one for a single command",
+                hint=f"`terracrew --url {found.url} login` stores one; TERRACREW_TOKEN sets one for a single command",
             )
         return Api(found.url, found.token, timeout=timeout)
 
     def resolve(self) -> Resolved:
-        from terracrew.cli import local, profiles  # here, so that `--help` needs neither
+        from terracrew.cli import local, profiles  # imported here to keep `--help` fast
 
         profile = profiles.load().get(self.profile)
         chosen = f"profile {profile.name}"
         environment: Mapping[str, str] = os.environ
         if self.profile:
-            # A profile that was asked for by name is a flag, and flags go before the environment.
+            # --profile is a flag, and flags override the environment.
             environment = {}
         url, url_from = _first(
             (self.url, "--url"), (environment.get("TERRACREW_URL"), "TERRACREW_URL"), (profile.url, chosen)
@@ -65,7 +65,7 @@ class Target:
             server = local.newest()
             url, url_from = (server.url, "the server on this machine") if server else (DEFAULT_URL, "default")
         url = url.rstrip("/")
-        # A token goes only to the server that it was stored for.
+        # A token is sent only to the server that it was stored for.
         stored = profile.token if url == profile.url.rstrip("/") else ""
         token, token_from = _first(
             (_read(self.token_file), "--token-file"),

@@ -1,7 +1,7 @@
-"""Keeps control sequences away from the terminal: much of what the command line prints was written by others.
+"""Keeps control sequences from the terminal, because much of what the command line prints was written by others.
 
 A module's name, a job's message or an engine's error could otherwise move the cursor, set the window's title or write to the
-clipboard. Only colours pass. A pipe gets everything as it is.
+clipboard. Only colours pass. A pipe gets the unchanged text.
 """
 
 import io
@@ -12,12 +12,12 @@ from terracrew.escapes import TerminalFilter
 
 
 class GuardedStream(io.TextIOWrapper):
-    """A terminal's text stream. Whatever is written to it, by whichever command, passes the filter."""
+    """A terminal's text stream that filters everything that is written to it."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         super().__init__(stream.buffer, encoding=stream.encoding, errors="replace", line_buffering=True)
         self.unguarded: TextIO = stream
-        """For what must move the cursor: progress bars of our own."""
+        """The stream for progress bars, which must move the cursor."""
         self._filter = TerminalFilter(keep_colours=True)
 
     def write(self, text: str, /) -> int:
@@ -26,7 +26,7 @@ class GuardedStream(io.TextIOWrapper):
 
 
 def guard() -> None:
-    """Guard standard output and standard error of this process, where they are terminals."""
+    """Filter standard output and standard error of this process if they are terminals."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, GuardedStream) and stream.isatty():

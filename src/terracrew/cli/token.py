@@ -1,4 +1,4 @@
-"""`terracrew token`: API tokens for scripts."""
+"""`terracrew token`: manages API tokens for scripts."""
 
 import click
 
@@ -8,7 +8,7 @@ from terracrew.cli.target import Target, pass_target
 
 @click.group()
 def token() -> None:
-    """API tokens for scripts: each may do what the person who made it may do."""
+    """Manage API tokens for scripts. A token has the permissions of the person who created it."""
 
 
 @token.command("create")
@@ -17,12 +17,14 @@ def token() -> None:
 @output.json_option
 @pass_target
 def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
-    """Create a token called NAME. It is printed once, alone on standard output."""
+    """Create a token called NAME. It is printed once, and it is the only line on standard output."""
     body = {"name": name} | ({"expires_in_days": expires_in_days} if expires_in_days else {})
     made = target.api().post("/tokens", body)
     if as_json:
         return output.as_json(made)
-    output.note(f"keep the token {made['name']}, it is shown only now; `terracrew token revoke {made['name']}` ends it")
+    output.note(
+        f"store the token {made['name']} now, it is not shown again; `terracrew token revoke {made['name']}` ends it"
+    )
     return click.echo(made["token"])
 
 
@@ -31,7 +33,7 @@ def create(target: Target, name: str, expires_in_days: int | None, as_json: bool
 @output.json_option
 @pass_target
 def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
-    """List your tokens; none of them can be read again."""
+    """List your tokens, without their values."""
     from terracrew.client.http import segment
 
     items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
@@ -52,7 +54,7 @@ def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
-    """Revoke the token NAME, or the one with this id. Requests with it are refused from now on."""
+    """Revoke the token with this name or id. It becomes invalid at once."""
     from terracrew.client.http import segment
 
     api = target.api()

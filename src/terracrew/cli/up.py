@@ -1,4 +1,4 @@
-"""`terracrew up`: everything on this machine, in one process."""
+"""`terracrew up`: runs everything on this machine in one process."""
 
 from typing import Any
 
@@ -12,6 +12,6 @@ from terracrew.cli.server import place_options, serve
 def up(**given: Any) -> None:
     """Start everything on this machine: server, SQLite, and a runner that serves all modules.
 
-    The first start prints a link to log in by. Ctrl-C stops it; jobs that run go on and are found again.
+    The first start prints a login link. Ctrl-C stops it; running jobs continue, and the next start finds them.
     """
     serve(given, with_builtin_runner=True)

@@ -1,4 +1,4 @@
-"""`terracrew user`: the people of the organization."""
+"""`terracrew user`: manages users."""
 
 import sys
 from typing import Any
@@ -12,7 +12,7 @@ from terracrew.client.http import segment
 
 @click.group()
 def user() -> None:
-    """The people of the organization. A new one has no role: `terracrew role grant` gives one."""
+    """Manage users. A new user has no role: `terracrew role grant` grants one."""
 
 
 @user.command("list")
@@ -29,11 +29,16 @@ def list_users(target: Target, as_json: bool) -> None:
 
 @user.command("create")
 @click.argument("name")
-@click.option("--admin", "is_system_admin", is_flag=True, help="May do everything on this server.")
+@click.option(
+    "--admin",
+    "is_system_admin",
+    is_flag=True,
+    help="Make the user an administrator, who may do everything on this server.",
+)
 @output.json_option
 @pass_target
 def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> None:
-    """Create the user NAME and print the link by which they log in, once, and set a password."""
+    """Create the user NAME and print a link with which they log in once and set a password."""
     made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
     if as_json:
         return output.as_json(made)
@@ -68,7 +73,7 @@ def enable(target: Target, name: str, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def sessions(target: Target, name: str, as_json: bool) -> None:
-    """List where the user NAME is logged in to the dashboard; where you are, without NAME."""
+    """List the dashboard sessions of the user NAME, or your own without NAME."""
     items = list(target.api().list(f"/users/{segment(name)}/sessions"))
     if as_json:
         return output.as_json(items)
@@ -78,11 +83,11 @@ def sessions(target: Target, name: str, as_json: bool) -> None:
 
 @user.command("end-sessions")
 @click.argument("name", shell_complete=name_completion.users)
-@click.option("--session", metavar="ID", help="End this one only; `terracrew user sessions NAME` lists them.")
+@click.option("--session", metavar="ID", help="End only this session; `terracrew user sessions NAME` lists them.")
 @output.json_option
 @pass_target
 def end_sessions(target: Target, name: str, session: str | None, as_json: bool) -> None:
-    """Log the user NAME out of the dashboard everywhere. Their API tokens go on."""
+    """End all dashboard sessions of the user NAME. Their API tokens stay valid."""
     place = f"/users/{segment(name)}/sessions"
     if session:
         target.api().delete(f"{place}/{segment(session)}")
@@ -98,9 +103,9 @@ def end_sessions(target: Target, name: str, session: str | None, as_json: bool) 
 @output.json_option
 @pass_target
 def password(target: Target, as_json: bool) -> None:
-    """Change your password. All of your sessions and API tokens end, this command line's token included.
+    """Change your password. All your sessions and API tokens end, including the token of this command line.
 
-    Without a terminal, the current and the new password are read from standard input, one on each line.
+    Without a terminal, the current and the new password are read from standard input, each on its own line.
     """
     if sys.stdin.isatty():
         question = "Current password (empty if you have none)"

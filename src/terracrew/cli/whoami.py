@@ -1,4 +1,4 @@
-"""`terracrew whoami`: the server in use, and as whom."""
+"""`terracrew whoami`: shows the user and the server of this command line."""
 
 import click
 
@@ -10,7 +10,7 @@ from terracrew.cli.target import Target, pass_target
 @output.json_option
 @pass_target
 def whoami(target: Target, as_json: bool) -> None:
-    """Show as whom, and at which server, this command line acts."""
+    """Show the user and the server of this command line."""
     me = target.api().get("/me")
     found = target.resolve()
     if as_json:

@@ -21,7 +21,7 @@ from terracrew.demo.samples import SAMPLES, Sample
 from terracrew.demo.screen import Lines, Stages
 from terracrew.errors import NotFound, TerracrewError, Unavailable
 
-_JOBS_WITHIN = 600.0
+_JOBS_TIMEOUT_SECONDS = 600.0
 _News = tuple[Sample, str | dict[str, Any] | TerracrewError]
 
 
@@ -140,12 +140,12 @@ def _waiting(api: Api, sample: Sample) -> dict[str, Any] | None:
 
 
 def _until(news: "queue.Queue[_News]", jobs: int) -> Iterator[_News]:
-    deadline = time.monotonic() + _JOBS_WITHIN
+    deadline = time.monotonic() + _JOBS_TIMEOUT_SECONDS
     while jobs:
         try:
             sample, what = news.get(timeout=max(0, deadline - time.monotonic()))
         except queue.Empty:
-            raise Unavailable(f"{jobs} jobs have not ended within {_JOBS_WITHIN:g} s") from None
+            raise Unavailable(f"{jobs} jobs have not ended within {_JOBS_TIMEOUT_SECONDS:g} s") from None
         jobs -= isinstance(what, dict)
         yield sample, what
 

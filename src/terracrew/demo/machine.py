@@ -16,10 +16,10 @@ from terracrew.errors import Conflict, TerracrewError, Unavailable
 from terracrew.toolchains import cache
 
 HOST = "127.0.0.1"
-PORT = 7400
-_PORTS_TRIED = 20
-_READY_WITHIN = 60.0
-_STOP_WITHIN = 30.0
+FIRST_PORT = 7400
+_MAX_PORTS_TRIED = 20
+_START_TIMEOUT_SECONDS = 60.0
+_STOP_TIMEOUT_SECONDS = 30.0
 
 
 class Machine:
@@ -52,12 +52,14 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we stop it in our own order
             )
-        deadline = time.monotonic() + _READY_WITHIN
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None:
                 raise Unavailable("the server ended before it was ready", hint=self._what_it_said())
             if time.monotonic() > deadline:
-                raise Unavailable(f"the server was not ready within {_READY_WITHIN:g} s", hint=self._what_it_said())
+                raise Unavailable(
+                    f"the server was not ready within {_START_TIMEOUT_SECONDS:g} s", hint=self._what_it_said()
+                )
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
@@ -85,7 +87,7 @@ class Machine:
             return
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_STOP_WITHIN)
+            self._process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -100,7 +102,7 @@ def _private(name: str, flags: int) -> int:
 
 
 def _free_port(wanted: int | None) -> int:
-    for port in [wanted] if wanted else range(PORT, PORT + _PORTS_TRIED):
+    for port in [wanted] if wanted else range(FIRST_PORT, FIRST_PORT + _MAX_PORTS_TRIED):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -108,5 +110,5 @@ def _free_port(wanted: int | None) -> int:
             except OSError:
                 continue
         return port
-    which = f"port {wanted} is" if wanted else f"ports {PORT} to {PORT + _PORTS_TRIED - 1} are"
+    which = f"port {wanted} is" if wanted else f"ports {FIRST_PORT} to {FIRST_PORT + _MAX_PORTS_TRIED - 1} are"
     raise Conflict(f"{which} in use", hint="name a free one with --port")
