@@ -1,14 +1,9 @@
-"""Where a server is: which addresses make sense, which are this machine's own, and which way leads there."""
+"""The address of a server: which ones are valid, and which belong to this machine."""
 
 import ipaddress
-import os
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from terracrew import errors
-
-if TYPE_CHECKING:
-    import urllib3
 
 
 def checked(url: str) -> str:
@@ -32,20 +27,3 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def pool(url: str) -> "urllib3.PoolManager":
-    """Connections to that address, through the environment's proxy where it names one."""
-    import urllib3  # here, so that looking at an address stays cheap
-
-    if not is_loopback(url) and any(name.lower().endswith("_proxy") for name in os.environ):
-        from urllib.request import getproxies, proxy_bypass
-
-        parts = urlsplit(url)
-        proxy = getproxies().get(parts.scheme)
-        if proxy and not proxy_bypass(parts.netloc):
-            try:
-                return urllib3.ProxyManager(proxy)
-            except urllib3.exceptions.HTTPError:
-                raise errors.Invalid(f"the {parts.scheme} proxy of the environment is not an address") from None
-    return urllib3.PoolManager(maxsize=4)

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
 
 from terracrew import __version__, errors
 from terracrew.backoff import Backoff
-from terracrew.client import address
+from terracrew.client import address, transport
 from terracrew.client.problems import foreign, from_response
 from terracrew.client.sse import OPEN, Event, Parser
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
@@ -24,6 +24,7 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 PREFIX = "/api/v1"
 _TRIES = 3
+_CONNECTIONS = 4
 _FIRST_DELAY_SECONDS = 0.2
 _MAX_DELAY_SECONDS = 5.0
 _LONGEST_WAIT = 10.0
@@ -51,7 +52,7 @@ class Api:
         self.base_url = address.checked(base_url).removesuffix(PREFIX)
         self._token = token
         self._timeout = timeout
-        self._pool = address.pool(self.base_url)
+        self._pool = transport.pool(self.base_url, connections=_CONNECTIONS)
         self.patience = 0.0
         """Seconds for which a request that may be repeated is, while the server or its database is away; a few tries at least."""
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None

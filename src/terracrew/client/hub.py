@@ -6,12 +6,11 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as _connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
 
-from terracrew.client import problems
+from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
 from terracrew.protocol.messages import MAX_GRANT_FRAME
 
 PATH = "/runnerhub"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FINAL = (Unauthenticated, Forbidden, Incompatible)
 
 
@@ -43,7 +42,7 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
             additional_headers={"Authorization": f"Bearer {credential}"},
             compression=None,
             user_agent_header=None,
-            proxy=None if urlsplit(url).hostname in LOOPBACK else True,
+            proxy=transport.websocket_proxy(url),
             max_size=max_frame,
             write_limit=1 << 20,
             close_timeout=1,

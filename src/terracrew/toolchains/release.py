@@ -6,11 +6,10 @@ import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
+from terracrew.client import transport
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, pins, specs
 from terracrew.toolchains.progress import Progress, Report
@@ -80,7 +79,7 @@ def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
     done = 0
     try:
         with (
-            _pool(url) as pool,
+            transport.pool(url) as pool,
             pool.request("GET", url, timeout=_TIMEOUT, retries=_RETRIES, preload_content=False) as response,
         ):
             if response.status != 200:
@@ -96,16 +95,6 @@ def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(f"{url} cannot be fetched: {reason}") from error
-
-
-def _pool(url: str) -> urllib3.PoolManager:
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if proxy and not proxy_bypass(parts.netloc):
-        login = urlsplit(proxy)
-        known = f"{unquote(login.username)}:{unquote(login.password or '')}" if login.username else None
-        return urllib3.ProxyManager(proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=known))
-    return urllib3.PoolManager()
 
 
 def _extract(archive: Path, name: str, workplace: Path) -> Path:

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from terracrew.client import problems
-from terracrew.client.hub import LOOPBACK
 from terracrew.errors import RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
 
 if TYPE_CHECKING:
@@ -50,17 +47,9 @@ class Request(NamedTuple):
     max_bytes: int = MAX_DOWNLOAD_BYTES
 
 
-def pool_for(url: str) -> "PoolManager":
-    # Imported here: a few jobs in a hundred need it, and every one would carry its 3 MB.
-    import urllib3
-
-    proxy = _proxy(url)
-    return urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager()
-
-
 def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> Answer:
     """Send it once. Unreachable means "try again"; every other error is the server's own and final."""
-    import urllib3
+    import urllib3  # here, because few jobs in a hundred need it, and it costs 3 MB
 
     url = f"{base}/{request.name}"
     headers = {"Authorization": f"Bearer {credential}", **request.headers}
@@ -133,10 +122,3 @@ def _save(answer: "BaseHTTPResponse", to: Path, max_bytes: int) -> bytes:
             except OSError as error:  # not the server's fault, so not to be tried for ever
                 raise Unavailable(f"{to} cannot be written: {error.strerror}") from error
     return digest.hexdigest().encode()
-
-
-def _proxy(url: str) -> str | None:
-    parts = urlsplit(url)
-    if proxy_bypass(parts.hostname or "") or parts.hostname in LOOPBACK:
-        return None
-    return getproxies().get(parts.scheme)

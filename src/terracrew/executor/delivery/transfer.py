@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from terracrew.backoff import Backoff
+from terracrew.client import transport
 from terracrew.errors import ForeignAnswer, Incomplete, NotFound, Unreachable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import exchange
@@ -54,7 +55,7 @@ class Transfer:
 
     async def _alone(self, request: Request) -> Answer:
         await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
-        with exchange.pool_for(self._base) as pool:
+        with transport.pool(self._base) as pool:
             return await self._persist(pool, request, is_insistent=False)
 
     async def _send(self, name: str, file: Path, headers: Mapping[str, str], *, is_insistent: bool) -> None:
@@ -62,7 +63,7 @@ class Transfer:
         size = os.stat(file).st_size
         what = f"the upload of {name} ({_megabytes(size)})"
         whole = Request("PUT", name, file, headers)
-        with exchange.pool_for(self._base) as pool:
+        with transport.pool(self._base) as pool:
             if size <= PART_BYTES:
                 await self._persist(pool, whole, is_insistent=is_insistent, what=what)
                 return

@@ -11,7 +11,7 @@ from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.exceptions import HTTPError
 
 from terracrew import errors
-from terracrew.client import address, problems
+from terracrew.client import problems, transport
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.runner.connection.worker_token import WorkerToken
 
@@ -47,7 +47,7 @@ class Tokens:
     def __init__(self, server_url: str, client_id: str, secret: WorkerToken) -> None:
         self._url = server_url.rstrip("/") + PATH
         self._client_id, self._secret = client_id, secret
-        self._pool: PoolManager = address.pool(server_url)
+        self._pool: PoolManager = transport.pool(server_url)
         self._token = ""
         self._renew_at = 0.0
         self._exchanging = threading.Lock()
