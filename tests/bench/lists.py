@@ -19,9 +19,9 @@ import psycopg
 
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import service
-from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.people.sessions import person
 from tests.bench import large
 from tests.bench.crew import Access
 from tests.bench.figures import median, percentile

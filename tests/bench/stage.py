@@ -16,9 +16,10 @@ import msgspec
 from terracrew import ids
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import credentials, service
-from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.people.sessions import person
+from terracrew.server.secrets import credentials
 from tests.bench import postgres
 from tests.bench.crew import Access
 from tests.bench.fleet import Muster, Order, Report

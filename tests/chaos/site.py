@@ -18,9 +18,9 @@ import msgspec
 
 from terracrew.client.http import Api
 from terracrew.server.db import open_database
-from terracrew.server.identity import service
-from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.people.sessions import person
 from terracrew.toolchains import cache, discovery, install
 from tests.chaos import engine, hosts
 from tests.chaos.clock import Clock

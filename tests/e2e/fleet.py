@@ -8,9 +8,9 @@ from pathlib import Path
 
 from terracrew.client.http import Api
 from terracrew.server.db import open_database
-from terracrew.server.identity import service
-from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.people.sessions import person
 from tests.e2e.system import Process, System, eventually, free_port
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from terracrew.server.db import open_database
-from terracrew.server.identity import service as identity
-from terracrew.server.identity import store
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import store
+from terracrew.server.identity.people.sessions import person
 from tests.e2e.system import System, running
 
 

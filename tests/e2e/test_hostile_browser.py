@@ -9,7 +9,7 @@ import pytest
 import urllib3
 
 from terracrew.client.http import segment
-from terracrew.server.identity.credentials import ANYWHERE
+from terracrew.server.secrets.credentials import ANYWHERE
 from tests.e2e.people import everything
 from tests.e2e.system import System, running
 

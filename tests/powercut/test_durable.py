@@ -16,8 +16,8 @@ from terracrew.protocol.events import StateFact
 from terracrew.protocol.spec import Step
 from terracrew.runner.instance import Instance
 from terracrew.server.db.sqlite import open_sqlite
-from terracrew.server.identity import keys
 from terracrew.server.objects import open_objects
+from terracrew.server.secrets import keyring
 from tests.powercut.synced import PowerCut
 from tests.runner.conftest import granted
 
@@ -134,8 +134,8 @@ async def test_an_object_survives_with_every_new_folder_above_it(disk: Path, pow
 
 async def test_a_new_database_and_its_master_key_survive(disk: Path, power: PowerCut) -> None:
     database = await open_sqlite(disk / "data" / "terracrew.db")
-    await keys.open_keyring(database, generate_in=disk / "data")
+    await keyring.open_keyring(database, generate_in=disk / "data")
     await database.close()
     after = power.restored() / "data"
     assert (after / "terracrew.db").exists()
-    assert len((after / keys.FILE_NAME).read_text().strip()) == 44
+    assert len((after / keyring.FILE_NAME).read_text().strip()) == 44

@@ -20,19 +20,19 @@ from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.messenger import TOPICS, Messenger
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.context import Identity, open_identity
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs.claims import claims
 from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.jobs.scheduler import Scheduler
-from terracrew.server.logs.follow import Watchers
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import NewModule
 from terracrew.server.objects import Objects, open_objects
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Registration
+from terracrew.server.runs.follow import Watchers
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient

@@ -3,9 +3,10 @@
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import reasons, store
+from terracrew.server.jobs import store
 from terracrew.server.jobs.model import Attempt, Job, Plan, Reason
-from terracrew.server.jobs.reasons import Watch
+from terracrew.server.runs import reasons
+from terracrew.server.runs.reasons import Watch
 from terracrew.server.state import store as states
 from terracrew.server.state.model import State
 from tests.stateful.faulty import patient

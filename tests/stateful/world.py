@@ -9,13 +9,14 @@ from terracrew import ids
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs import approvals, losses, reasons, service
+from terracrew.server.jobs import approvals, losses, service
 from terracrew.server.jobs.create import NewJob, Wanted
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import ModuleChange
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
+from terracrew.server.runs import reasons
 from terracrew.server.state import quarantine
 from tests.stateful import rules
 from tests.stateful.crew import Crew, Host

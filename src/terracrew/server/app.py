@@ -48,14 +48,14 @@ from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import open_identity
-from terracrew.server.identity.keys import open_keyring
 from terracrew.server.jobs.claims import claims
 from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
-from terracrew.server.jobs.scheduler import Scheduler
-from terracrew.server.logs.follow import Watchers
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
+from terracrew.server.runs.follow import Watchers
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.secrets.keyring import open_keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 

@@ -12,11 +12,11 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.stop import Stop
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import credentials
-from terracrew.server.identity.credentials import Secret
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Runner
+from terracrew.server.secrets import credentials
+from terracrew.server.secrets.credentials import Secret
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import supervise
 
 NAME = "built-in"

@@ -13,18 +13,18 @@ from terracrew.server.readiness import Readiness
 from terracrew.server.settings import ServerSettings
 
 if TYPE_CHECKING:  # their rooms import this one
+    from terracrew.server.api.metrics.gauges import Gauges
     from terracrew.server.connections.heartbeats import Heartbeats
     from terracrew.server.connections.registry import Registry
     from terracrew.server.hub.grants import Archives
     from terracrew.server.identity.context import Identity
-    from terracrew.server.identity.keys import Keyring
     from terracrew.server.jobs.claims import Claims
     from terracrew.server.jobs.create import Create
     from terracrew.server.jobs.ingest import Ingest
-    from terracrew.server.jobs.scheduler import Scheduler
-    from terracrew.server.logs.follow import Watchers
-    from terracrew.server.metrics.gauges import Gauges
     from terracrew.server.retention.surveys import Surveys
+    from terracrew.server.runs.follow import Watchers
+    from terracrew.server.scheduling.scheduler import Scheduler
+    from terracrew.server.secrets.keyring import Keyring
     from terracrew.server.supervise import Tasks
 
 
@@ -53,7 +53,7 @@ class Server:
 
     @cached_property
     def gauges(self) -> "Gauges":
-        from terracrew.server.metrics.gauges import Gauges
+        from terracrew.server.api.metrics.gauges import Gauges
 
         return Gauges(self.db, self.registry)
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from terracrew import durable
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import credentials, service, store
+from terracrew.server.identity.people import service, store
+from terracrew.server.secrets import credentials
 
 FILE_NAME = "admin.token"
 LIFETIME_SECONDS = 7 * 86400.0

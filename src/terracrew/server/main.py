@@ -14,8 +14,8 @@ from terracrew.server import app, builtin, diagnostics, local_token, serve
 from terracrew.server.context import Server
 from terracrew.server.hub.messenger import Messenger
 from terracrew.server.hub.presence import Presence
-from terracrew.server.identity import service as identity
-from terracrew.server.identity.rotation import Rotation
+from terracrew.server.identity.keys.rotation import Rotation
+from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from terracrew.server import backup, local_token
 from terracrew.server.db import open_database
-from terracrew.server.identity import service as identity
-from terracrew.server.identity import store as people
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import store as people
 from terracrew.server.settings import ServerSettings
 
 

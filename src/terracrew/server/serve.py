@@ -13,10 +13,10 @@ import uvicorn
 import uvloop
 
 from terracrew.errors import Conflict, Invalid
+from terracrew.server.addresses import parse_networks
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.settings import ServerSettings
-from terracrew.server.transport.addresses import parse_networks
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.transport.addresses import parse_networks
+from terracrew.server.addresses import parse_networks
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import pytest
 from terracrew import ids
 from terracrew.server import leftovers
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import service
+from terracrew.server.identity.people import service
 from terracrew.server.leftovers import DAY_SECONDS, Leftovers
 from tests.server.jobs.world import Instance, World
 

@@ -9,8 +9,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Row, Tx
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.jobs.scheduler import Scheduler
 from terracrew.server.leftovers import Leftovers
+from terracrew.server.scheduling.scheduler import Scheduler
 from tests.server.hub.test_fleet_hellos import on_each_unit
 from tests.server.jobs.world import World
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from terracrew.server.db import Database
 from terracrew.server.http.streams import Streams
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals.model import Principal
 
 
 async def test_a_stream_ends_with_the_token_that_opened_it(database: Database) -> None:

@@ -14,9 +14,10 @@ from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.request import App
-from terracrew.server.identity import access_store, sessions, store
-from terracrew.server.identity import service as identity
-from terracrew.server.identity.model import Principal
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import sessions, store
+from terracrew.server.principals.model import Principal
 from terracrew.server.settings import ServerSettings
 
 _idle_apps: list[App] = []

@@ -7,8 +7,8 @@ from terracrew.server.audit import service as audit
 from terracrew.server.audit import store
 from terracrew.server.audit.model import Entry
 from terracrew.server.db import Tx
-from terracrew.server.identity import credentials
-from terracrew.server.identity.model import SYSTEM, Role
+from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.server.secrets import credentials
 from tests.server.identity.world import World
 
 

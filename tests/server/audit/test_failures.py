@@ -6,8 +6,8 @@ import pytest
 
 from terracrew.errors import RateLimited, Unauthenticated
 from terracrew.server.audit import failures
-from terracrew.server.identity import logins, service
-from terracrew.server.identity.model import Role
+from terracrew.server.identity.people import logins, service
+from terracrew.server.principals.model import Role
 from tests.server.identity.world import World
 
 

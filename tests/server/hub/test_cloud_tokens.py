@@ -9,8 +9,8 @@ from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
 from terracrew.errors import Invalid, Unauthenticated
-from terracrew.server.identity import cloud
-from terracrew.server.identity.tokens import AUDIENCE
+from terracrew.server.identity.oidc import cloud
+from terracrew.server.identity.oidc.tokens import AUDIENCE
 from tests.server.app.world import World
 from tests.server.hub.wire import Hub
 from tests.server.logs.crew import Crew, Running

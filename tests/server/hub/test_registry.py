@@ -10,10 +10,10 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import REMEMBERED, ExecutorSession, Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.grants import KEPT_BYTES, Archives
-from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs.claims import Won
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
+from terracrew.server.principals.model import SYSTEM
 from tests.server.hub.wire import Hub
 from tests.server.jobs.world import Instance, World
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from terracrew.server.identity import turns
+from terracrew.server.identity.oidc import turns
 from tests.server.hub.wire import Hub
 
 pytestmark = [

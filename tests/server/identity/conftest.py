@@ -4,7 +4,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from terracrew.server.db import Database
-from terracrew.server.identity import passwords
+from terracrew.server.identity.people import passwords
 from tests.server.identity.world import World, build
 
 

@@ -2,7 +2,7 @@
 
 import secrets
 
-from terracrew.server.identity.keys import Keyring
+from terracrew.server.secrets.keyring import Keyring
 
 
 def sealed_by_an_earlier_version(keys: Keyring, plain: bytes, context: str) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from terracrew.server.identity.model import Role
+from terracrew.server.principals.model import Role
 from tests.server.identity.world import URL, World
 
 

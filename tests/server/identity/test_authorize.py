@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db import Tx
-from terracrew.server.identity import access_store, authorize
-from terracrew.server.identity.authorize import (
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import (
     SERVER,
     Place,
     Verb,
@@ -21,7 +22,7 @@ from terracrew.server.identity.authorize import (
     organization,
     require,
 )
-from terracrew.server.identity.model import SYSTEM, AttemptRef, Principal, Role
+from terracrew.server.principals.model import SYSTEM, AttemptRef, Principal, Role
 from tests.server.identity.world import World
 
 # What each role may do, written out by hand: v viewer, o operator, a approver, w owner.

@@ -4,9 +4,9 @@ import pytest
 
 from terracrew.errors import Unauthenticated
 from terracrew.server.db import Tx
-from terracrew.server.identity import service, store
 from terracrew.server.identity.bearer import principal_from_bearer
-from terracrew.server.identity.model import Role
+from terracrew.server.identity.people import service, store
+from terracrew.server.principals.model import Role
 from tests.server.identity.world import World
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from terracrew.server.identity import service, store
-from terracrew.server.identity.model import Principal, Role
+from terracrew.server.identity.people import service, store
+from terracrew.server.principals.model import Principal, Role
 from tests.server.identity.world import World
 
 ELSEWHERE = "192.0.2.1"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from terracrew.errors import Invalid, TerracrewError
 from terracrew.server.db import Database, Tx
-from terracrew.server.identity.keys import FILE_NAME, Keyring, open_keyring, parse
+from terracrew.server.secrets.keyring import FILE_NAME, Keyring, open_keyring, parse
 from tests.server.identity.earlier import sealed_by_an_earlier_version
 
 OLD, NEW = b"o" * 32, b"n" * 32

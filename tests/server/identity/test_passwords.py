@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.server.identity import passwords
+from terracrew.server.identity.people import passwords
 
 
 async def test_a_password_matches_its_own_hash_only() -> None:

@@ -17,10 +17,11 @@ from terracrew.errors import (
     Unavailable,
 )
 from terracrew.server.db import Database
-from terracrew.server.identity import credentials, devices, logins, passwords, service, sessions
-from terracrew.server.identity.authorize import Verb, organization, require
 from terracrew.server.identity.limits import ADDRESS, GUESSES
-from terracrew.server.identity.model import SYSTEM, Role
+from terracrew.server.identity.people import devices, logins, passwords, service, sessions
+from terracrew.server.principals.authorize import Verb, organization, require
+from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.server.secrets import credentials
 from tests.server.identity.world import URL, World
 
 PASSWORD = "a long enough one"

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from terracrew.server.identity import sessions
-from terracrew.server.identity.model import Role, Session
+from terracrew.server.identity.people import sessions
+from terracrew.server.principals.model import Role, Session
 from tests.server.identity.world import URL, World
 
 SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type]

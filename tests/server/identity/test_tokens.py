@@ -14,14 +14,14 @@ from joserfc import jws, jwt
 from joserfc.jwk import ECKey
 
 from terracrew.errors import Unauthenticated
-from terracrew.server.identity import access
+from terracrew.server.identity.access import service as access
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import open_identity
+from terracrew.server.identity.keys.rotation import ROTATION_SECONDS, Rotation
+from terracrew.server.identity.keys.signing import GENERIC, PUBLISHED_SECONDS, STILL_VERIFIED, SigningKeys
 from terracrew.server.identity.limits import GUESSES
-from terracrew.server.identity.model import SYSTEM, Role
-from terracrew.server.identity.rotation import ROTATION_SECONDS, Rotation
-from terracrew.server.identity.signing import GENERIC, PUBLISHED_SECONDS, STILL_VERIFIED, SigningKeys
-from terracrew.server.identity.tokens import LIFETIME
+from terracrew.server.identity.oidc.tokens import LIFETIME
+from terracrew.server.principals.model import SYSTEM, Role
 from tests.server.identity.world import URL, World
 
 

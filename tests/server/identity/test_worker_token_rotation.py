@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from terracrew.server.identity import credentials
+from terracrew.server.secrets import credentials
 from tests.server.identity.world import World
 
 pytestmark = pytest.mark.feature("A2", "R5")

@@ -16,10 +16,13 @@ from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.problem import HANDLERS
 from terracrew.server.http.request import App, Call
-from terracrew.server.identity import access, access_store, credentials, service, sessions, store
+from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity, open_identity
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import SYSTEM, Principal, Role
+from terracrew.server.identity.people import service, sessions, store
+from terracrew.server.principals.model import SYSTEM, Principal, Role
+from terracrew.server.secrets import credentials
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 
 URL = "http://crew.test"

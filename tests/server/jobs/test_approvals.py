@@ -10,12 +10,13 @@ from terracrew.protocol.events import KeptPlan, Record, Result
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, decide, reasons, service, store
+from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import reasons
 from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
 from tests.server.jobs.world import KEYS, Instance, World, begin
 

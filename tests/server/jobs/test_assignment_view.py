@@ -7,9 +7,10 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import queue_reads, routes
-from terracrew.server.jobs.assignment_view import AssignmentView, places_in_database
-from terracrew.server.jobs.fair import Waiting
+from terracrew.server.runners import eligibility
+from terracrew.server.scheduling import reads
+from terracrew.server.scheduling.assignment_view import AssignmentView, places_in_database
+from terracrew.server.scheduling.queue import Waiting
 from tests.server.jobs.test_scheduler import Stage
 from tests.server.jobs.world import Instance, World
 
@@ -40,7 +41,7 @@ async def _expected_tiers(tx: Tx, job: Waiting) -> list[set[str]]:
         """SELECT assignments.runner_id AS id,
             CASE WHEN assignments.kind = 'module' THEN 1000 ELSE length(assignments.path) END AS nearness
         FROM modules JOIN assignments ON assignments.organization_id = modules.organization_id AND """
-        + routes.COVERS
+        + eligibility.COVERS
         + """ WHERE modules.id = :module_id
         UNION ALL SELECT id, -1 AS nearness FROM runners WHERE organization_id IS NULL ORDER BY nearness DESC""",
         module_id=job.module_id,
@@ -146,7 +147,7 @@ async def test_the_view_in_memory_agrees_with_the_database_after_any_changes(dat
             at = random.sample([*groups, *modules], random.randrange(4))
             await database.write(lambda tx, id_=runner_id, at=at: change(tx, id_, at))
         view.assign(runner_id, await database.read(lambda tx, id_=runner_id: places_in_database(tx, id_)))
-        for job in await database.read(lambda tx: queue_reads.queued(tx, jobs)):
+        for job in await database.read(lambda tx: reads.queued(tx, jobs)):
             expected = await database.read(lambda tx, job=job: _expected_tiers(tx, job))
             seen: set[str] = set()
             found: list[set[str]] = []

@@ -11,11 +11,12 @@ from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, approver_rules, decide, reasons
+from terracrew.server.jobs import approvals, approver_rules, decide
 from terracrew.server.jobs.destruction import DestroyLimits, reason_to_ask, removes_everything
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules.policy import Policy
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import reasons
 from tests.server.jobs.test_approvals import Waiting, waiting
 from tests.server.jobs.test_ingest import RUNNING, delivery, fact
 from tests.server.jobs.world import KEYS, World, begin

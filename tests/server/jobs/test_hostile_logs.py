@@ -5,8 +5,8 @@ import time
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import known, made
 from terracrew.server.jobs.model import Made
+from terracrew.server.runs import known, made
 from tests.server.jobs.test_ingest import log
 from tests.server.jobs.test_made_once import Change
 

@@ -12,12 +12,13 @@ from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import lists, reasons, service
+from terracrew.server.jobs import service
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.paging import Page
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import lists, reasons
 from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("S6")

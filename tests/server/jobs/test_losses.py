@@ -11,10 +11,11 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, decide, hearing, losses, reasons, service, store
+from terracrew.server.jobs import approvals, decide, hearing, losses, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
 from tests.server.jobs.test_ingest import RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin

@@ -10,10 +10,11 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approvals, claims, decide, known, made, service
+from terracrew.server.jobs import approvals, claims, decide, service
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job, Made
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import known, made
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres

@@ -8,8 +8,10 @@ from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param
-from terracrew.server.jobs import crews, decide, known, reasons, service
+from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.model import Reason
+from terracrew.server.runs import known, reasons
+from terracrew.server.scheduling import crews
 from tests.server.jobs.world import Instance, World, begin
 
 pytestmark = pytest.mark.feature("S6")

@@ -8,9 +8,9 @@ import pytest
 from terracrew.protocol.messages import Offer
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.model import SYSTEM
-from terracrew.server.jobs.fair import SLACK, FairQueue, Waiting
-from terracrew.server.jobs.scheduler import Scheduler
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.scheduling.queue import SLACK, FairQueue, Waiting
+from terracrew.server.scheduling.scheduler import Scheduler
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.world import Instance, World
 

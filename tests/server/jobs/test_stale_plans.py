@@ -8,9 +8,9 @@ from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.ingest import ingest
+from terracrew.server.principals.model import Principal
 from tests.server.jobs.test_ingest import RUNNING, delivery, fact
 from tests.server.jobs.test_scheduler import Socket, Stage
 from tests.server.jobs.world import KEYS, Instance, World, begin

@@ -5,9 +5,9 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs import claims, leave, store
 from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.secrets.keyring import Keyring
 
 KEYS = Keyring([bytes(32)])
 

@@ -3,8 +3,8 @@
 import pytest
 
 from terracrew.protocol.events import Kind
-from terracrew.server.identity import credentials
 from terracrew.server.logs import chunks
+from terracrew.server.secrets import credentials
 from tests.server.logs.crew import RUNNING, log
 
 

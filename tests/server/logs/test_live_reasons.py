@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from terracrew.server.logs import follow
+from terracrew.server.runs import follow
 from tests.server.logs.crew import RUNNING, Crew, watching
 
 

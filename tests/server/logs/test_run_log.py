@@ -8,8 +8,8 @@ import pytest
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals
+from terracrew.server.principals.model import Principal
 from tests.server.logs.crew import RUNNING, Crew, fact, log, watching
 
 pytestmark = [pytest.mark.feature("L4"), pytest.mark.feature("J8")]

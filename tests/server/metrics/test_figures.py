@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from terracrew.protocol.events import Result
+from terracrew.server.api.metrics import gauges
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import Heard, give_up, lost
-from terracrew.server.metrics import gauges
 from tests.server.app.fixtures import on_one
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 

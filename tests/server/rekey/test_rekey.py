@@ -12,12 +12,12 @@ from terracrew.protocol.events import Output, OutputsRead
 from terracrew.server.app import build, close
 from terracrew.server.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
 from terracrew.server.context import Server
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.rekey import progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import INLINE
 from tests.server.app.world import World, open_world
 from tests.server.identity.earlier import sealed_by_an_earlier_version

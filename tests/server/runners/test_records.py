@@ -7,8 +7,8 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.credentials import digest
 from terracrew.server.runners import service
+from terracrew.server.secrets.credentials import digest
 from terracrew.settings import layers
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World

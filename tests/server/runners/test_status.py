@@ -9,9 +9,9 @@ import pytest
 from terracrew import ids
 from terracrew.server.dashboard.queries import runners as rows
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import service
-from terracrew.server.identity import store as people
-from terracrew.server.identity.sessions import person
+from terracrew.server.identity.people import service
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
 from tests.server.app.world import World
 

@@ -10,7 +10,7 @@ from terracrew.protocol import events, frames
 from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
-from terracrew.server.modules import standing
+from terracrew.server.runs import module_standing
 from terracrew.server.state.service import MAX_UNREADABLE
 from tests.server.hub.wire import Hub, listening
 from tests.server.jobs.world import begin
@@ -148,7 +148,7 @@ async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quaranti
     crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every view of a module read all of its states in quarantine, however many there were."""
-    monkeypatch.setattr(standing, "MAX_QUARANTINED", 0)
+    monkeypatch.setattr(module_standing, "MAX_QUARANTINED", 0)
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.write(content(1))

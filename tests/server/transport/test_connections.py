@@ -1,6 +1,6 @@
 """The table of open connections."""
 
-from terracrew.server.transport.addresses import is_loopback, limit_key, parse_networks
+from terracrew.server.addresses import is_loopback, limit_key, parse_networks
 from terracrew.server.transport.connections import Connections
 
 

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from terracrew.errors import Invalid
+from terracrew.server.addresses import parse_networks
 from terracrew.server.settings import ServerSettings
-from terracrew.server.transport.addresses import parse_networks
 from terracrew.server.transport.forwarded import client_of, scheme_of
 from terracrew.server.transport.front import Front
 from terracrew.server.transport.hosts import AllowedHosts

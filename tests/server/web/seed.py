@@ -9,8 +9,8 @@ from terracrew import ids
 from terracrew.protocol.events import Kind, Output, PlanSummary, Record, ResourceChange, Stream
 from terracrew.protocol.spec import STEPS, STEPS_OF, JobType, Step
 from terracrew.server.db.seam import Database, Param, Tx
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.logs import chunks
+from terracrew.server.secrets.keyring import Keyring
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
 \x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["b"]: Refreshing state... [id=0d11]\x1b[0m

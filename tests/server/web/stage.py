@@ -7,7 +7,7 @@ from pathlib import Path
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Work
-from terracrew.server.identity import service as identity
+from terracrew.server.identity.people import service as identity
 from terracrew.server.serve import bind, serve
 from terracrew.server.settings import ServerSettings
 from tests.server.web import seed

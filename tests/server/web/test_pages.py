@@ -8,8 +8,8 @@ import pytest
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import service as identity
-from terracrew.server.identity import sessions
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import sessions
 from tests.server.app.world import World
 from tests.server.web.seed import Company, company
 

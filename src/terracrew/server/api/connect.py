@@ -12,9 +12,9 @@ from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.http.request import Call
-from terracrew.server.identity import cloud
 from terracrew.server.identity.context import address_of, identity_of
-from terracrew.server.identity.tokens import AccessToken
+from terracrew.server.identity.oidc import cloud
+from terracrew.server.identity.oidc.tokens import AccessToken
 
 _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _NEXT = "next_secret_sha256"

@@ -11,8 +11,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from terracrew import ids
 from terracrew.server.api import connect
 from terracrew.server.http.request import Call
-from terracrew.server.identity import access, access_store, authorize, delegation, logins, oversight, service
-from terracrew.server.identity.model import (
+from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.people import logins, oversight, service
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals.model import (
     ApiToken,
     ClientSecret,
     OpenSession,
@@ -22,7 +26,6 @@ from terracrew.server.identity.model import (
     ServiceAccount,
     User,
 )
-from terracrew.server.paging import After, Limit, Page
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Days = Annotated[int, msgspec.Meta(ge=1, le=3650)]

@@ -11,10 +11,11 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call, tree_path
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import approvals, bulk_cancel, create, known, lists, losses, reasons, service
+from terracrew.server.jobs import approvals, bulk_cancel, create, losses, service
 from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
 from terracrew.server.paging import Page
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runs import known, lists, reasons
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 

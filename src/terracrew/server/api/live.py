@@ -9,9 +9,9 @@ from litestar.response import Stream
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 TOPICS = ("jobs", "runners", "tree")
 """What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""

@@ -12,14 +12,14 @@ from litestar.response import Stream
 from terracrew.errors import Invalid
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import reasons
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
-from terracrew.server.logs import run, store
-from terracrew.server.logs.follow import MAX_LATE_ATTEMPTS, More, follow
+from terracrew.server.logs import store
 from terracrew.server.logs.store import Extent
 from terracrew.server.logs.tail import Cursor, Position
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runs import log, reasons
+from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, More, follow
 
 MOST_LINES = 10_000
 Attempt = Annotated[
@@ -68,14 +68,14 @@ async def read_log(
         headers["Content-Disposition"] = f'attachment; filename="{name}.{"jsonl" if format == "events" else "log"}"'
     if format == "events":
         if attempt is None:
-            rows = run.events(db, objects, found.id, place, limit)
+            rows = log.events(db, objects, found.id, place, limit)
         else:
             rows = store.events(db, objects, found.id, attempt, place.event, limit)
         return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
     if line is not None:
         part = await store.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
-    whole = run.text(db, objects, found.id) if attempt is None else store.text(db, objects, found.id, attempt)
+    whole = log.text(db, objects, found.id) if attempt is None else store.text(db, objects, found.id, attempt)
     return Stream(whole, media_type="text/plain", headers=headers)
 
 

@@ -5,11 +5,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call, tree_path
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.modules import archives, contents, hidden_values, service, standing
+from terracrew.server.modules import archives, contents, hidden_values, service
 from terracrew.server.modules.model import Module, ModuleChange, NewModule
-from terracrew.server.modules.standing import ModuleView
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runs import module_standing
+from terracrew.server.runs.module_standing import ModuleView
 
 
 @get("/modules", summary="List modules")
@@ -40,7 +41,7 @@ async def show(request: Call, module: FromPath[str]) -> ModuleView:
 
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)
-        return await standing.view(
+        return await module_standing.view(
             tx, hidden_values.shown(found, await contents.load(tx, request.server.keys, found.id))
         )
 

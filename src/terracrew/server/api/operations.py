@@ -38,7 +38,7 @@ async def readyz(request: Request[Any, Any, Any]) -> dict[str, str]:
 @get("/metrics", public="loopback", include_in_schema=False)
 async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """For Prometheus: from this machine, or with a token."""
-    from terracrew.server.metrics import exposition
+    from terracrew.server.api.metrics import exposition
 
     text, kind = await exposition.render(request.app.state.server)
     return Response(text, media_type=kind)

@@ -5,8 +5,8 @@ from litestar import Router, delete, get, post
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.rekey import progress
 from terracrew.server.rekey.progress import Progress
 

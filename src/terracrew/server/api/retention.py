@@ -3,8 +3,8 @@
 from litestar import Response, Router, get
 
 from terracrew.server.http.request import Call
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.retention.surveys import Progress
 from terracrew.server.retention.usage import Preview, Usage
 

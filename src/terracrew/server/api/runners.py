@@ -8,10 +8,10 @@ from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.http.request import Call, tree_path
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assignments, service, views
 from terracrew.server.runners.model import (
     Assignment,

@@ -13,9 +13,9 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.http.request import Call, tree_path
-from terracrew.server.identity.authorize import Verb
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import content, quarantine, resources, store
 from terracrew.server.state import service as states
 from terracrew.server.state.model import State

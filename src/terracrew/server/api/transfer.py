@@ -23,12 +23,13 @@ from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadW
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.hub import event_contents, uploads
-from terracrew.server.identity import authorize, cloud
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import approvals, claims, decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from terracrew.server.uploads import service as parts

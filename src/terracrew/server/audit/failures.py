@@ -9,10 +9,10 @@ from typing import Literal
 import msgspec
 import structlog
 
+from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.model import Principal, User
-from terracrew.server.transport.addresses import limit_key
+from terracrew.server.principals.model import Principal, User
 
 WINDOW_SECONDS = 60.0
 MAX_ENTRIES_PER_WINDOW = 60

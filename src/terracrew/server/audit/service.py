@@ -10,12 +10,12 @@ from terracrew import ids
 from terracrew.server.audit import store
 from terracrew.server.audit.model import Entry
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.credentials import ANYWHERE
-from terracrew.server.identity.model import Principal
 from terracrew.server.metrics import process as counts
 from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets.credentials import ANYWHERE
 
 
 class Change(msgspec.Struct, frozen=True):

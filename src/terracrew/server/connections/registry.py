@@ -12,7 +12,7 @@ from terracrew.protocol.messages import AttemptRef, CancelMode, LogCadence
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.clock import steady
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals.model import Principal
 
 GAP = 5.0
 """A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""

@@ -13,8 +13,9 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity import authorize, logins, oversight, passwords
-from terracrew.server.identity.model import ApiToken, OpenSession
+from terracrew.server.identity.people import logins, oversight, passwords
+from terracrew.server.principals import authorize
+from terracrew.server.principals.model import ApiToken, OpenSession
 
 LISTED = 100
 """Sessions, and tokens, on the page."""

@@ -11,11 +11,11 @@ from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import render
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity.authorize import Verb
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.modules import service
 from terracrew.server.modules.model import Module
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import resources
 from terracrew.server.state.resources import Resources
 

@@ -14,9 +14,10 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as rows
 from terracrew.server.http.request import Call
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.jobs import approvals, create, losses, reasons, service
+from terracrew.server.jobs import approvals, create, losses, service
 from terracrew.server.jobs.model import JobStatus
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runs import reasons
 
 HERE = "/dashboard/jobs"
 MAX_DOUBTS_CHARACTERS = 64_000

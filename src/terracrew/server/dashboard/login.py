@@ -14,9 +14,9 @@ from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.http.request import Call
-from terracrew.server.identity import devices, logins, passwords, service, sessions
 from terracrew.server.identity.context import address_of, is_on_this_machine
-from terracrew.server.identity.model import Session
+from terracrew.server.identity.people import devices, logins, passwords, service, sessions
+from terracrew.server.principals.model import Session
 
 HOME = "/dashboard/runners"
 

@@ -11,8 +11,8 @@ from terracrew.server.dashboard import destroy, forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import modules as rows
 from terracrew.server.http.request import Call
-from terracrew.server.jobs import reasons
 from terracrew.server.jobs.create import NewJob, Wanted
+from terracrew.server.runs import reasons
 
 HERE = "/dashboard/modules"
 

@@ -15,9 +15,9 @@ from terracrew.server.dashboard.queries import runners as rows
 from terracrew.server.dashboard.views import JobRow, RunnersPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.jobs import reasons
 from terracrew.server.runners import service
 from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus, RunnerView
+from terracrew.server.runs import reasons
 
 HERE = "/dashboard/runners"
 

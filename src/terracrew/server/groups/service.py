@@ -10,10 +10,10 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assignments
 
 _APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval")

@@ -7,8 +7,8 @@ from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.model import Group, Interrupted, Organization
-from terracrew.server.identity import visibility
-from terracrew.server.identity.authorize import Visible
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:

@@ -15,7 +15,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 
 from terracrew.errors import Invalid, TooLarge
 from terracrew.server.http import choices
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals.model import Principal
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from terracrew.errors import RateLimited
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals.model import Principal
 
 MOST = 100
 """Of one person or machine: each looks at the database whenever something happens."""

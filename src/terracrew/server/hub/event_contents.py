@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.protocol.events import DEEPEST, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.identity.keys import GROWTH_BYTES
 from terracrew.server.jobs.model import plain
+from terracrew.server.secrets.keyring import GROWTH_BYTES
 from terracrew.server.state import content
 from terracrew.server.state.model import LargeOutputs, Received
 

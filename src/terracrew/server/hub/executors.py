@@ -31,16 +31,16 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import cadence, event_contents
 from terracrew.server.hub.module_secrets import ModuleSecrets
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approvals, claims, decide, leave
+from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
-from terracrew.server.metrics import jobs as counts
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import LargeOutputs, Received
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from terracrew.server.connections.registry import MOST_NAMED, RunnerSession
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub import strangers
-from terracrew.server.identity import authorize, credentials
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals import authorize
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import credentials
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server

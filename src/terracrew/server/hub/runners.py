@@ -20,9 +20,9 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import places, strangers, takeovers
 from terracrew.server.identity.bearer import principal_from_bearer
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import claims, decide
 from terracrew.server.jobs import service as jobs
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import msgspec
 from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.identity import credentials
+from terracrew.server.secrets import credentials
 
 if TYPE_CHECKING:
     from terracrew.server.connections.registry import RunnerSession

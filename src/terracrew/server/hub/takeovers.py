@@ -9,8 +9,8 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.places import Place, Record
-from terracrew.server.identity import credentials
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import credentials
 
 MAX_SEATS = 20
 _OWN_NAME: LiteralString = (

@@ -5,12 +5,14 @@ import msgspec
 from terracrew.errors import Unauthenticated
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import access_store, credentials, store
+from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity
-from terracrew.server.identity.model import AttemptRef, Principal, User
-from terracrew.server.identity.sessions import person
-from terracrew.server.identity.signing import GENERIC
-from terracrew.server.identity.tokens import COARSE
+from terracrew.server.identity.keys.signing import GENERIC
+from terracrew.server.identity.oidc.tokens import COARSE
+from terracrew.server.identity.people import store
+from terracrew.server.identity.people.sessions import person
+from terracrew.server.principals.model import AttemptRef, Principal, User
+from terracrew.server.secrets import credentials
 
 
 async def principal_from_bearer(identity: Identity, token: str) -> Principal:

@@ -5,13 +5,13 @@ from typing import Any
 
 from litestar.connection import ASGIConnection
 
+from terracrew.server.addresses import UNKNOWN, is_loopback
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database
-from terracrew.server.identity.keys import Keyring
+from terracrew.server.identity.keys.signing import SigningKeys
 from terracrew.server.identity.limits import Limits
-from terracrew.server.identity.signing import SigningKeys
-from terracrew.server.identity.tokens import AccessTokens
-from terracrew.server.transport.addresses import UNKNOWN, is_loopback
+from terracrew.server.identity.oidc.tokens import AccessTokens
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.transport.forwarded import is_forwarded
 
 

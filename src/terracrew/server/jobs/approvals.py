@@ -11,12 +11,12 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import approver_rules, decide, hearing, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
 from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.state import service as states
 
 CLEAN_EVERY = 600.0

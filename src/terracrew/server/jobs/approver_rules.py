@@ -1,8 +1,8 @@
 """Who may approve the plan of a job, beside the role that they need: a pure function."""
 
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs.model import Job
 from terracrew.server.modules.policy import Policy
+from terracrew.server.principals.model import Principal
 
 
 def refusal(job: Job, who: Principal, policy: Policy) -> str | None:

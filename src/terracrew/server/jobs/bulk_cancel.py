@@ -13,12 +13,12 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity import authorize, visibility
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.modules import service as modules
+from terracrew.server.principals import authorize, visibility
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100

@@ -12,12 +12,13 @@ from terracrew.protocol.messages import INLINE_ARCHIVE, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
-from terracrew.server.identity import credentials
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.jobs import decide, routes, store
+from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Plan
-from terracrew.server.metrics import jobs as counts
 from terracrew.server.modules import contents
+from terracrew.server.runners import eligibility
+from terracrew.server.secrets import credentials
+from terracrew.server.secrets.keyring import Keyring
 
 
 class Claimant(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
   AND NOT EXISTS (
     SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
   AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
-  AND NOT EXISTS (SELECT 1 FROM {routes.MAKER} WHERE {routes.OF_JOB} AND maker.id <> batch.runner_id)
+  AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id)
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
@@ -65,7 +66,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
       AND (runners.organization_id IS NULL OR EXISTS (
         SELECT 1 FROM assignments
         WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
-          AND {routes.COVERS})))
+          AND {eligibility.COVERS})))
 RETURNING id"""
 
 OWN = """

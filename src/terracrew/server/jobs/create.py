@@ -15,13 +15,13 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Tx
 from terracrew.server.groups.model import Interrupted
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import Module
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,12 +13,12 @@ from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Param, Tx
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
-from terracrew.server.metrics import jobs as counts
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state.model import LargeOutputs, Received
 

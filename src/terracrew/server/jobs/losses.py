@@ -4,10 +4,10 @@ from terracrew.errors import NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs import decide, hearing, service, store
 from terracrew.server.jobs.model import Job
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 
 async def give_up(db: Database, registry: Registry, who: Principal, name: str, number: int) -> Job:

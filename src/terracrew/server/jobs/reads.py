@@ -11,9 +11,9 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.identity import visibility
-from terracrew.server.identity.authorize import Visible
 from terracrew.server.jobs.model import TERMINAL, JobStatus
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 
 NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""

@@ -12,12 +12,13 @@ from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import decide, known, reasons, run, store
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.decide import Next
 from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import known, reasons, summary
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -133,7 +134,7 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         **msgspec.structs.asdict(job),
         steps=await _steps(tx, job),
         attempts=attempts,
-        run=await run.parts(tx, job, attempts),
+        run=await summary.parts(tx, job, attempts),
         notes=await store.notes(tx, job.id),
         lock=await lock(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
@@ -150,7 +151,7 @@ async def _steps(tx: Tx, job: Job) -> list[StepRow]:
     own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
     is_resumed = job.plan_attempt not in (None, job.attempt)
     made = await store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
-    return run.merged(own, job.attempt, made, job.plan_attempt)
+    return summary.merged(own, job.attempt, made, job.plan_attempt)
 
 
 async def lock(tx: Tx, module_id: str) -> Lock | None:

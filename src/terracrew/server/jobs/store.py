@@ -8,9 +8,9 @@ from typing import LiteralString
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Next
 from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
-from terracrew.server.metrics import jobs as counts
 
 JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
     jobs.priority, jobs.source, jobs.created_by, jobs.created_at, jobs.queued_at, jobs.runner_id, jobs.instance_id, jobs.cancel_mode,

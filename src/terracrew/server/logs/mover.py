@@ -24,7 +24,7 @@ from terracrew.server.db import batches, lease
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.logs import blocks, moved
-from terracrew.server.metrics import retention as counts
+from terracrew.server.logs import metrics as counts
 from terracrew.server.objects import Objects
 
 PASS_SECONDS = 60.0

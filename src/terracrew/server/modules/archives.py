@@ -18,11 +18,11 @@ from terracrew.protocol import uploads
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.modules import store
 from terracrew.server.modules.model import Archive
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.uploads import service
 
 LARGEST = 100 * 1024 * 1024

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.keys import Keyring
+from terracrew.server.secrets.keyring import Keyring
 
 _BATCH_ROWS = 200
 

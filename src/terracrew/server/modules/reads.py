@@ -5,8 +5,8 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.identity import visibility
-from terracrew.server.identity.authorize import Visible
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 
 _BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)"""

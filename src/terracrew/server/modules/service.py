@@ -15,16 +15,16 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Interrupted
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Place, Verb
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import Principal
 from terracrew.server.modules import content, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assignments
 from terracrew.server.runners import service as runners
+from terracrew.server.secrets.keyring import Keyring
 
 
 def place(module: Module) -> Place:

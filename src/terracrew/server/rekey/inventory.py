@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from terracrew.server.db.seam import Param, Row
-from terracrew.server.identity import keys as master_key
-from terracrew.server.identity import signing
+from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import claims
 from terracrew.server.modules import contents
+from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 

@@ -16,10 +16,10 @@ from terracrew.errors import NotFound, TerracrewError
 from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.keys import HEAD_BYTES
 from terracrew.server.rekey import progress as progresses
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
 from terracrew.server.rekey.progress import NAME, Progress
+from terracrew.server.secrets.keyring import HEAD_BYTES
 
 PAGE_ROWS = 100
 PAUSE_SECONDS = 0.002

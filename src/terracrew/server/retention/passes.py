@@ -8,7 +8,7 @@ import msgspec
 from terracrew.server.audit import service as audit
 from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.model import SYSTEM
+from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention.policy import Policy, Tally, tally
 from terracrew.server.retention.rules import RULES, Rule
 

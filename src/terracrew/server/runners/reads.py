@@ -8,8 +8,8 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Tx
-from terracrew.server.identity import visibility
-from terracrew.server.identity.authorize import Visible
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 from terracrew.server.search import UNUSED
 
 STATUS: LiteralString = """CASE

@@ -14,11 +14,10 @@ from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Group
-from terracrew.server.identity import authorize, credentials
-from terracrew.server.identity.authorize import Place, Verb
-from terracrew.server.identity.credentials import Secret
-from terracrew.server.identity.model import SYSTEM, Principal
 from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.runners import assignments, reads, store, views
 from terracrew.server.runners.model import (
     NewRunner,
@@ -29,6 +28,8 @@ from terracrew.server.runners.model import (
     RunnerStatus,
     RunnerView,
 )
+from terracrew.server.secrets import credentials
+from terracrew.server.secrets.credentials import Secret
 
 MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
 """Of the modules that name a runner as their only one: so many are looked at, and so many named."""

@@ -5,9 +5,9 @@ import hashlib
 import re
 from typing import NamedTuple, TypeAlias
 
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.jobs.claims import state_contexts
 from terracrew.server.objects import Objects
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import INLINE
 
 _THREAD_ABOVE = 256 << 10

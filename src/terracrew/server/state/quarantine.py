@@ -6,9 +6,9 @@ from terracrew import ids
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.modules import service as modules
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.state import service, store
 from terracrew.server.state.model import State
 

@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.keys import Keyring
 from terracrew.server.objects import Objects
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, store
 from terracrew.server.state.store import Kept
 

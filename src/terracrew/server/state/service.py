@@ -8,11 +8,11 @@ from terracrew import ids
 from terracrew.protocol.events import OutputsRead
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import SYSTEM
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.destruction import DestroyLimits
 from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import Kept

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from terracrew.server.transport.addresses import Network, is_within, limit_key
+from terracrew.server.addresses import Network, is_within, limit_key
 
 
 class Connection(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from terracrew.server.transport.addresses import Network, is_within, parse
+from terracrew.server.addresses import Network, is_within, parse
 
 Headers = Iterable[tuple[bytes, bytes]]
 _FORWARDING = frozenset({b"forwarded", b"via", b"x-real-ip"})

@@ -6,9 +6,9 @@ from typing import Any
 import structlog
 
 from terracrew.client.problems import MEDIA_TYPE
+from terracrew.server.addresses import UNKNOWN, parse_networks
 from terracrew.server.settings import ServerSettings
 from terracrew.server.transport import forwarded, refusals
-from terracrew.server.transport.addresses import UNKNOWN, parse_networks
 from terracrew.server.transport.hosts import AllowedHosts
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})

@@ -4,7 +4,7 @@ that site's name in its requests, and is refused."""
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from terracrew.server.transport.addresses import parse
+from terracrew.server.addresses import parse
 
 ANY_HOST = "*"
 _LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")

@@ -10,14 +10,15 @@ from terracrew.server.dashboard.queries import module_search, states
 from terracrew.server.dashboard.views import JobPage, JobRow, JobsPage, OutputRow
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.keys import Keyring
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import approver_rules, known, lists, reads, reasons, service
+from terracrew.server.jobs import approver_rules, reads, service
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.jobs.reasons import Watch
 from terracrew.server.modules import policy
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import known, lists, reasons
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.service import outputs_context
 
 PAGE = 50

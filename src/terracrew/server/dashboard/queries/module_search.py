@@ -3,9 +3,9 @@
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Tx
-from terracrew.server.identity import visibility
-from terracrew.server.identity.authorize import Visible
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
+from terracrew.server.principals.model import Principal
 from terracrew.server.search import patterns
 
 _SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)

@@ -9,12 +9,13 @@ from terracrew.server.dashboard.queries import jobs, module_search, nav, states
 from terracrew.server.dashboard.views import ModulePage, ModuleRow, ModulesPage
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
-from terracrew.server.jobs import known, service
-from terracrew.server.jobs.reasons import Watch
+from terracrew.server.jobs import service
 from terracrew.server.modules import service as modules
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import known
+from terracrew.server.runs.reasons import Watch
 
 RECENT = 20
 PAGE = 50

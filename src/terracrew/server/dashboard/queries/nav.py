@@ -5,10 +5,10 @@ from typing import LiteralString
 from terracrew.server.dashboard.views import Nav
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Param, Tx
-from terracrew.server.identity import authorize, visibility
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
 from terracrew.server.jobs.reads import OPEN
+from terracrew.server.principals import authorize, visibility
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 
 MAX_COUNTED = 999

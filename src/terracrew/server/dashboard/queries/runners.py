@@ -2,9 +2,9 @@
 
 from terracrew.server.dashboard.views import RunnerRow, RunnersPage
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize, visibility
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals import authorize, visibility
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.search import patterns

@@ -3,9 +3,9 @@
 from terracrew.server.dashboard.views import QuarantineRow
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity import authorize
-from terracrew.server.identity.authorize import Verb
-from terracrew.server.identity.model import Principal
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 _QUARANTINE = """
 SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, states.origin, states.serial, states.lineage,

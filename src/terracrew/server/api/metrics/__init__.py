@@ -1,0 +1,1 @@
+"""What an operator would alert on, in the format of Prometheus."""

@@ -1,0 +1,148 @@
+"""Everything that is measured, as the text that Prometheus reads. `docs/operations.md` says what each figure means."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from terracrew import __version__
+from terracrew.server.api.metrics.gauges import Figures
+from terracrew.server.jobs import metrics as job_metrics
+from terracrew.server.logs import metrics as log_metrics
+from terracrew.server.metrics import process
+from terracrew.server.metrics.instruments import Counter, Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from terracrew.server.context import Server
+
+
+async def render(server: "Server") -> tuple[bytes, str]:
+    """The text, and its media type."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+    figures = await server.gauges.current()
+    families = [*_own(server), *(_shared(figures) if figures else ())]
+
+    class Collected:
+        def collect(self) -> Iterable[Any]:
+            return families
+
+    registry = CollectorRegistry()
+    registry.register(Collected())
+    ProcessCollector(registry=registry)
+    kind, _, _ = CONTENT_TYPE_LATEST.partition("; charset")  # which the framework adds again
+    return generate_latest(registry), kind
+
+
+def _own(server: "Server") -> "Iterator[Metric]":
+    """What this process measures: the whole is the sum over all servers."""
+    requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
+    for (method, status), count in server.counts.answers.items():
+        requests.add(count, method, str(status))
+    health = server.db.health
+    for instrument in (requests, *job_metrics.ALL, *process.ALL, *log_metrics.ALL, health.commits, health.errors):
+        yield _histogram(instrument) if isinstance(instrument, Histogram) else _counter(instrument)
+    yield _gauge(
+        "terracrew_info",
+        "The version and the database of this server",
+        {(__version__, server.db.kind): 1},
+        "version",
+        "database",
+    )
+    yield _gauge("terracrew_database_up", "Whether the database answers this server", health.is_reachable())
+    yield _gauge(
+        "terracrew_database_waiting_writes", "Units of work that wait for their turn to write", health.waiting()
+    )
+    connections = {("runner",): len(server.registry.runners), ("executor",): len(server.registry.executors)}
+    yield _gauge("terracrew_connections", "Processes that are connected to this server", connections, "kind")
+
+
+def _shared(figures: Figures) -> "Iterator[Metric]":
+    """What is true of the whole database, and reported by every server."""
+    found, fleet = figures.backlog, figures.fleet
+    yield _gauge("terracrew_jobs", "Jobs that have not ended", _by(found.jobs), "status")
+    yield _gauge("terracrew_jobs_waiting", "Jobs that wait, by the code of the reason", _by(found.waiting), "reason")
+    yield _gauge(
+        "terracrew_job_oldest_queued_seconds",
+        "For how long the oldest queued job has waited",
+        _age(found.oldest_queued_at, found.now),
+    )
+    yield _gauge("terracrew_approvals_waiting", "Plans that wait for a person", found.jobs["AWAITING_APPROVAL"])
+    yield _gauge(
+        "terracrew_approval_oldest_waiting_seconds",
+        "For how long the oldest of these plans has waited",
+        _age(found.oldest_approval_at, found.now),
+    )
+    yield _gauge(
+        "terracrew_attempts_lost_now", "Attempts that count as lost in the middle of a change, now", found.attempts_lost
+    )
+    yield _gauge(
+        "terracrew_modules_in_doubt", "Modules on which a change may be unaccounted for", found.modules_in_doubt
+    )
+    yield _gauge("terracrew_states_quarantined", "States that a person must adopt or discard", found.states_quarantined)
+    yield _gauge("terracrew_runners", "Runners that are not disabled", _by(fleet.runners), "status")
+    yield _gauge("terracrew_runners_disabled", "Runners that are disabled", fleet.disabled)
+    yield _gauge(
+        "terracrew_runner_instances_connected", "Runner processes that are connected to any server", fleet.instances
+    )
+    yield _gauge("terracrew_runner_slots", "Jobs that the connected runner processes can have at a time", fleet.slots)
+    storage = figures.storage
+    yield _gauge(
+        "terracrew_logs_to_move", "Logs of ended attempts that are in rows of the database", storage.logs_to_move
+    )
+    yield _gauge(
+        "terracrew_log_oldest_to_move_seconds",
+        "For how long the oldest log has waited to be moved to the object store",
+        _age(storage.oldest_log_ended_at, found.now),
+    )
+    yield _gauge("terracrew_objects_to_delete", "Objects that wait to be deleted", storage.objects_to_delete)
+    yield _gauge(
+        "terracrew_retention_last_seconds",
+        "How long ago each chore of retention last came to its end",
+        {(name,): _age(at, found.now) for name, at in storage.finished_at.items()},
+        "chore",
+    )
+    yield _gauge(
+        "terracrew_gauges_age_seconds",
+        "How old the figures of the whole database are",
+        time.monotonic() - figures.read_at,
+    )
+
+
+def _gauge(
+    name: str, help_text: str, values: float | dict[tuple[str, ...], int] | dict[tuple[str, ...], float], *labels: str
+) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for key, value in values.items() if isinstance(values, dict) else [((), values)]:
+        family.add_metric(key, value)
+    return family
+
+
+def _counter(counter: Counter) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(counter.name, counter.help_text, labels=counter.labels)
+    for key, value in counter.values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _histogram(histogram: Histogram) -> "Metric":
+    from prometheus_client.core import HistogramMetricFamily
+
+    family = HistogramMetricFamily(histogram.name, histogram.help_text, labels=histogram.labels)
+    for key, buckets, total in histogram.rows():
+        family.add_metric(key, buckets, total)
+    return family
+
+
+def _by(values: dict[str, int]) -> dict[tuple[str, ...], int]:
+    return {(key,): value for key, value in values.items()}
+
+
+def _age(moment: float | None, now: float) -> float:
+    return 0.0 if moment is None else max(0.0, now - moment)

@@ -1,0 +1,121 @@
+"""Figures of the whole database: read in the background, one at a time, and kept for some seconds.
+
+Every server reports the same values (take `max()` of them), and a scrape never waits long or reads more than once.
+"""
+
+import asyncio
+import contextlib
+import time
+
+import msgspec
+import structlog
+
+from terracrew.errors import Unavailable
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.metrics.process import loop_failures
+from terracrew.server.runners.model import RunnerStatus
+from terracrew.server.scheduling.backlog import Backlog, backlog
+
+FRESH_SECONDS = 5.0
+MAX_WAIT_SECONDS = 2.0
+"""How long a scrape waits for fresh figures; then it gets the last ones."""
+log = structlog.get_logger("terracrew.server")
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    runners: dict[str, int]
+    """By status, of those that are not disabled."""
+    disabled: int
+    instances: int
+    """That are connected."""
+    slots: int
+    """Of the connected ones."""
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """What waits to be moved or removed, and when retention last came to its end."""
+
+    logs_to_move: int
+    """Attempts that have ended and whose log is in rows. Those in doubt, and those that may still deliver, are among them."""
+    oldest_log_ended_at: float | None
+    objects_to_delete: int
+    finished_at: dict[str, float]
+    """By the name of the chore; now, where it has never come to its end."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    backlog: Backlog
+    fleet: Fleet
+    storage: Storage
+    read_at: float
+    """By the monotonic clock."""
+
+
+class Gauges:
+    def __init__(self, db: Database, registry: Registry) -> None:
+        self._db, self._registry = db, registry
+        self._figures: Figures | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def current(self) -> Figures | None:
+        """The figures, fresh if that goes quickly; None if they have never been read."""
+        if self._figures is None or time.monotonic() - self._figures.read_at >= FRESH_SECONDS:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read(), name="gauges")
+                self._reading.add_done_callback(_note_failure)
+            await asyncio.wait([self._reading], timeout=MAX_WAIT_SECONDS)
+        return self._figures
+
+    async def _read(self) -> None:
+        with contextlib.suppress(Unavailable):  # the last figures stay, and their age tells
+            self._figures = await self._db.read_in_background(self._work)
+
+    async def _work(self, tx: Tx) -> Figures:
+        return Figures(await backlog(tx, self._registry), await _fleet(tx), await _storage(tx), time.monotonic())
+
+
+def _note_failure(reading: "asyncio.Task[None]") -> None:
+    error = None if reading.cancelled() else reading.exception()
+    if error is not None:
+        log.error("the figures of the database cannot be read", exc_info=error)
+        loop_failures.add(1, "gauges")
+
+
+async def _fleet(tx: Tx) -> Fleet:
+    """The status of a runner is what `runners.model.status` says of it, for all of them at once."""
+    runners = {status.value: 0 for status in RunnerStatus}
+    disabled = 0
+    for row in await tx.all(
+        """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END AS status, count(*) AS runners
+        FROM (
+            SELECT runners.is_disabled, runners.is_draining,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS connected,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected
+                    AND NOT instances.is_draining) AS online
+            FROM runners) AS found
+        GROUP BY is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END"""
+    ):
+        if row["is_disabled"]:
+            disabled += row["runners"]
+        else:
+            runners[row["status"]] += row["runners"]
+    row = await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
+    assert row is not None
+    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0))
+
+
+async def _storage(tx: Tx) -> Storage:
+    row = await tx.one(
+        """SELECT (SELECT count(*) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL) AS logs,
+            (SELECT min(ended_at) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL AND has_result
+                AND NOT is_in_doubt) AS oldest,
+            (SELECT count(*) FROM object_deletions) AS objects"""
+    )
+    assert row is not None
+    runs = await tx.all("SELECT name, finished_at FROM retention_runs")
+    finished: dict[str, float] = {"pass": tx.now, "sweep": tx.now}
+    finished |= {run["name"]: run["finished_at"] for run in runs}
+    return Storage(row["logs"], row["oldest"], row["objects"], finished)

@@ -1,0 +1,161 @@
+"""Who else may do what: service accounts, their secrets, and the roles that people and service accounts have."""
+
+from terracrew.errors import Conflict, Invalid
+from terracrew.server import tree_path as paths
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.people import store
+from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import ClientSecret, Principal, Role, RoleBinding, ServiceAccount
+from terracrew.server.secrets import credentials
+
+MOST_SECRETS = 10
+
+
+async def create_account(db: Database, who: Principal, name: str, group: str) -> ServiceAccount:
+    paths.name(name)
+    paths.parse(group)
+
+    async def work(tx: Tx) -> ServiceAccount:
+        organization_id = who.organization_id or ""
+        await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.group(organization_id, group))
+        account = await access_store.insert_account(tx, organization_id, group, name, who.id)
+        await audit.record(tx, who, "service_account.create", "service_account", account.id, _named(account))
+        return account
+
+    try:
+        return await db.write(work)
+    except Conflict as error:
+        if error.details.get("constraint") != "service_accounts_name":
+            raise
+        raise Conflict(f"there is a service account {name!r} in that group already") from None
+
+
+async def accounts(tx: Tx, who: Principal, group: str, after: str | None, limit: int) -> Page[ServiceAccount]:
+    """Those of a group and below it."""
+    organization_id = who.organization_id or ""
+    await authorize.require(tx, who, Verb.ACCESS_READ, authorize.group(organization_id, paths.parse(group)))
+    return page(await access_store.accounts(tx, organization_id, group, start(after), limit + 1), limit)
+
+
+async def delete_account(tx: Tx, who: Principal, account_id: str) -> None:
+    account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
+    await access_store.delete_account(tx, account.id)
+    await audit.record(
+        tx,
+        who,
+        "service_account.delete",
+        "service_account",
+        account.id,
+        _named(account),
+        organization_id=account.organization_id,
+    )
+    tx.wake("access", account.id)
+
+
+async def secrets(tx: Tx, who: Principal, account_id: str) -> list[ClientSecret]:
+    account = await _account(tx, who, account_id, Verb.ACCESS_READ)
+    return await access_store.secrets(tx, account.id)
+
+
+async def create_secret(
+    db: Database, who: Principal, account_id: str, expires_in_days: int | None
+) -> tuple[ServiceAccount, ClientSecret, credentials.Secret]:
+    """Add a secret to an account: the new one can be put in place before the old one is revoked."""
+    secret = credentials.new("tcs")
+
+    async def work(tx: Tx) -> tuple[ServiceAccount, ClientSecret]:
+        account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
+        if len(await access_store.secrets(tx, account.id)) >= MOST_SECRETS:
+            raise Conflict(f"{account.name} has {MOST_SECRETS} secrets: revoke one that is no longer used")
+        expires_at = delegation.expiry(who, tx.now, expires_in_days)
+        stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
+        await audit.record(
+            tx,
+            who,
+            "service_account.add_secret",
+            "service_account",
+            account.id,
+            {"secret": stored.id},
+            organization_id=account.organization_id,
+        )
+        return account, stored
+
+    account, stored = await db.write(work)
+    return account, stored, secret
+
+
+async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str) -> None:
+    """End a secret, the tokens that it was traded for, and the connections that they opened."""
+    account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
+    await access_store.delete_secret(tx, account.id, secret_id)
+    await audit.record(
+        tx,
+        who,
+        "service_account.revoke_secret",
+        "service_account",
+        account.id,
+        {"secret": secret_id},
+        organization_id=account.organization_id,
+    )
+    tx.wake("access", account.id)
+
+
+async def _account(tx: Tx, who: Principal, account_id: str, verb: Verb) -> ServiceAccount:
+    account = await access_store.account(tx, account_id)
+    place, unseen = authorize.group(account.organization_id, account.group), access_store.no_account(account_id)
+    await authorize.require(tx, who, verb, place, unseen)
+    return account
+
+
+def _named(account: ServiceAccount) -> dict[str, str]:
+    return {"name": account.name, "group": account.group}
+
+
+# Roles
+
+
+async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: str, kind: str) -> RoleBinding:
+    """Give a role at a place to a user (by name or id) or a service account (by id) of one's own organization."""
+    organization_id = who.organization_id or ""
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, _place(organization_id, paths.parse(path), kind))
+    if principal.startswith("sac_"):
+        of, subject = "service_account", await access_store.account(tx, principal)
+        if subject.organization_id != organization_id:
+            raise access_store.no_account(principal)
+        if not paths.is_within(path, subject.group):
+            raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
+    else:
+        of, subject = "user", await store.user(tx, principal)
+        if subject.organization_id != organization_id:
+            raise store.no_user(principal)
+    binding = await access_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
+    details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
+    await audit.record(tx, who, "role.grant", "role", binding.id, details)
+    tx.wake("roles", subject.id)
+    return binding
+
+
+async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
+    binding = await access_store.role(tx, binding_id)
+    place = _place(binding.organization_id, binding.path, binding.place_kind)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, access_store.no_role(binding_id))
+    await access_store.unbind_role(tx, binding.id)
+    details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
+    await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
+    tx.wake("roles", binding.principal_id)
+
+
+async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:
+    """Those at the places whose access one may read."""
+    organization_id = who.organization_id or ""
+    seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
+
+    return page(await access_store.roles(tx, seen, organization_id, start(after), limit + 1), limit)
+
+
+def _place(organization_id: str, path: str, kind: str) -> Place:
+    return authorize.module(organization_id, path) if kind == "module" else authorize.group(organization_id, path)

@@ -1,0 +1,1 @@
+"""The keys that sign the tokens of this server, and their rotation."""

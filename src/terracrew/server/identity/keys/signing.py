@@ -1,0 +1,121 @@
+"""The keys that sign access tokens: ES256, shared by all servers of a database, private parts encrypted at rest."""
+
+import time
+from typing import Any
+
+import msgspec
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey
+
+from terracrew import ids
+from terracrew.errors import TerracrewError, Unauthenticated
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.secrets.keyring import Keyring
+
+ALGORITHM = "ES256"  # what every cloud's federation takes, too
+STILL_VERIFIED = 3600.0
+"""How long a retired key verifies: longer than any token lives."""
+REFRESH = 300.0
+UNKNOWN_KEY_SECONDS = 5.0
+"""A token of an unknown key makes a server read its keys again, but not more often than this: anybody can make such tokens."""
+PUBLISHED_SECONDS = 86400.0
+"""How long a new key is public before it signs: every server has read it by then, and so have the clouds that trust it."""
+NEVER = 253_402_300_800.0
+"""The year 10,000: a key that does not sign yet has not been retired."""
+_LONGEST_TOKEN = 4096
+GENERIC = "this credential is not valid"
+
+
+class SigningKeys:
+    def __init__(self, db: Database, keyring: Keyring) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._public: dict[str, ECKey] = {}
+        self._active: tuple[str, ECKey] | None = None
+        self._loaded_at = float("-inf")
+
+    async def load(self) -> None:
+        """Read the keys; the first server to come makes the first one."""
+        rows = await self._db.read(_rows)
+        if not any(row["is_active"] for row in rows):
+            rows = await self._db.write(self._make)
+        self._public = {row["id"]: ECKey.import_key(msgspec.json.decode(row["public_jwk"])) for row in rows}
+        active = next(row for row in rows if row["is_active"])
+        private = self._keyring.decrypt(bytes(active["private_jwk"]), context(active["id"]))
+        self._active = active["id"], ECKey.import_key(msgspec.json.decode(private))
+        self._loaded_at = time.monotonic()
+
+    async def publish_next(self, tx: Tx) -> str:
+        """Make a key that every server verifies and shows at once, and that signs from tomorrow on; its id."""
+        new, public, private = self._generate()
+        await tx.run(
+            """INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at, retired_at, signs_from)
+            VALUES (:id, :public, :private, :no, :now, :never, :signs_from)""",
+            id=new,
+            public=public,
+            private=private,
+            no=False,
+            now=tx.now,
+            never=NEVER,
+            signs_from=tx.now + PUBLISHED_SECONDS,
+        )
+        return new
+
+    async def sign(self, claims: dict[str, Any], kind: str) -> str:
+        """Make a token. Its `kind` is the `typ` header, so that a token made for one use is none for another."""
+        if self._active is None or time.monotonic() - self._loaded_at > REFRESH:
+            await self.load()
+        if self._active is None:
+            raise TerracrewError("there is no key to sign with")
+        key_id, key = self._active
+        return jwt.encode({"alg": ALGORITHM, "kid": key_id, "typ": kind}, claims, key, [ALGORITHM])
+
+    async def verify(self, token: str, kind: str) -> dict[str, Any]:
+        """The claims of a token that one of our keys signed; what they say is for the caller to check."""
+        try:
+            if len(token) > _LONGEST_TOKEN:
+                raise ValueError
+            header = jws.extract_compact(token.encode("ascii")).headers()
+            key_id = header.get("kid")
+            if header.get("alg") != ALGORITHM or header.get("typ") != kind or not isinstance(key_id, str):
+                raise ValueError
+            if key_id not in self._public and time.monotonic() - self._loaded_at > UNKNOWN_KEY_SECONDS:
+                await self.load()
+            return jwt.decode(token, self._public[key_id], [ALGORITHM]).claims
+        except (JoseError, ValueError, KeyError, TypeError):
+            raise Unauthenticated(GENERIC) from None
+
+    def jwks(self) -> dict[str, Any]:
+        return {"keys": [key.as_dict(private=False) for key in self._public.values()]}
+
+    async def _make(self, tx: Tx) -> list[Row]:
+        new, public, private = self._generate()
+        await tx.run(
+            "INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at)"
+            " VALUES (:id, :public, :private, :yes, :now) ON CONFLICT (is_active) WHERE is_active DO NOTHING",
+            id=new,
+            public=public,
+            private=private,
+            yes=True,
+            now=tx.now,
+        )
+        return await _rows(tx)
+
+    def _generate(self) -> tuple[str, str, bytes]:
+        """A new key: its id, its public part, and its private part as it is stored."""
+        new = ids.new("key")
+        key = ECKey.generate_key("P-256", {"kid": new, "use": "sig", "alg": ALGORITHM}, private=True)
+        private = self._keyring.encrypt(msgspec.json.encode(key.as_dict(private=True)), context(new))
+        return new, msgspec.json.encode(key.as_dict(private=False)).decode(), private
+
+
+async def _rows(tx: Tx) -> list[Row]:
+    return await tx.all(
+        "SELECT * FROM signing_keys WHERE retired_at IS NULL OR retired_at > :since ORDER BY id",
+        since=tx.now - STILL_VERIFIED,
+    )
+
+
+def context(key_id: str) -> str:
+    return f"signing-key:{key_id}"

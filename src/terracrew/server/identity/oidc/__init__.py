@@ -1,0 +1,1 @@
+"""Signed tokens: access tokens of machines, and tokens that jobs show to clouds."""

@@ -1,0 +1,91 @@
+"""Tokens for clouds: what an engine shows to a cloud that trusts this server's keys, to take a role there (OIDC)."""
+
+import secrets
+import time
+from typing import Any
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.protocol.spec import Phase
+from terracrew.server.identity.context import Identity
+from terracrew.server.identity.keys.signing import ALGORITHM
+from terracrew.server.identity.oidc.tokens import AUDIENCE
+
+LIFETIME = 600
+KIND = "JWT"
+"""Not the kind of our own access tokens: what a cloud was shown is worth nothing here."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """Which phase of which attempt a token speaks for."""
+
+    organization_id: str
+    organization: str
+    module_id: str
+    module_path: str
+    job_id: str
+    attempt: int
+    phase: Phase
+
+    @property
+    def name(self) -> str:
+        """What a cloud's trust policy compares. No name or path has a colon in it, so it can be read in one way only."""
+        return f"organization:{self.organization}:module:{self.module_path}:phase:{self.phase}"
+
+
+class CloudToken(msgspec.Struct, frozen=True):
+    token: str
+    expires_in: int = LIFETIME
+
+    def __repr__(self) -> str:
+        return "CloudToken(…)"
+
+
+async def mint(identity: Identity, subject: Subject, audience: str) -> CloudToken:
+    """Make a token for one audience; who may have it is for the caller to check."""
+    if audience == AUDIENCE:
+        raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
+    now = int(time.time())
+    claims: dict[str, Any] = {
+        "iss": identity.url,
+        "sub": subject.name,
+        "aud": audience,
+        "iat": now,
+        "nbf": now,
+        "exp": now + LIFETIME,
+        "jti": secrets.token_hex(16),
+        "organization_id": subject.organization_id,
+        "module_id": subject.module_id,
+        "job_id": subject.job_id,
+        "attempt": subject.attempt,
+        "phase": subject.phase,
+    }
+    return CloudToken(await identity.tokens.signing.sign(claims, KIND))
+
+
+def configuration(issuer: str) -> dict[str, Any]:
+    """What a cloud reads first: who signs, and where the keys are."""
+    claims = [
+        "iss",
+        "sub",
+        "aud",
+        "iat",
+        "nbf",
+        "exp",
+        "jti",
+        "organization_id",
+        "module_id",
+        "job_id",
+        "attempt",
+        "phase",
+    ]
+    return {
+        "issuer": issuer,
+        "jwks_uri": f"{issuer}/.well-known/jwks.json",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [ALGORITHM],
+        "scopes_supported": ["openid"],
+        "claims_supported": claims,
+    }

@@ -1,0 +1,242 @@
+"""Access tokens of machines: `client_credentials` in, a signed token of fifteen minutes out, good while its secret is.
+
+A client id is `<organization>:<client>`. The client is a service account's id, or a runner's id with its worker token;
+a shared runner belongs to no organization and has no prefix.
+"""
+
+import time
+from typing import Any, Literal
+
+import msgspec
+from joserfc.errors import JoseError
+from joserfc.jwt import JWTClaimsRegistry
+
+from terracrew.errors import RateLimited, Removed, TerracrewError, Unauthenticated
+from terracrew.server.addresses import limit_key
+from terracrew.server.audit import service as audit
+from terracrew.server.audit.failures import Failures
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.identity import limits
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
+from terracrew.server.identity.limits import Limits
+from terracrew.server.identity.oidc.turns import Turns
+from terracrew.server.identity.people import store
+from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import credentials
+
+LIFETIME = 900
+AUDIENCE = "terracrew"
+KIND = "at+jwt"  # RFC 9068
+COARSE = 600.0
+"""`last_used_at` is exact to ten minutes, so that being used costs no write."""
+CACHED = 5.0
+"""A revocation is told by a wake-up; one that got lost is noticed after this."""
+_MOST_CACHED = 10_000
+
+
+class AccessToken(msgspec.Struct, frozen=True):
+    """The answer of RFC 6749."""
+
+    access_token: str
+    expires_in: int = LIFETIME
+    token_type: str = "Bearer"  # noqa: S105 (a word of the standard)
+    is_next_secret_accepted: bool = False
+    """Whether the worker token whose hash was sent may be used from now on, instead of the one that was sent."""
+
+    def __repr__(self) -> str:
+        return "AccessToken(…)"
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    sub: str
+    aud: Literal["terracrew"]
+    org: str | None
+    kind: Literal["service_account", "runner"]
+    sid: str
+    exp: float
+
+
+class AccessTokens:
+    def __init__(self, db: Database, signing: SigningKeys, counted: Limits, failures: Failures, issuer: str) -> None:
+        self._db = db
+        self.signing = signing
+        self._limits, self._failures = counted, failures
+        self._issuer = issuer
+        self.turns = Turns()
+        self._live: dict[_Claims, tuple[Principal, float]] = {}
+        self._generation = 0
+
+    async def exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str = "") -> AccessToken:
+        """Trade a secret for a token. Whoever knows the secret gets through, however often others failed.
+
+        `next_sha256` is the hash of a worker token that is to follow this one; the first exchange of that one ends this one.
+        """
+        async with self.turns.taken():
+            return await self._exchange(client_id, client_secret, address, next_sha256)
+
+    async def _exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str) -> AccessToken:
+        sha256 = credentials.digest(client_secret)
+        client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
+        if client is None:
+            if await self._db.read(lambda tx: access_store.is_removed(tx, sha256)):
+                raise Removed("this runner has been removed. To use this machine again, register a runner")
+            raise await self._failed(client_id, address)
+        if client.kind == "service_account":
+            await self._note_use(client.credential_id or "")
+        is_next_accepted = client.kind == "runner" and await self._rotate(client, sha256, next_sha256, address)
+        now = int(time.time())
+        claims: dict[str, Any] = {
+            "iss": self._issuer,
+            "sub": client.id,
+            "aud": AUDIENCE,
+            "iat": now,
+            "exp": now + LIFETIME,
+            "org": client.organization_id,
+            "kind": client.kind,
+            "sid": client.credential_id,
+        }
+        return AccessToken(await self.signing.sign(claims, KIND), LIFETIME, is_next_secret_accepted=is_next_accepted)
+
+    async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
+        """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
+        row = await self._db.read(lambda tx: access_store.runner_by_worker_token(tx, sha256))
+        if row is not None and row["is_next"]:
+
+            async def replace(tx: Tx) -> None:
+                if await access_store.replace_worker_token(tx, sha256):
+                    who = msgspec.structs.replace(runner, address=address)
+                    await audit.record(tx, who, "runner.token_rotate", "runner", runner.id)
+
+            await self._db.write(replace)
+        if not next_sha256 or next_sha256 == sha256:
+            return False
+        return await self._db.write(lambda tx: access_store.offer_worker_token(tx, sha256, next_sha256))
+
+    async def _failed(self, client_id: str, address: str) -> TerracrewError:
+        """Count a failed exchange, and return what to say of it."""
+        network, client = limit_key(address), client_id.rpartition(":")[2]
+        kind, organization_id = await self._db.read(lambda tx: access_store.client(tx, client))
+        error: TerracrewError = Unauthenticated(GENERIC)
+        try:
+            self._limits.attempt(
+                limits.GUESSES.of(f"token:{network}:{client_id[:200]}"), limits.ADDRESS.of(f"token:{network}")
+            )
+        except RateLimited as limited:
+            error = limited
+        target = client if kind else ""
+        self._failures.note(
+            "token_exchange.fail", address, kind, target, organization_id, is_limited=isinstance(error, RateLimited)
+        )
+        return error
+
+    async def principal(self, token: str) -> Principal:
+        """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
+        claims = await self._checked(token)
+        cached = self._live.get(claims)
+        if cached is not None and time.monotonic() < cached[1]:
+            return cached[0]
+        generation = self._generation
+        principal = await self._db.read(lambda tx: _live(tx, claims))
+        if principal is None:
+            self._live.pop(claims, None)
+            raise Unauthenticated(GENERIC)
+        if generation == self._generation:  # else something was revoked while we read
+            if len(self._live) >= _MOST_CACHED:
+                self._live.clear()
+            self._live[claims] = principal, time.monotonic() + CACHED
+        return principal
+
+    async def is_live(self, principal: Principal) -> bool:
+        """Whether the secret behind a connection that has been open for a while is still good."""
+        return (
+            await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id))
+            is not None
+        )
+
+    def forget(self, principal_id: str) -> None:
+        """Read anew what this service account or runner may still do."""
+        self._generation += 1
+        for claims in [claims for claims in self._live if claims.sub == principal_id]:
+            del self._live[claims]
+
+    async def forget_revoked(self) -> None:
+        """The loop that listens for revocations, here and on other servers; runs as long as the server."""
+        with self._db.listen("access") as wakeups:
+            async for _, principal_id in wakeups:
+                self.forget(principal_id)
+
+    async def _checked(self, token: str) -> _Claims:
+        claims = await self.signing.verify(token, KIND)
+        needed = JWTClaimsRegistry(
+            leeway=5,  # clocks of several servers
+            iss={"essential": True, "value": self._issuer},
+            aud={"essential": True, "value": AUDIENCE},
+            exp={"essential": True},
+            iat={"essential": True},
+        )
+        try:
+            needed.validate(claims)
+            return msgspec.convert(claims, _Claims)
+        except (JoseError, msgspec.ValidationError):
+            raise Unauthenticated(GENERIC) from None
+
+    async def _note_use(self, secret_id: str) -> None:
+        if await self._db.read(lambda tx: access_store.is_use_noted(tx, secret_id, tx.now - COARSE)):
+            return
+        await self._db.write(lambda tx: access_store.note_use(tx, secret_id))
+
+
+async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
+    prefix, _, client = client_id.rpartition(":")
+    # No name has control characters, and a database may refuse to look for them.
+    organization_id = await store.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
+    if prefix and organization_id is None:
+        return None
+    found = await _by_secret(tx, secret_sha256)
+    if found is None or (found.id, found.organization_id) != (client, organization_id):
+        return None
+    return found
+
+
+async def _by_secret(tx: Tx, sha256: str) -> Principal | None:
+    account = await access_store.account_by_secret(tx, sha256)
+    if account is not None:
+        return _principal("service_account", account, account["secret_id"])
+    runner = await access_store.runner_by_worker_token(tx, sha256)
+    return None if runner is None else _principal("runner", runner, _worker_sid(runner))
+
+
+async def _live(tx: Tx, claims: _Claims) -> Principal | None:
+    row = await _secret(tx, claims.kind, claims.sub, claims.sid)
+    if row is None or row["organization_id"] != claims.org:
+        return None
+    return _principal(claims.kind, row, claims.sid, claims.exp)
+
+
+async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
+    """The row of the service account or runner, if this secret of it is still good."""
+    if kind == "service_account":
+        return await access_store.account_of_secret(tx, principal_id, credential_id or "")
+    row = await access_store.runner_with_worker_token(tx, principal_id)
+    return None if row is None or _worker_sid(row) != credential_id else row
+
+
+def _principal(
+    kind: Literal["service_account", "runner"], row: Row, credential_id: str, expires_at: float | None = None
+) -> Principal:
+    return Principal(
+        kind,
+        row["id"],
+        row["name"],
+        row["organization_id"],
+        credential_id=credential_id,
+        expires_at=expires_at,
+        credential="secret",
+        credential_ends_at=row["ends_at"] if kind == "service_account" else None,
+    )
+
+
+def _worker_sid(runner: Row) -> str:
+    # A new worker token ends what the old one was traded for; the stored hash itself stays here.
+    return credentials.digest(f"sid:{runner['worker_token_sha256']}")[:24]

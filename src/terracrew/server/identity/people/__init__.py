@@ -1,0 +1,1 @@
+"""People: users, passwords, sessions, one-time links and API tokens."""

@@ -1,0 +1,137 @@
+"""Logging in by password, logging out, and changing one's password."""
+
+import re
+import time
+
+import msgspec
+
+from terracrew.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
+from terracrew.server.addresses import UNKNOWN, limit_key
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity import limits
+from terracrew.server.identity.context import Identity
+from terracrew.server.identity.people import devices, passwords, sessions, store
+from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals.model import Principal, Session, User
+from terracrew.server.secrets import credentials
+
+NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
+"""Names of users."""
+WRONG_LOGIN = "the name or the password is wrong"
+
+
+async def login(identity: Identity, name: str, password: str, address: str, device: str | None = None) -> Session:
+    """Check a password and start a session. `device` is the cookie of a browser that somebody has logged in with before.
+
+    Wrong passwords are counted for this name from this address, and for the address as a whole. A browser that this
+    person has used before is counted by itself: nobody else can use its limit up.
+    """
+    name = name[:200].strip().lower()
+    try:
+        attempt = identity.limits.attempt(*_limit_keys(identity, name, address, device))
+    except RateLimited:
+        identity.failures.note_login(address, name, is_limited=True)
+        raise
+    found = await identity.db.read(lambda tx: store.password_of(tx, name)) if NAME.match(name) else None
+    if not await _matches(attempt, password, found[1] if found else None):
+        identity.failures.note_login(address, name, found[0] if found else None)
+        raise Unauthenticated(WRONG_LOGIN)
+
+    async def work(tx: Tx) -> Session:
+        user = await store.password_of(tx, name)
+        if user is None or user != found:  # disabled, or another password, since
+            raise Unauthenticated(WRONG_LOGIN)
+        return await start_session(tx, user[0], "password", address)
+
+    return await identity.db.write(work)
+
+
+async def _matches(attempt: limits.Attempt, password: str, password_hash: str | None) -> bool:
+    """Compare a password with its hash. The attempt is refunded unless the password was found to be wrong."""
+    try:
+        is_right = await passwords.matches(password, password_hash)
+    except Unavailable:  # nothing was evaluated
+        attempt.refund()
+        raise
+    if is_right:
+        attempt.refund()
+    return is_right
+
+
+def _limit_keys(identity: Identity, name: str, address: str, device: str | None) -> list[limits.Key]:
+    if known := devices.known_id(identity.keys, device, name, time.time()):
+        return [limits.GUESSES.of(f"device:{known}")]
+    network = limit_key(address)
+    return [limits.GUESSES.of(f"login:{network}:{name}"), limits.ADDRESS.of(f"login:{network}")]
+
+
+async def start_session(tx: Tx, user: User, by: str, address: str) -> Session:
+    session = await sessions.start(tx, user, address)
+    who = sessions.person(user, session.id, address)
+    await audit.record(tx, who, "session.start", "session", session.id, {"by": by})
+    return session
+
+
+async def logout(db: Database, session_token: str, address: str | None = None) -> None:
+    """End this session; others of the same person go on."""
+
+    async def work(tx: Tx) -> None:
+        ended = await store.delete_session(tx, credentials.digest(session_token))
+        if ended is not None:
+            who = sessions.person(await store.user(tx, ended["user_id"]), ended["id"], address)
+            await audit.record(tx, who, "session.end", "session", ended["id"])
+            tx.wake("access", who.id)
+
+    await db.write(work)
+
+
+class PasswordChanged(msgspec.Struct, frozen=True):
+    """What a change of password has ended."""
+
+    sessions_ended: int
+    tokens_revoked: int
+
+
+async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> PasswordChanged:
+    """Change one's own password. All other sessions and all API tokens end.
+
+    It takes the current password, with a session as with a token. Whoever has none yet must be logged in.
+    """
+    authorize.require_person(who)
+    passwords.check_strength(password)
+    found = await identity.db.read(lambda tx: store.password_of(tx, who.id))
+    if found is None:
+        raise Unauthenticated(WRONG_LOGIN)
+    if found[1] is None:
+        delegation.require_login(who, "set the first password of an account")
+    else:
+        await _check_current(identity, who, current or "", found[1])
+    password_hash = await passwords.hashed(password)
+    keep = who.credential_id if who.credential == "session" else None
+    return await identity.db.write(lambda tx: store_password(tx, found[0], password_hash, who, keep))
+
+
+async def _check_current(identity: Identity, who: Principal, current: str, password_hash: str) -> None:
+    address, key = who.address or UNKNOWN, limits.GUESSES.of(f"password:{who.id}")
+    try:
+        attempt = identity.limits.attempt(key)
+    except RateLimited:
+        identity.failures.note("password.fail", address, "user", who.id, who.organization_id, is_limited=True)
+        raise
+    if not await _matches(attempt, current, password_hash):
+        identity.failures.note("password.fail", address, "user", who.id, who.organization_id)
+        raise Forbidden("the current password is wrong")
+
+
+async def store_password(
+    tx: Tx, user: User, password_hash: str, who: Principal, keep_session: str | None = None
+) -> PasswordChanged:
+    """Store a new password. A first one revokes no tokens: nobody can have logged in by an old one."""
+    before = await store.password_of(tx, user.id)
+    await store.set_password(tx, user.id, password_hash)
+    ended = await store.delete_sessions_of(tx, user.id, but=keep_session)
+    revoked = await store.delete_tokens_of(tx, user.id) if before is not None and before[1] is not None else 0
+    await audit.record(tx, who, "user.password", "user", user.id, {"sessions": ended, "tokens": revoked})
+    tx.wake("access", user.id)
+    return PasswordChanged(ended, revoked)

@@ -1,0 +1,221 @@
+"""People: how the first one gets in, one-time links, users, and the tokens that they make for their scripts."""
+
+from terracrew.errors import Conflict, Invalid, Unauthenticated
+from terracrew.server.addresses import limit_key
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.identity import limits
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.context import Identity
+from terracrew.server.identity.people import logins, passwords, sessions, store
+from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import SYSTEM, ApiToken, Principal, Session, User
+from terracrew.server.secrets import credentials
+
+ADMINISTRATOR = "admin"
+LINK_LIFETIME_SECONDS = 3600.0
+"""Of a link that is used at once: that of the first start, and one that somebody makes for themselves."""
+INVITATION_LIFETIME_SECONDS = 24 * 3600.0
+"""Of a link that is sent to somebody else."""
+WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
+
+
+# The first start, and the way back in
+
+
+async def first_start(db: Database, organization: str = "default") -> str | None:
+    """Make the first organization and its administrator where there is nobody yet; the token of a one-time link."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> str | None:
+        if await store.has_users(tx):
+            return None
+        made = await groups.ensure_organization(tx, organization)
+        admin = await store.insert_user(tx, made.id, ADMINISTRATOR, is_system_admin=True)
+        await access_store.bind_role(tx, made.id, "user", admin.id, "owner", "group", "", SYSTEM.id)
+        await audit.record(tx, SYSTEM, "user.create", "user", admin.id, {"name": admin.name}, organization_id=made.id)
+        await _link(tx, admin, link, SYSTEM)
+        return link.text
+
+    try:
+        return await db.write(work)
+    except Conflict:  # another server was first
+        return None
+
+
+async def renew_first_link(db: Database) -> str | None:
+    """Make a new link where the administrator has not set a password yet: the one before was short-lived."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> str | None:
+        found = await store.password_of(tx, ADMINISTRATOR)
+        if found is None or found[1] is not None:
+            return None
+        await _link(tx, found[0], link, SYSTEM)
+        return link.text
+
+    return await db.write(work)
+
+
+async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
+    """The token of a new link for a user, by name or id; for oneself, or on the server's machine."""
+    token, _ = await replace_link(db, user, who)
+    return token
+
+
+async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bool]:
+    """The same, and whether an earlier link of that user, which nobody has used, ends with it."""
+    link = credentials.new("tcl")
+
+    async def work(tx: Tx) -> bool:
+        return await _link(tx, await store.user(tx, user), link, who)
+
+    return link.text, await db.write(work)
+
+
+async def _link(
+    tx: Tx, user: User, link: credentials.Secret, who: Principal, lifetime_seconds: float = LINK_LIFETIME_SECONDS
+) -> bool:
+    if user.is_disabled:
+        raise Conflict(f"{user.name} is disabled")
+    is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds)
+    await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
+    return is_replaced
+
+
+def link_url(url: str, token: str) -> str:
+    return f"{url.rstrip('/')}/login/link/{token}"
+
+
+async def link_owner(identity: Identity, token: str, address: str) -> User:
+    """Whom a link would log in, without using it up: programs that preview links do no harm."""
+    sha256 = credentials.digest(token)
+    user = await identity.db.read(lambda tx: store.link_owner(tx, sha256))
+    if user is None:
+        identity.failures.note("link.fail", address)
+        identity.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
+        raise Unauthenticated(WRONG_LINK)
+    return user
+
+
+async def redeem_link(identity: Identity, token: str, address: str, password: str | None = None) -> Session:
+    """Use a link up: log its owner in, and set the password if one is given."""
+    await link_owner(identity, token, address)
+    password_hash = None if password is None else await passwords.hashed(password)
+    sha256 = credentials.digest(token)
+
+    async def work(tx: Tx) -> Session:
+        user = await store.link_owner(tx, sha256)
+        if user is None or not await store.take_link(tx, sha256):
+            raise Unauthenticated(WRONG_LINK)
+        if password_hash is not None:
+            await logins.store_password(tx, user, password_hash, sessions.person(user, None, address))
+        return await logins.start_session(tx, user, "link", address)
+
+    return await identity.db.write(work)
+
+
+# Users
+
+
+async def create_user(db: Database, who: Principal, name: str, is_system_admin: bool) -> tuple[User, str]:
+    """Make a user of one's own organization, without a role, and the token of a link to get in."""
+    if not logins.NAME.match(name):
+        raise Invalid("a user's name starts with a letter or digit and has lower case letters, digits and . _ @ + -")
+    link = credentials.new("tcl")
+    if is_system_admin:
+        delegation.require_login(who, "make an administrator")
+    delegation.require_no_end(who, "a user")
+
+    async def work(tx: Tx) -> User:
+        await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
+        if is_system_admin:
+            await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
+        details = {"name": name, "is_system_admin": is_system_admin}
+        await audit.record(tx, who, "user.create", "user", user.id, details)
+        await _link(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
+        return user
+
+    try:
+        return await db.write(work), link.text
+    except Conflict as error:
+        if error.details.get("constraint") != "users_name":
+            raise
+        raise Conflict(f"there is a user {name!r} already") from None
+
+
+async def users(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[User]:
+    await authorize.require(tx, who, Verb.ACCESS_READ, authorize.organization(who.organization_id))
+    return page(await store.users(tx, who.organization_id or "", start(after), limit + 1), limit)
+
+
+async def set_disabled(tx: Tx, who: Principal, user_id: str, is_disabled: bool) -> User:
+    """Shut a user out, or let them in again. Their sessions are gone; their tokens sleep."""
+    user = await store.user(tx, user_id)
+    place = authorize.organization(user.organization_id)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, store.no_user(user_id))
+    if user.is_system_admin:
+        await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+    if user.id == who.id:
+        raise Conflict("you would shut yourself out: ask another administrator")
+    await store.delete_sessions_of(tx, user.id)
+    tx.wake("access", user.id)
+    await audit.record(
+        tx, who, "user.disable" if is_disabled else "user.enable", "user", user.id, organization_id=user.organization_id
+    )
+    return await store.set_disabled(tx, user.id, is_disabled)
+
+
+# API tokens
+
+
+async def create_token(
+    db: Database, who: Principal, name: str, expires_in_days: int | None
+) -> tuple[ApiToken, credentials.Secret]:
+    """Make a token that acts as its owner; its text is never seen again. It ends with the token that it was made with."""
+    authorize.require_person(who)
+    secret = credentials.new("tcu")
+
+    async def work(tx: Tx) -> ApiToken:
+        expires_at = delegation.expiry(who, tx.now, expires_in_days)
+        token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
+        await audit.record(tx, who, "token.create", "token", token.id, {"name": name})
+        return token
+
+    try:
+        return await db.write(work), secret
+    except Conflict as error:
+        if error.details.get("constraint") != "api_tokens_name":
+            raise
+        raise Conflict(f"you have a token named {name!r} already") from None
+
+
+async def create_local_token(db: Database, user: User, name: str, lifetime_seconds: float) -> credentials.Secret:
+    """Make a token for the server's own machine: used there, it counts like a login."""
+    secret = credentials.new("tcu")
+
+    async def work(tx: Tx) -> None:
+        ends_at = tx.now + lifetime_seconds
+        token = await store.insert_token(tx, user.id, name, secret.sha256, ends_at, is_local=True)
+        details = {"name": name, "is_local": True}
+        organization_id = user.organization_id
+        await audit.record(tx, SYSTEM, "token.create", "token", token.id, details, organization_id=organization_id)
+
+    await db.write(work)
+    return secret
+
+
+async def tokens(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[ApiToken]:
+    authorize.require_person(who)
+    return page(await store.tokens(tx, who.id, start(after), limit + 1), limit)
+
+
+async def revoke_token(tx: Tx, who: Principal, token_id: str) -> None:
+    authorize.require_person(who)
+    name = await store.delete_token(tx, who.id, token_id)
+    await audit.record(tx, who, "token.revoke", "token", token_id, {"name": name})
+    tx.wake("access", who.id)

@@ -1,0 +1,132 @@
+"""Logins in a browser: the cookie, how long it lasts, and what keeps other sites from using it."""
+
+import hashlib
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import Cookie
+from litestar.enums import RequestEncodingType
+
+from terracrew.errors import Forbidden
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.people import devices, store
+from terracrew.server.principals.model import Principal, Session, User
+from terracrew.server.secrets import credentials
+
+COOKIE, DEVICE_COOKIE = "terracrew_session", "terracrew_device"
+SECURE_PREFIX = "__Host-"
+"""Before the name of a cookie over https: a browser takes it from this very host only, and sends it nowhere else."""
+CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
+IDLE = 24 * 3600.0
+LIFETIME = 14 * 24 * 3600.0
+COARSE = 60.0
+"""How exactly the last use is kept."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+async def start(tx: Tx, user: User, address: str | None = None) -> Session:
+    secret = credentials.new("tcd")
+    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + LIFETIME, address)
+    return row_to(Session, {**row, "token": secret.text})
+
+
+async def principal(db: Database, token: str) -> Principal | None:
+    """Who this cookie belongs to, if it is still good."""
+    sha256 = credentials.digest(token)
+
+    async def find(tx: Tx) -> tuple[Principal, bool] | None:
+        row = await store.session_user(tx, sha256, tx.now - IDLE)
+        return (
+            None
+            if row is None
+            else (
+                msgspec.structs.replace(person(row_to(User, row), row["credential_id"]), credential="session"),
+                row["seen_at"] < tx.now - COARSE,
+            )
+        )
+
+    found = await db.read(find)
+    if found is None:
+        return None
+    who, is_stale = found
+    if is_stale:
+        await db.write(lambda tx: store.note_session(tx, who.credential_id or ""))
+    return who
+
+
+def person(user: User, credential_id: str | None, address: str | None = None) -> Principal:
+    return Principal(
+        "user",
+        user.id,
+        user.name,
+        user.organization_id,
+        user.is_system_admin,
+        credential_id=credential_id,
+        address=address,
+    )
+
+
+def is_secure(request: Request[Any, Any, Any], url: str) -> bool:
+    """Tell whether browsers reach this server by https: by its public URL, or by the word of a trusted proxy."""
+    return url.startswith("https:") or request.scope["scheme"] == "https"
+
+
+def cookie_name(name: str, *, secure: bool) -> str:
+    return SECURE_PREFIX + name if secure else name
+
+
+def cookie(session: Session, *, secure: bool) -> Cookie:
+    """For the answer to a login."""
+    return _cookie(COOKIE, session.token, int(LIFETIME), secure=secure)
+
+
+def device_cookie(value: str, *, secure: bool) -> Cookie:
+    """For the answer to a login; see `devices`."""
+    return _cookie(DEVICE_COOKIE, value, devices.LIFETIME_SECONDS, secure=secure)
+
+
+def _cookie(name: str, value: str, max_age_seconds: int, *, secure: bool) -> Cookie:
+    return Cookie(
+        key=cookie_name(name, secure=secure),
+        value=value,
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+        max_age=max_age_seconds,
+    )
+
+
+def csrf_token(session_token: str) -> str:
+    """For forms and htmx: only pages of this session can know it, and it does not give the session away."""
+    return hmac.new(session_token.encode(errors="replace"), b"csrf", hashlib.sha256).hexdigest()
+
+
+async def check_csrf(request: Request[Any, Any, Any], session_token: str) -> None:
+    """Refuse a change that carries the cookie but not the token that only our own pages have."""
+    given = request.headers.get(CSRF_HEADER)
+    if given is None and request.content_type[0] == RequestEncodingType.URL_ENCODED:
+        given = (await request.form()).get(CSRF_FIELD)
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), csrf_token(session_token).encode()):
+        raise Forbidden("this form is from another session or another site: reload the page and try again")
+
+
+def check_origin(request: Request[Any, Any, Any], url: str) -> None:
+    """Refuse a change that a browser says another site asked for."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        is_foreign = site != "same-origin"
+    else:
+        origin = request.headers.get("Origin")
+        is_foreign = origin is not None and not _is_own(origin, url, request.headers.get("Host", ""))
+    if is_foreign:
+        raise Forbidden("this request comes from another site")
+
+
+def _is_own(origin: str, url: str, host: str) -> bool:
+    own = urlsplit(url)
+    return origin in (f"{own.scheme}://{own.netloc}", f"{own.scheme}://{host}")

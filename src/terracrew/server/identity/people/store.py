@@ -1,0 +1,249 @@
+"""The rows of people, their sessions, links and tokens. Whatever is looked up by a secret is looked up by its hash."""
+
+from terracrew import ids
+from terracrew.errors import NotFound
+from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.principals.model import ApiToken, OpenSession, User
+
+
+async def organization_id(tx: Tx, name_or_id: str) -> str | None:
+    row = await tx.one("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
+    return None if row is None else row["id"]
+
+
+# People
+
+
+async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admin: bool) -> User:
+    row = await tx.one(
+        "INSERT INTO users (id, organization_id, name, is_system_admin, created_at)"
+        " VALUES (:id, :organization_id, :name, :admin, :now) RETURNING *",
+        id=ids.new("usr"),
+        organization_id=organization_id,
+        name=name,
+        admin=is_system_admin,
+        now=tx.now,
+    )
+    return row_to(User, row or {})
+
+
+async def find_user(tx: Tx, name_or_id: str) -> User | None:
+    row = await tx.one("SELECT * FROM users WHERE id = :it OR name = :it", it=name_or_id)
+    return None if row is None else row_to(User, row)
+
+
+async def user(tx: Tx, name_or_id: str) -> User:
+    found = await find_user(tx, name_or_id)
+    if found is None:
+        raise no_user(name_or_id)
+    return found
+
+
+def no_user(name_or_id: str) -> NotFound:
+    return NotFound(f"there is no user {name_or_id!r}")
+
+
+async def password_of(tx: Tx, name_or_id: str) -> tuple[User, str | None] | None:
+    row = await tx.one(
+        "SELECT * FROM users WHERE (id = :it OR name = :it) AND is_disabled = :no", it=name_or_id, no=False
+    )
+    return None if row is None else (row_to(User, row), row["password_hash"])
+
+
+async def has_users(tx: Tx) -> bool:
+    return await tx.one("SELECT id FROM users LIMIT 1") is not None
+
+
+async def users(tx: Tx, organization_id: str, after: str, limit: int) -> list[User]:
+    rows = await tx.all(
+        "SELECT * FROM users WHERE organization_id = :organization_id AND id > :after ORDER BY id LIMIT :limit",
+        organization_id=organization_id,
+        after=after,
+        limit=limit,
+    )
+    return rows_to(User, rows)
+
+
+async def set_password(tx: Tx, user_id: str, password_hash: str) -> None:
+    await tx.run("UPDATE users SET password_hash = :hash WHERE id = :id", hash=password_hash, id=user_id)
+
+
+async def set_disabled(tx: Tx, user_id: str, is_disabled: bool) -> User:
+    row = await tx.one(
+        "UPDATE users SET is_disabled = :is_disabled WHERE id = :id RETURNING *", is_disabled=is_disabled, id=user_id
+    )
+    if row is None:
+        raise no_user(user_id)
+    return row_to(User, row)
+
+
+# One-time links
+
+
+async def insert_link(tx: Tx, user_id: str, token_sha256: str, expires_at: float) -> bool:
+    """A user has one link at most. Returns whether another one, which could still be used, ends with this."""
+    ended = await tx.all(
+        "DELETE FROM one_time_links WHERE user_id = :user_id RETURNING expires_at > :now AS is_usable",
+        user_id=user_id,
+        now=tx.now,
+    )
+    await tx.run(
+        "INSERT INTO one_time_links (token_sha256, user_id, created_at, expires_at)"
+        " VALUES (:token_sha256, :user_id, :now, :expires_at)",
+        token_sha256=token_sha256,
+        user_id=user_id,
+        now=tx.now,
+        expires_at=expires_at,
+    )
+    return any(row["is_usable"] for row in ended)
+
+
+async def link_owner(tx: Tx, token_sha256: str) -> User | None:
+    row = await tx.one(
+        "SELECT users.* FROM one_time_links AS l JOIN users ON users.id = l.user_id"
+        " WHERE l.token_sha256 = :token_sha256 AND l.expires_at > :now AND users.is_disabled = :no",
+        token_sha256=token_sha256,
+        now=tx.now,
+        no=False,
+    )
+    return None if row is None else row_to(User, row)
+
+
+async def take_link(tx: Tx, token_sha256: str) -> bool:
+    """Use a link up; of any number who try, one gets it."""
+    return await tx.run("DELETE FROM one_time_links WHERE token_sha256 = :sha256", sha256=token_sha256) == 1
+
+
+# Sessions
+
+
+async def insert_session(tx: Tx, user_id: str, token_sha256: str, expires_at: float, address: str | None) -> Row:
+    row = await tx.one(
+        "INSERT INTO sessions (id, user_id, token_sha256, created_at, seen_at, expires_at, address)"
+        " VALUES (:id, :user_id, :token_sha256, :now, :now, :expires_at, :address) RETURNING *",
+        id=ids.new("ses"),
+        user_id=user_id,
+        token_sha256=token_sha256,
+        now=tx.now,
+        expires_at=expires_at,
+        address=address,
+    )
+    return row or {}
+
+
+async def session_user(tx: Tx, token_sha256: str, seen_after: float) -> Row | None:
+    return await tx.one(
+        "SELECT users.*, s.id AS credential_id, s.seen_at FROM sessions AS s JOIN users ON users.id = s.user_id"
+        " WHERE s.token_sha256 = :sha256 AND s.expires_at > :now AND s.seen_at > :seen_after"
+        " AND users.is_disabled = :no",
+        sha256=token_sha256,
+        now=tx.now,
+        seen_after=seen_after,
+        no=False,
+    )
+
+
+async def note_session(tx: Tx, session_id: str) -> None:
+    await tx.run("UPDATE sessions SET seen_at = :now WHERE id = :id", now=tx.now, id=session_id)
+
+
+async def delete_session(tx: Tx, token_sha256: str) -> Row | None:
+    return await tx.one("DELETE FROM sessions WHERE token_sha256 = :sha256 RETURNING id, user_id", sha256=token_sha256)
+
+
+async def delete_sessions_of(tx: Tx, user_id: str, but: str | None = None) -> int:
+    """End all sessions of a user but one; returns how many."""
+    return await tx.run("DELETE FROM sessions WHERE user_id = :user_id AND id <> :but", user_id=user_id, but=but or "")
+
+
+async def delete_session_of(tx: Tx, user_id: str, session_id: str) -> None:
+    if not await tx.run("DELETE FROM sessions WHERE id = :id AND user_id = :user_id", id=session_id, user_id=user_id):
+        raise NotFound(f"this user has no session {session_id}")
+
+
+async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit: int) -> list[OpenSession]:
+    rows = await tx.all(
+        "SELECT * FROM sessions WHERE user_id = :user_id AND id > :after AND expires_at > :now AND seen_at > :seen_after"
+        " ORDER BY id LIMIT :limit",
+        user_id=user_id,
+        after=after,
+        now=tx.now,
+        seen_after=seen_after,
+        limit=limit,
+    )
+    return rows_to(OpenSession, rows)
+
+
+# API tokens
+
+
+async def insert_token(
+    tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None, *, is_local: bool = False
+) -> ApiToken:
+    row = await tx.one(
+        "INSERT INTO api_tokens (id, user_id, name, token_sha256, created_at, expires_at, is_local)"
+        " VALUES (:id, :user_id, :name, :sha256, :now, :expires_at, :is_local) RETURNING *",
+        id=ids.new("tok"),
+        user_id=user_id,
+        name=name,
+        sha256=token_sha256,
+        now=tx.now,
+        expires_at=expires_at,
+        is_local=is_local,
+    )
+    return row_to(ApiToken, row or {})
+
+
+async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]:
+    rows = await tx.all(
+        "SELECT * FROM api_tokens WHERE user_id = :user_id AND id > :after ORDER BY id LIMIT :limit",
+        user_id=user_id,
+        after=after,
+        limit=limit,
+    )
+    return rows_to(ApiToken, rows)
+
+
+async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
+    """Revoke one's own token, and return its name."""
+    row = await tx.one(
+        "DELETE FROM api_tokens WHERE id = :id AND user_id = :user_id RETURNING name", id=token_id, user_id=user_id
+    )
+    if row is None:
+        raise NotFound(f"there is no API token {token_id}")
+    return row["name"]
+
+
+async def delete_tokens_of(tx: Tx, user_id: str) -> int:
+    """Revoke all API tokens of a user; returns how many."""
+    return await tx.run("DELETE FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
+
+
+async def delete_endless_token(tx: Tx, token_sha256: str) -> None:
+    await tx.run("DELETE FROM api_tokens WHERE token_sha256 = :sha256 AND expires_at IS NULL", sha256=token_sha256)
+
+
+async def is_local_token(tx: Tx, token_sha256: str, ends_after: float) -> bool:
+    row = await tx.one(
+        "SELECT id FROM api_tokens WHERE token_sha256 = :sha256 AND is_local = :yes AND expires_at > :ends_after",
+        sha256=token_sha256,
+        yes=True,
+        ends_after=ends_after,
+    )
+    return row is not None
+
+
+async def token_user(tx: Tx, token_sha256: str) -> Row | None:
+    return await tx.one(
+        "SELECT users.*, t.id AS credential_id, t.last_used_at, t.is_local, t.expires_at AS ends_at"
+        " FROM api_tokens AS t JOIN users ON users.id = t.user_id"
+        " WHERE t.token_sha256 = :sha256 AND (t.expires_at IS NULL OR t.expires_at > :now) AND users.is_disabled = :no",
+        sha256=token_sha256,
+        now=tx.now,
+        no=False,
+    )
+
+
+async def note_token_use(tx: Tx, token_id: str) -> None:
+    await tx.run("UPDATE api_tokens SET last_used_at = :now WHERE id = :id", now=tx.now, id=token_id)

@@ -1,0 +1,243 @@
+"""The one authorization seam: who, which verb, on which place. Every request and every message passes `require`."""
+
+from enum import StrEnum
+from typing import Literal, Protocol, cast
+
+import msgspec
+
+from terracrew.errors import Forbidden, NotFound
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.principals.model import AttemptRef, Principal, Role
+
+
+class Verb(StrEnum):
+    TREE_READ = "tree.read"
+    TREE_WRITE = "tree.write"
+    JOB_READ = "job.read"
+    JOB_RUN = "job.run"
+    JOB_CANCEL = "job.cancel"
+    JOB_APPROVE = "job.approve"
+    STATE_READ = "state.read"
+    STATE_WRITE = "state.write"
+    RUNNER_READ = "runner.read"
+    RUNNER_WRITE = "runner.write"
+    ACCESS_READ = "access.read"
+    ACCESS_WRITE = "access.write"
+    AUDIT_READ = "audit.read"
+    SERVER_ADMIN = "server.admin"
+    HUB_CONNECT = "hub.connect"
+    ATTEMPT_REPORT = "attempt.report"
+    ATTEMPT_READ = "attempt.read"
+
+
+V = Verb
+_VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
+# A state may hold passwords, so looking at the tree does not include it.
+_OPERATOR = _VIEWER | {V.JOB_RUN, V.JOB_CANCEL, V.STATE_READ}
+_APPROVER = _OPERATOR | {V.JOB_APPROVE}
+_OWNER = _APPROVER | {V.TREE_WRITE, V.STATE_WRITE, V.RUNNER_WRITE, V.ACCESS_READ, V.ACCESS_WRITE, V.AUDIT_READ}
+GRANTS: dict[Role, frozenset[Verb]] = {
+    Role.VIEWER: _VIEWER,
+    Role.OPERATOR: _OPERATOR,
+    Role.APPROVER: _APPROVER,
+    Role.OWNER: _OWNER,
+}
+MACHINE_ONLY = frozenset({V.HUB_CONNECT, V.ATTEMPT_REPORT, V.ATTEMPT_READ})
+"""What no person does, not even an administrator."""
+
+
+class RunnerRecord(Protocol):
+    """What counts of a runner here."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def organization_id(self) -> str | None: ...
+    @property
+    def service_account_id(self) -> str | None: ...
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something is done. A job's credential reaches a place only by the job (and attempt) that it names."""
+
+    organization_id: str | None
+    path: str = ""
+    kind: Literal["group", "module", "organization", "server"] = "group"
+    job_id: str | None = None
+    attempt: int | None = None
+
+
+SERVER = Place(None, "", "server")
+
+
+def organization(organization_id: str | None) -> Place:
+    """The root of an organization's tree."""
+    return SERVER if organization_id is None else Place(organization_id, "", "organization")
+
+
+def group(organization_id: str, path: str) -> Place:
+    return Place(organization_id, path, "group" if path else "organization")
+
+
+def module(organization_id: str, path: str, job_id: str | None = None, attempt: int | None = None) -> Place:
+    """A module, or a job of it, or one attempt of that job."""
+    return Place(organization_id, path, "module", job_id, attempt)
+
+
+def allows(roles: frozenset[Role], verb: Verb) -> bool:
+    """Tell whether one of these roles includes the verb."""
+    return any(verb in GRANTS[role] for role in roles)
+
+
+def covers(binding_kind: str, binding_path: str, place: Place) -> bool:
+    """Tell whether a role that is bound here holds at that place of the same organization."""
+    if binding_kind == "module":
+        return place.kind == "module" and place.path == binding_path
+    if binding_path == "" or place.path.startswith(f"{binding_path}/"):
+        return place.kind != "server"
+    return place.kind == "group" and place.path == binding_path
+
+
+def may_serve_runner(principal: Principal, runner: RunnerRecord) -> bool:
+    """A worker token serves exactly its runner; a service account, the runners that it is bound to."""
+    if principal.organization_id != runner.organization_id:
+        return False
+    if principal.kind == "runner":
+        return principal.id == runner.id
+    return principal.kind == "service_account" and runner.service_account_id == principal.id
+
+
+def require_runner(principal: Principal, runner: RunnerRecord) -> None:
+    """`hub.connect`: hold the connection of this runner."""
+    if not may_serve_runner(principal, runner):
+        raise NotFound("there is no such runner for this credential: check its organization, name and service account")
+
+
+def require_person(principal: Principal) -> None:
+    """For what a person has of their own: API tokens, a password."""
+    if principal.kind != "user":
+        raise Forbidden("only a person has this; a service account has client secrets")
+
+
+def require_reader(principal: Principal) -> None:
+    """For what is about everything that one may see: a machine's credential is about one thing."""
+    if principal.kind not in ("user", "service_account"):
+        raise Forbidden("only a person or a service account may follow what happens")
+
+
+async def require(
+    source: Tx | Database, principal: Principal, verb: Verb, place: Place, unseen: NotFound | None = None
+) -> None:
+    """Return if the principal may. Where it may not even know of the place, the answer is that there is none.
+
+    `unseen` is that answer in the words of whoever looked the place up by an id: the same as if there were none, since
+    ours would tell its path.
+    """
+    unseen = unseen or _not_found(place)
+    if principal.attempt is not None:
+        return _require_attempt(principal.kind, principal.attempt, verb, place, unseen)
+    if principal.kind == "system" or principal.is_system_admin:
+        if verb in MACHINE_ONLY:
+            raise _forbidden(verb, place)
+        return None
+    if place.kind == "server":
+        raise _forbidden(verb, place)
+    if place.organization_id != principal.organization_id or principal.kind == "runner":
+        raise unseen
+    roles = await roles_at(source, principal, place)
+    if allows(roles, verb):
+        return None
+    if not roles and place.kind != "organization":
+        raise unseen
+    raise _forbidden(verb, place)
+
+
+def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place, unseen: NotFound) -> None:
+    is_own_module = (place.organization_id, place.kind, place.path) == (own.organization_id, "module", own.module_path)
+    is_own_job = is_own_module and place.job_id == own.job_id
+    is_own_attempt = is_own_job and place.attempt == own.attempt
+    if kind == "executor":
+        if verb in (V.ATTEMPT_REPORT, V.ATTEMPT_READ) and is_own_attempt:
+            return
+    elif kind == "engine" and (
+        (verb in (V.ATTEMPT_READ, V.JOB_READ) and is_own_job) or (verb is V.STATE_READ and is_own_module)
+    ):
+        return
+    raise _forbidden(verb, place) if is_own_module else unseen
+
+
+class Visible(msgspec.Struct, frozen=True):
+    """The places of an organization (None: of any) where a principal may do something; for lists.
+
+    Lists filter by `visibility`, which says the same in SQL.
+    """
+
+    organization_id: str | None
+    bindings: tuple[tuple[str, str], ...] = ()
+    reader_id: str = ""
+    """Whose role bindings these are."""
+    roles: str = ""
+    """The roles that count, each between two spaces."""
+
+    def covers(self, place: Place) -> bool:
+        if self.organization_id is None:
+            return True
+        own = place.organization_id == self.organization_id
+        return own and any(covers(kind, path, place) for kind, path in self.bindings)
+
+    def is_everything(self, organization_id: str) -> bool:
+        """Tell whether nothing in the organization is hidden, so that a list needs no filter."""
+        if self.organization_id is None:
+            return True
+        return self.organization_id == organization_id and ("group", "") in self.bindings
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.organization_id is not None and not self.bindings
+
+    def leads_to(self, path: str) -> bool:
+        """Tell whether a group lies on the way to something visible, so that a tree can be walked."""
+        return any(bound.startswith(f"{path}/") or path == "" for _, bound in self.bindings)
+
+
+async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Visible:
+    """Where the principal may: what `require` would say of each place, in one question."""
+    if principal.attempt is not None or principal.kind == "runner":
+        return Visible("")
+    if principal.kind == "system" or principal.is_system_admin:
+        return Visible("" if verb in MACHINE_ONLY else None)
+    rows = await _bindings(source, principal)
+    return Visible(
+        principal.organization_id or "",
+        tuple((kind, path) for kind, path, role in rows if allows(frozenset({role}), verb)),
+        principal.id,
+        f" {' '.join(role.value for role in Role if verb in GRANTS[role])} ",
+    )
+
+
+async def roles_at(source: Tx | Database, principal: Principal, place: Place) -> frozenset[Role]:
+    """The roles that hold here, those inherited from above included."""
+    bindings = await _bindings(source, principal)
+    return frozenset(role for kind, path, role in bindings if covers(kind, path, place))
+
+
+async def _bindings(source: Tx | Database, principal: Principal) -> list[tuple[str, str, Role]]:
+    async def read(tx: Tx) -> list[tuple[str, str, Role]]:
+        rows = await tx.all(
+            "SELECT place_kind, path, role FROM role_bindings WHERE principal_id = :id AND organization_id = :own",
+            id=principal.id,
+            own=principal.organization_id,
+        )
+        return [(row["place_kind"], row["path"], Role(row["role"])) for row in rows]
+
+    # Protocols both: only a database has `kind`.
+    return await (cast("Database", source).read(read) if hasattr(source, "kind") else read(cast("Tx", source)))
+
+
+def _forbidden(verb: Verb, place: Place) -> Forbidden:
+    where = f"{place.kind} {place.path}".strip()
+    return Forbidden(f"you may not `{verb}` here ({where}): ask an owner for a role", verb=verb.value, path=place.path)
+
+
+def _not_found(place: Place) -> NotFound:
+    return NotFound(f"there is no {place.kind} `{place.path}` here, or you may not see it".replace(" ``", ""))

@@ -1,0 +1,48 @@
+"""What a credential may hand on: nothing that outlives it, and no way into the account that is more than itself.
+
+A person who is logged in, and the token that the server leaves on its own machine, are not bound by this: whoever has
+those has the account, or the server's data, anyway.
+"""
+
+from datetime import UTC, datetime
+
+from terracrew.errors import Forbidden
+from terracrew.server.principals.model import Principal
+
+DAY_SECONDS = 86400
+
+
+def is_bound(who: Principal) -> bool:
+    """Tell whether this request was made with something that may have leaked: an API token, or a client secret."""
+    return who.credential in ("token", "secret")
+
+
+def require_login(who: Principal, what: str) -> None:
+    """For what gives lasting control of an account. `what` completes "an API token cannot …"."""
+    if is_bound(who):
+        raise Forbidden(
+            f"an API token cannot {what}: log in to the dashboard, or use the command line on the server's machine"
+        )
+
+
+def require_no_end(who: Principal, what: str) -> None:
+    """For what has no end of its own, so a credential that ends cannot make it."""
+    if is_bound(who) and who.credential_ends_at is not None:
+        raise Forbidden(
+            f"{_end(who.credential_ends_at)}, and {what} would outlive it: use one that has no end, or log in"
+        )
+
+
+def expiry(who: Principal, now: float, days: int | None) -> float | None:
+    """Return when something that this credential makes ends: never after the credential itself."""
+    wanted = None if days is None else now + days * DAY_SECONDS
+    if not is_bound(who) or who.credential_ends_at is None:
+        return wanted
+    if wanted is not None and wanted > who.credential_ends_at:
+        end = _end(who.credential_ends_at)
+        raise Forbidden(f"{end}, and what it makes cannot live longer: ask for fewer days, or do not give a number")
+    return who.credential_ends_at if wanted is None else wanted
+
+
+def _end(at: float) -> str:
+    return f"the credential that you use ends at {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,163 @@
+"""Following a job live: subscribe first, then read, from the last event that the viewer has to the end of the job."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import Literal
+
+import msgspec
+
+from terracrew.errors import Unavailable
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database, Tx, Wakeups
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.logs.store import Standing
+from terracrew.server.logs.tail import Batch, Cursor, Position, Tails
+from terracrew.server.objects import Objects
+from terracrew.server.runs import log
+from terracrew.server.runs import summary as job_run
+
+QUIET = 15.0
+PAUSE, OUTAGE = 0.2, 2.0
+"""Seconds before a database that was away is asked again, and between signs of life while it is."""
+
+MAX_LATE_ATTEMPTS = 4
+"""How many lost attempts are followed beside the current one."""
+
+News = Batch | Literal["changed", "quiet", "end"]
+"""More of the log; something about the job has changed; nothing has happened for a while; nothing more will come."""
+
+
+class Watchers:
+    """Who watches which job: while anybody does, its executor ships at once."""
+
+    def __init__(self, registry: Registry, objects: Objects) -> None:
+        self._registry = registry
+        self._counts: Counter[str] = Counter()
+        self.tails = Tails(objects)
+
+    def is_watched(self, job_id: str) -> bool:
+        return job_id in self._counts
+
+    @contextmanager
+    def watching(self, job_id: str) -> Generator[None]:
+        self._counts[job_id] += 1
+        if self._counts[job_id] == 1:
+            self._tell(job_id, is_watched=True)
+        try:
+            yield
+        finally:
+            self._counts[job_id] -= 1
+            if not self._counts[job_id]:
+                del self._counts[job_id]
+                self._tell(job_id, is_watched=False)
+            if not self._counts:
+                self.tails.clear()
+
+    def _tell(self, job_id: str, *, is_watched: bool) -> None:
+        for ref, session in self._registry.executors.items():
+            if ref.job_id == job_id:
+                session.watch(is_watched)
+
+
+class More(Batch, frozen=True, kw_only=True):
+    """More of the log, and how far the viewer is with it."""
+
+    cursor: Cursor
+
+
+async def follow(
+    db: Database,
+    watchers: Watchers,
+    closing: asyncio.Event,
+    job_id: str,
+    place: Position | Cursor,
+    one_attempt: bool = False,
+) -> AsyncGenerator[News]:
+    """What happens to a job and its log from here on, with a "changed" at the start and before the "end".
+
+    Goes on to the next attempt when the job is requeued, with a line between them, unless it is to follow one attempt only.
+    What a lost attempt delivers after that is followed, too. Ends without "end" when the server stops: the viewer comes
+    again, here or to another server.
+    """
+    cursor = Cursor(place) if isinstance(place, Position) else place
+    stopping = asyncio.create_task(closing.wait())
+    try:
+        with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
+            yield "changed"
+            is_changed = False
+            while not closing.is_set():
+                try:
+                    found = await _next(db, watchers.tails, job_id, cursor, one_attempt)
+                except Unavailable:
+                    if not await _returned(db, stopping):
+                        yield "quiet"
+                    continue
+                if isinstance(found, More):
+                    cursor = found.cursor
+                    yield found
+                elif found.is_terminal or found.attempt > cursor.main.attempt:
+                    yield "changed"
+                    yield "end"
+                    return
+                elif not is_changed:
+                    woken = await _woken(wakeups, job_id, stopping)
+                    is_changed = "jobs" in woken
+                    if not woken:
+                        yield "quiet"
+                    continue
+                if is_changed:  # told after what was printed before it
+                    yield "changed"
+                    is_changed = False
+    finally:
+        stopping.cancel()
+
+
+async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool) -> More | Standing:
+    """What follows the cursor; if nothing does yet, how things stand with the job."""
+    while True:
+        main, late = cursor.main, cursor.late
+        found = await tails.next(db, job_id, main)
+        if isinstance(found, Batch):
+            return More(found.position, found.data, cursor=Cursor(found.position, late))
+        for at, each in enumerate(late):
+            more = await tails.next(db, job_id, each)
+            if isinstance(more, Batch):
+                return More(more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :])))
+        is_passed = found.attempt > main.attempt
+        if one_attempt or not (is_passed or (found.is_terminal and found.attempt == main.attempt)):
+            return found
+        line, is_late = await db.read(lambda tx, main=main: _after(tx, job_id, main.attempt))
+        if line is None and not is_passed:
+            return found
+        open_ends = (*late, main)[-MAX_LATE_ATTEMPTS:] if is_late else late
+        cursor = Cursor(Position(main.attempt + 1, 0), open_ends)
+        if line is not None:
+            return More(cursor.main, msgspec.json.encode([line]), cursor=cursor)
+
+
+async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, bool]:
+    return await log.after(tx, job_id, number), await job_run.may_deliver_late(tx, job_id, number)
+
+
+async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:
+    """The topics that have come and concern the job; none when the time is up or the server stops."""
+    coming = asyncio.create_task(_concerning(wakeups, job_id))
+    try:
+        await asyncio.wait({coming, stopping}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else set()
+    finally:
+        coming.cancel()
+
+
+async def _returned(db: Database, stopping: "asyncio.Task[bool]") -> bool:
+    """Whether the database is back: a stream that is open outlasts it. Looked at again soon, since the stream may be left."""
+    await asyncio.wait({stopping}, timeout=PAUSE)
+    return await db.ready(OUTAGE)
+
+
+async def _concerning(wakeups: Wakeups, job_id: str) -> set[str]:
+    while True:
+        if topics := {topic for topic, key in await wakeups.get() if key in ("", job_id)}:
+            return topics

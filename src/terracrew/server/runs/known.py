@@ -1,0 +1,109 @@
+"""What is known of an attempt, for the person who decides whether it is gone or whether its module may be changed again."""
+
+import msgspec
+
+from terracrew.errors import NotFound
+from terracrew.escapes import plain
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import store
+from terracrew.server.jobs.model import Known, Made, ModuleState
+from terracrew.server.logs import chunks, ending
+from terracrew.server.objects import Objects
+from terracrew.server.runs import made
+
+LONGEST_LINE = 400
+LAST_BYTES = 8 << 10
+"""How much of a log is read, from its end, to find its last line."""
+MAX_DOUBTS_WITH_MADE = 5
+"""For how many attempts in doubt one view searches the log for what they made."""
+
+
+async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> Known:
+    """What is known of any attempt, wherever its log is. Megabytes of it may be read."""
+    moved = await ending.read(db, objects, job_id, attempt, made.MAX_LOG_BYTES)
+    return await db.read_in_background(lambda tx: known(tx, job_id, attempt, moved=moved))
+
+
+async def known(
+    tx: Tx, job_id: str, attempt: int, *, with_made: bool = True, moved: ending.Ending | None = None
+) -> Known:
+    """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole.
+
+    The log of an attempt that is lost or in doubt is in its rows. `moved` is the end of any other.
+    """
+    row = await tx.one(
+        """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
+            attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
+            attempts.is_in_doubt, attempts.lines,
+            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name,
+            (SELECT count(*) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,
+            (SELECT max(serial) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS serial,
+            (SELECT max(created_at) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_at,
+            (SELECT max(event) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_event,
+            attempts.is_change_ended, jobs.module_id
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
+        job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    if row is None:
+        raise NotFound(f"{job_id} has no attempt {attempt}")
+    found = row_to(Known, row)
+    steps = await store.steps(tx, job_id, attempt)
+    latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
+    may_miss_state = found.begun_at is not None and not row["is_change_ended"]
+    changed, is_cut = list[Made](), may_miss_state
+    if may_miss_state and with_made:
+        changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0, moved)
+    return msgspec.structs.replace(
+        found,
+        heard_at=max(filter(None, (found.heard_at, found.begun_at, found.started_at))),
+        step=None if latest is None else latest.name,
+        last_line=await _last_line(tx, job_id, attempt, moved),
+        may_miss_state=may_miss_state,
+        module_state=await _module_state(tx, row["module_id"], job_id, attempt),
+        made=changed,
+        is_made_cut=is_cut,
+    )
+
+
+async def doubts(tx: Tx, module_id: str) -> list[Known]:
+    """What is known of each attempt that puts a module in doubt, oldest first."""
+    rows = await tx.all(
+        """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
+        module_id=module_id,
+    )
+    return [
+        await known(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
+        for index, row in enumerate(rows)
+    ]
+
+
+async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> ModuleState | None:
+    row = await tx.one(
+        """SELECT version, serial, created_at, resources, job_id = :job_id AND attempt = :attempt AS is_own
+        FROM states WHERE module_id = :module_id AND status = 'current'""",
+        module_id=module_id, job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    return None if row is None else row_to(ModuleState, {**row, "is_own": bool(row["is_own"])})
+
+
+async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | None) -> str:
+    row = await tx.one(
+        "SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1",
+        job_id=job_id, attempt=attempt,
+    )  # fmt: skip
+    last = bytes(row["data"]) if row is not None else moved.blocks[-1] if moved and moved.blocks else None
+    if last is None:
+        return ""
+    text = plain(chunks.text(last)[-LAST_BYTES:].decode(errors="replace"))
+    return next((line.strip()[:LONGEST_LINE] for line in reversed(text.splitlines()) if line.strip()), "")

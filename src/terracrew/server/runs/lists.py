@@ -1,0 +1,48 @@
+"""The list of jobs over HTTP: a page of those that the reader may see, each with the reason why it waits."""
+
+import msgspec
+
+from terracrew.errors import NotFound
+from terracrew.server import paging
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import reads, store
+from terracrew.server.jobs.model import JobListed, JobStatus
+from terracrew.server.modules import service as modules
+from terracrew.server.paging import Page
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import reasons
+from terracrew.server.runs.reasons import Watch
+
+
+class Query(msgspec.Struct, frozen=True):
+    status: JobStatus | None = None
+    module: str | None = None
+    """The path or the id of a module."""
+    is_open: bool = False
+
+
+async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit: int, watch: Watch) -> Page[JobListed]:
+    """The newest first. A module that is not there, or that the reader may not see, has no jobs."""
+    seen = await authorize.visible(tx, who, Verb.JOB_READ)
+    module_id = None
+    if query.module is not None:
+        module_id = await visible_module(tx, who, query.module)
+        if module_id is None:
+            return Page([])
+    wanted = reads.Wanted(query.status, query.is_open, module_id, paging.start(after))
+    columns = store.JOB + ", modules.path AS module_path"
+    rows = await reads.page(tx, columns, who.organization_id or "", seen, wanted, limit + 1)
+    page = paging.page([row_to(JobListed, row) for row in rows], limit)
+    found = await reasons.why_each(tx, page.items, watch)
+    return Page([msgspec.structs.replace(job, reason=found.get(job.id)) for job in page.items], page.next)
+
+
+async def visible_module(tx: Tx, who: Principal, reference: str) -> str | None:
+    """The id of a module whose jobs the reader may see."""
+    try:
+        return (await modules.find(tx, who, reference, Verb.JOB_READ)).id
+    except NotFound:
+        return None

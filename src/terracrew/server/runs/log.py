@@ -1,0 +1,66 @@
+"""The log of a whole run: the logs of a job's attempts in their order, and between two of them a line that says what happened.
+
+A place in it is (attempt, number of the event). The line after attempt N is event 0 of attempt N + 1, so a reader that goes on
+after any place gets every event once, whichever attempt it belongs to.
+"""
+
+from collections.abc import AsyncIterator
+
+from terracrew.protocol.events import Stream
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.logs import store
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.logs.tail import Position
+from terracrew.server.objects import Objects
+from terracrew.server.runs import summary
+
+STEP = "between"
+"""The step of the lines between two attempts: they belong to none."""
+
+
+async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
+    """The line that follows the log of this attempt; None while there is none to write, or where nothing needs to be said."""
+    part = await summary.after(tx, job_id, number)
+    if part is None or part.at is None:
+        return None
+    return LogEvent(0, part.at.timestamp(), STEP, Stream.SYSTEM, f"{part.text}\n", number + 1)
+
+
+async def events(
+    db: Database, objects: Objects, job_id: str, place: Position, limit: int | None = None
+) -> AsyncIterator[list[LogEvent]]:
+    """The events after this place, in lists, up to what is stored when the end is reached."""
+    number, event = place.attempt, place.event
+    while True:
+        async for found in store.events(db, objects, job_id, number, event, limit):
+            yield found
+            if limit is not None and (limit := limit - len(found)) <= 0:
+                return
+        line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
+        if line is not None:
+            yield [line]
+            if limit is not None and (limit := limit - 1) <= 0:
+                return
+        if number >= last:
+            return
+        number, event = number + 1, 0
+
+
+async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[bytes]:
+    """The whole log as it was printed; the lines between two attempts stand out, and start at the beginning of a line."""
+    number, is_open = 1, False
+    while True:
+        async for piece in store.text(db, objects, job_id, number):
+            is_open = not piece.endswith(b"\n") if piece else is_open
+            yield piece
+        line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
+        if line is not None:
+            yield ("\n" if is_open else "").encode() + f"── {line.text.rstrip()} ──\n".encode()
+            is_open = False
+        if number >= last:
+            return
+        number += 1
+
+
+async def _next(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, int]:
+    return await after(tx, job_id, number), (await store.standing(tx, job_id)).attempt

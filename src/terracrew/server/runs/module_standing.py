@@ -1,0 +1,54 @@
+"""A module with what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
+
+from datetime import datetime
+
+import msgspec
+
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.model import Known, Lock
+from terracrew.server.modules.model import Module
+from terracrew.server.runs import known
+
+MAX_QUARANTINED = 100
+"""How many states in quarantine one view of a module shows."""
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """A state that a person must adopt or discard before the module plans again."""
+
+    id: str
+    job_id: str
+    number: int
+    """Of the job."""
+    attempt: int
+    serial: int
+    created_at: datetime
+    problem: str = ""
+    """Why it cannot be read, and so not be adopted."""
+
+
+class ModuleView(Module, frozen=True, kw_only=True):
+    doubts: list[Known]
+    """Attempts after which a change may be unaccounted for: every plan waits for a person."""
+    quarantined: list[Quarantined]
+    """The oldest 100 at most; the list of the module's states has all of them."""
+    lock: Lock | None
+
+
+async def view(tx: Tx, module: Module) -> ModuleView:
+    rows = await tx.all(
+        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
+        FROM states JOIN jobs ON jobs.id = states.job_id
+        WHERE states.module_id = :module_id AND states.status = 'quarantined'
+        ORDER BY states.id LIMIT :most""",
+        module_id=module.id,
+        most=MAX_QUARANTINED,
+    )
+    return ModuleView(
+        **msgspec.structs.asdict(module),
+        doubts=await known.doubts(tx, module.id),
+        quarantined=rows_to(Quarantined, rows),
+        lock=await jobs.lock(tx, module.id),
+    )

@@ -1,0 +1,215 @@
+"""Why a job waits, in words and as a code, with the page that mends it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import MUTATING, STEPS_OF
+from terracrew.server.connections.registry import Registry
+from terracrew.server.context import Server
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.jobs import decide, hearing, store
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
+from terracrew.server.principals.model import Principal
+from terracrew.server.scheduling import explain
+
+UNHEARD = 20.0
+"""A heartbeat comes every ten seconds: after two that did not, it is said."""
+STARTS_WITHIN = 2.0
+_OF_MODULE: Columns = {"id": "text", "module_id": "text"}
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """What is not in the database: who is heard by this server, how long a lost attempt is waited for, and who asks."""
+
+    registry: Registry
+    lease: timedelta
+    reader: Principal | None = None
+    """A reason names nothing that this principal may not see. None: the server itself asks."""
+
+
+def watch(server: Server, reader: Principal | None = None) -> Watch:
+    return Watch(server.registry, timedelta(seconds=server.settings.apply_lease_seconds), reader)
+
+
+async def why(tx: Tx, job: Job, watch: Watch) -> Reason | None:
+    """The first thing that stands in the way; None if nothing does."""
+    return (await _why_each(tx, [job], watch, with_turn=True)).get(job.id)
+
+
+async def why_each(tx: Tx, jobs: Sequence[Job], watch: Watch) -> dict[str, Reason]:
+    """The same for the jobs of a list, by their ids. The number of statements does not depend on how many jobs there are.
+
+    The one difference is that a job which waits for its turn is not told how many are ahead of it.
+    """
+    return await _why_each(tx, jobs, watch, with_turn=False)
+
+
+async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: bool) -> dict[str, Reason]:
+    found = await _undecided(tx, [job for job in jobs if job.status is JobStatus.AWAITING_APPROVAL])
+    found |= await _held_up(tx, [job for job in jobs if job.is_active], watch)
+    queued = [job for job in jobs if job.status is JobStatus.QUEUED]
+    found |= await _busy(tx, queued)
+    found |= await _quarantine(tx, queued)  # it stands before a busy module
+    free = [job for job in queued if job.id not in found]
+    return found | await explain.why_each(tx, free, watch.registry, watch.reader, with_turn=with_turn)
+
+
+async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
+    rows = await tx.each(
+        """SELECT batch.id AS waiting, jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
+        FROM batch JOIN jobs ON jobs.module_id = batch.module_id AND jobs.status IN ('CLAIMED', 'PROCESSING')
+        JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt""",
+        _OF_MODULE,
+        _with_modules(queued),
+    )
+    return {row["waiting"]: _busy_with(row) for row in rows}
+
+
+def _busy_with(row: Row) -> Reason:
+    holder, link = f"the module is busy with job #{row['number']}", _page(row["id"])
+    if row["lost_at"] is None:
+        return Reason("module_busy", holder, link, since=_moment(row["claimed_at"]))
+    text = f"{holder}, which is lost in the middle of a change and still holds the lock"
+    return Reason("module_busy", text, f"{link}#lost", since=_moment(row["lost_at"]))
+
+
+async def _quarantine(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
+    rows = await tx.each(
+        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at
+        FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
+            WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
+        JOIN jobs ON jobs.id = states.job_id""",
+        _OF_MODULE,
+        _with_modules(queued),
+    )
+    return {row["waiting"]: _quarantined(row) for row in rows}
+
+
+def _quarantined(row: Row) -> Reason:
+    text = (
+        f"a state that attempt {row['attempt']} of job #{row['number']} wrote came too late to be taken over by itself: "
+        "adopt it or discard it"
+    )
+    return Reason("quarantine", text, f"{_page(row['waiting'])}#quarantine", since=_moment(row["created_at"]))
+
+
+async def _undecided(tx: Tx, waiting: Sequence[Job]) -> dict[str, Reason]:
+    rows = await tx.each(
+        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why,
+            plans.state_version <> modules.state_version AS is_stale, EXISTS (
+            SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+            WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt
+        FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
+        JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
+        {"id": "text"},
+        [(job.id,) for job in _sorted(waiting)],
+    )
+    return {row["job_id"]: _undecided_about(row) for row in rows}
+
+
+def _undecided_about(row: Row) -> Reason:
+    text = f"its plan waits for approval: {row['why']}" if row["why"] else "its plan waits for approval"
+    if row["is_stale"]:
+        text = "the state has changed since its plan was made: let it plan again, or cancel it"
+    elif row["is_in_doubt"]:
+        text = (
+            "an earlier change of this module was cut short, and what it made may be in no state: "
+            "look at what is known of it, then approve or decline this plan"
+        )
+    return Reason(
+        "in_doubt" if row["is_in_doubt"] else "approval", text, f"{_page(row['job_id'])}#approval",
+        since=_moment(row["made_at"]), until=_moment(row["decide_by"]),
+    )  # fmt: skip
+
+
+async def _held_up(tx: Tx, active: Sequence[Job], watch: Watch) -> dict[str, Reason]:
+    """An attempt has the job: is it lost, silent, kept from beginning, or slow to start?"""
+    rows = await tx.each(
+        """SELECT attempts.job_id, attempts.instance_id, attempts.claimed_at, attempts.begun_at, attempts.lost_at,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
+        FROM batch JOIN attempts ON attempts.job_id = batch.id AND attempts.number = batch.attempt""",
+        {"id": "text", "attempt": "bigint"},
+        [(job.id, job.attempt) for job in _sorted(active)],
+    )
+    attempts = {row["job_id"]: row for row in rows}
+    beginning = [job for job in active if MUTATING & set(STEPS_OF.get(job.type, ()))]
+    fenced = await _heard_again(
+        tx, [job for job in beginning if job.id in attempts and attempts[job.id]["begun_at"] is None], watch.registry
+    )
+    found: dict[str, Reason] = {}
+    for job in active:
+        row = attempts.get(job.id)
+        if row is not None and (reason := _slow(tx.now, job, row, watch, fenced.get(job.id))) is not None:
+            found[job.id] = reason
+    return found
+
+
+def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -> Reason | None:
+    if row["lost_at"] is not None:
+        return _lost(job, row, watch.lease)
+    ref = AttemptRef(job.id, job.attempt)
+    age = now - row["heard_at"]
+    silence, is_closed = watch.registry.silence(ref, row["instance_id"], age)
+    if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else UNHEARD):
+        then = "it counts as lost if that goes on" if row["begun_at"] else "it is queued again if that goes on"
+        text = f"neither its runner nor its executor is heard; {then}"
+        return Reason("silent", text, _page(job.id), since=_moment(now - silence))
+    if age >= UNHEARD and ref not in watch.registry.executors and silence >= watch.registry.watched_for - 1:
+        left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
+        text = "the server has just started, or could not listen for a while: whoever has this job has a minute to be heard"
+        return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(now + max(0.0, left)))
+    if fenced is not None:
+        return fenced
+    if job.status is JobStatus.CLAIMED and now - row["claimed_at"] > STARTS_WITHIN:
+        return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
+    return None
+
+
+def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
+    then = "is canceled, as requested" if job.cancel_mode else "is queued again and needs an approval"
+    text = (
+        "contact with its runner was lost during a change. If the runner reconnects, the job continues. "
+        f"Otherwise the job {then}"
+    )
+    since = _moment(row["lost_at"])
+    return Reason("lost", text, f"{_page(job.id)}#lost", since=since, until=since + lease)
+
+
+async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> dict[str, Reason]:
+    """An attempt was given up, nobody knows that it is gone, and now it is heard: nothing may begin beside it."""
+    rows = await tx.each(
+        "SELECT batch.id AS waiting, jobs.number AS job_number, "
+        + store.ATTEMPT
+        + """ FROM batch JOIN jobs ON jobs.module_id = batch.module_id
+        JOIN attempts ON attempts.job_id = jobs.id AND attempts.is_in_doubt""",
+        _OF_MODULE,
+        _with_modules(beginning),
+    )
+    found: dict[str, Reason] = {}
+    for row in rows:
+        attempt = row_to(Attempt, row)
+        if not attempt.is_gone and hearing.is_heard(registry, attempt, store.moment(tx)):
+            which = f"attempt {attempt.number} of job #{row['job_number']}"
+            text = f"{which}, which was given up, is heard: nothing begins before it is gone"
+            found.setdefault(row["waiting"], Reason("in_doubt", text, _page(attempt.job_id)))
+    return found
+
+
+def _sorted(jobs: Sequence[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: job.id)
+
+
+def _with_modules(jobs: Sequence[Job]) -> list[tuple[str, str]]:
+    return [(job.id, job.module_id) for job in _sorted(jobs)]
+
+
+def _page(job_id: str) -> str:
+    return f"/dashboard/jobs/{job_id}"
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,135 @@
+"""Which runners are assigned to which place, in memory, so that a change of one runner costs what it changes.
+
+A place is a module, a group, or everything (for shared runners). A job waits in a line that is named after the places
+which cover its module, not after the runners there: a runner that is added to a place with others moves no job at all.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.scheduling.queue import Waiting
+
+EVERYWHERE = "*"
+"""The place of shared runners."""
+PAGE_ROWS = 1_000
+_ASSIGNMENTS: LiteralString = """
+SELECT runner_id, place_id, kind, organization_id, path FROM assignments
+WHERE runner_id > :runner_id OR runner_id = :runner_id AND place_id > :place_id
+ORDER BY runner_id, place_id LIMIT :count"""
+_OF_RUNNER: LiteralString = """
+SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE runner_id = :id"""
+
+
+class Route(msgspec.Struct, frozen=True, cache_hash=True):
+    """What decides who can take a job. Jobs with equal routes wait in one line."""
+
+    places: tuple[str, ...]
+    """Those with runners that cover the module, the nearest first."""
+    engine: str
+    instance_name: str | None = None
+    runner_id: str | None = None
+    """The only runner that may have it, if there is one."""
+
+
+class AssignedRunners:
+    """The runners of one place, to go through and to look up."""
+
+    def __init__(self, runners: Iterable[str]) -> None:
+        self.runners = tuple(runners)
+        self.known = frozenset(self.runners)
+
+
+class AssignmentView:
+    def __init__(self) -> None:
+        self._members: dict[str, AssignedRunners] = {}
+        """The runners of each place that has some."""
+        self._places: dict[str, frozenset[str]] = {}
+        """The places of each runner."""
+        self.is_loaded = False
+
+    async def load(self, db: Database) -> None:
+        """Read everything anew, page by page."""
+        found: dict[str, set[str]] = {}
+        last = {"runner_id": "", "place_id": ""}
+        while True:
+            rows = await db.read(lambda tx, last=last: tx.all(_ASSIGNMENTS, count=PAGE_ROWS, **last))
+            for row in rows:
+                found.setdefault(row["runner_id"], set()).add(_place(row))
+            if len(rows) < PAGE_ROWS:
+                break
+            last = {name: rows[-1][name] for name in last}
+        for row in await db.read(lambda tx: tx.all("SELECT id FROM runners WHERE organization_id IS NULL")):
+            found[row["id"]] = {EVERYWHERE}
+        self._places = {runner_id: frozenset(places) for runner_id, places in found.items()}
+        members: dict[str, list[str]] = {}
+        for runner_id in sorted(found):
+            for place in found[runner_id]:
+                members.setdefault(place, []).append(runner_id)
+        self._members = {place: AssignedRunners(runners) for place, runners in members.items()}
+        self.is_loaded = True
+
+    def places_of(self, runner_id: str) -> frozenset[str]:
+        return self._places.get(runner_id, frozenset())
+
+    def assign(self, runner_id: str, places: frozenset[str]) -> set[str]:
+        """A runner now has these places. Returns the places that have got their first runner or lost their last one."""
+        before = self.places_of(runner_id)
+        turned: set[str] = set()
+        for place in before - places:
+            left = AssignedRunners(each for each in self._members[place].runners if each != runner_id)
+            if left.runners:
+                self._members[place] = left
+            else:
+                del self._members[place]
+                turned.add(place)
+        for place in places - before:
+            others = self._members.get(place)
+            if others is None:
+                turned.add(place)
+            self._members[place] = AssignedRunners((*(others.runners if others else ()), runner_id))
+        if places:
+            self._places[runner_id] = places
+        else:
+            self._places.pop(runner_id, None)
+        return turned
+
+    def route(self, job: Waiting) -> Route:
+        places = tuple(place for place in _covering(job) if place in self._members)
+        return Route(places, job.engine, job.runner_instance_name, job.runner_id)
+
+    def tiers(self, route: Route) -> Iterator[AssignedRunners]:
+        """The runners that may take a job, the nearest first."""
+        if route.runner_id is None:
+            yield from (self._members[place] for place in route.places if place in self._members)
+        elif any(place in self.places_of(route.runner_id) for place in route.places):
+            yield AssignedRunners([route.runner_id])
+
+
+async def places_in_database(tx: Tx, runner_id: str) -> frozenset[str]:
+    runner = await tx.one("SELECT organization_id FROM runners WHERE id = :id", id=runner_id)
+    if runner is not None and runner["organization_id"] is None:
+        return frozenset([EVERYWHERE])
+    return frozenset(map(_place, await tx.all(_OF_RUNNER, id=runner_id)))
+
+
+def is_covered(job: Waiting, places: Iterable[str]) -> bool:
+    covering = set(_covering(job))
+    return any(place in covering for place in places)
+
+
+def _covering(job: Waiting) -> Iterator[str]:
+    """Every place that covers a job's module, the nearest first."""
+    yield job.module_id
+    path = job.group_path
+    while path:
+        yield f"{job.organization_id}/{path}"
+        path = path.rpartition("/")[0]
+    yield f"{job.organization_id}/"
+    yield EVERYWHERE
+
+
+def _place(row: Row) -> str:
+    return str(row["place_id"]) if row["kind"] == "module" else f"{row['organization_id']}/{row['path']}"

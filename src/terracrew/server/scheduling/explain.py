@@ -1,0 +1,223 @@
+"""Why no runner has taken a queued job yet: who could, and what each of them lacks."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import LiteralString
+from urllib.parse import quote
+
+import msgspec
+
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.jobs.model import Job, Reason
+from terracrew.server.jobs.reads import OPEN
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import eligibility
+from terracrew.server.runners.model import SILENCE_SECONDS
+from terracrew.server.scheduling import crews
+from terracrew.server.scheduling.crews import SHARED, Crew
+
+NAMED = 3
+"""So many runners are named; of the others it is said how many there are."""
+COUNTED = 100
+"""Of the jobs ahead; beyond that it does not matter how many there are."""
+RUNNERS = "/dashboard/runners"
+HIDDEN_RUNNER = "a runner that you may not see"
+# Compared in the database: a time that has been outside is not quite the same.
+_BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
+    AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """A job with its module and the places whose runners may take it, nearest first."""
+
+    job: Job
+    module: Row
+    tiers: list[Crew]
+
+    @property
+    def online(self) -> Crew | None:
+        """The nearest place where somebody takes jobs."""
+        return next((crew for crew in self.tiers if crew.online), None)
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """Runners as the reader may know them: a runner of a group that the reader may not see has no name."""
+
+    seen: Visible | None
+    """None: all of them may be named."""
+
+    def has(self, organization_id: str | None, path: str) -> bool:
+        if self.seen is None or organization_id is None:  # shared runners are for everybody
+            return True
+        return self.seen.covers(authorize.group(organization_id, path.rpartition("/")[0]))
+
+    def of(self, organization_id: str | None, path: str) -> str:
+        return path if self.has(organization_id, path) else HIDDEN_RUNNER
+
+
+async def why(tx: Tx, job: Job, registry: Registry, reader: Principal | None = None) -> Reason:
+    """What keeps a queued job of a free module waiting. A job that waits for its turn is told how many are ahead of it."""
+    return (await why_each(tx, [job], registry, reader, with_turn=True))[job.id]
+
+
+async def why_each(
+    tx: Tx, jobs: Sequence[Job], registry: Registry, reader: Principal | None = None, *, with_turn: bool = False
+) -> dict[str, Reason]:
+    """The same for many jobs, by their ids, with a fixed number of statements; `reader` is named no runner that it may not see."""
+    if not jobs:
+        return {}
+    names = _Names(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
+    ways = await _ways(tx, jobs)
+    offline = [way for way in ways if way.tiers and way.online is None]
+    members = await crews.members(tx, {crew.place_id for way in offline for crew in way.tiers}) if offline else {}
+    first = await _first_of_modules(tx, [way.job for way in ways if way.online])
+    found: dict[str, Reason] = {}
+    for way in ways:
+        crew = way.online
+        if not way.tiers:
+            found[way.job.id] = _nobody(way.module, names)
+        elif crew is None:
+            known = [row for each in way.tiers for row in members.get(each.place_id, [])]
+            found[way.job.id] = _none_online(way, known, names, registry.watched_for, tx.now)
+        elif unable := _unable(crew, way.module):
+            found[way.job.id] = unable
+        elif earlier := first.get(way.job.id):
+            text = f"job #{earlier['number']} of this module goes first"
+            found[way.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
+        elif crew.free:
+            found[way.job.id] = Reason("offered", "it is being offered to its runners")
+        else:
+            ahead = await _ahead(tx, way.job, crew.runner_id or "") if with_turn else None
+            found[way.job.id] = _full(crew, ahead)
+    return found
+
+
+async def _ways(tx: Tx, jobs: Sequence[Job]) -> list[_Way]:
+    modules = await crews.modules(tx, [job.id for job in jobs])
+    above = await crews.groups_above(tx, {module["group_id"] for module in modules.values()})
+    only = {job_id: module["maker_id"] or module["runner_id"] for job_id, module in modules.items()}
+    serves = await crews.assigned_places(tx, set(filter(None, only.values())))
+    wanted: dict[str, list[tuple[str, str]]] = {}
+    for job_id, module in modules.items():
+        places = [module["id"], *above.get(module["group_id"], ()), SHARED]
+        if runner_id := only[job_id]:
+            places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
+        wanted[job_id] = [(place, module["instance_name"] or "") for place in places]
+    found = await crews.crews(tx, {each for places in wanted.values() for each in places})
+    return [
+        _Way(job, modules[job.id], [found[each] for each in wanted[job.id] if each in found])
+        for job in jobs
+        if job.id in modules
+    ]
+
+
+def _nobody(module: Row, names: _Names) -> Reason:
+    if module["maker_id"] is not None:
+        maker = names.of(module["maker_organization_id"], module["maker_path"])
+        what = f"the runner {maker}" if maker != HIDDEN_RUNNER else maker
+        text = f"{what}, which made its plan, is no longer assigned to this module: assign it again, or cancel this job"
+        return Reason("plan_runner", text, RUNNERS)
+    return Reason("no_assignment", "no runner is assigned to this module; assign one, or register a new one", RUNNERS)
+
+
+def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float, now: float) -> Reason:
+    crew = {row["id"]: row for row in known}
+    said = _said(way, list(crew.values()), names)
+    single = next(iter(crew.values())) if len(crew) == 1 else None
+    is_named = single is not None and names.has(single["organization_id"], single["path"])
+    link = f"{RUNNERS}?q={quote(single['path'], safe='')}" if single is not None and is_named else RUNNERS
+    start = now - watched_for
+    if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
+        return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
+    if way.module["maker_id"] is not None:
+        text = f"only the runner that made its plan can go on with it, and it takes no jobs now: {said}"
+        return Reason("plan_runner", text, link)
+    if not any(row["has_credential"] for row in known):
+        text = f"none of its runners has a usable credential, so none can connect: {said}"
+        return Reason("no_credential", f"{text}; give it a worker token or a service account", link)
+    return Reason("none_online", f"no runner available: {said}", link)
+
+
+def _said(way: _Way, crew: list[Row], names: _Names) -> str:
+    """The runners by name, a few of them, each with what keeps it from taking jobs."""
+    named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
+    hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
+    is_cut = any(tier.runners > crews.MAX_LISTED for tier in way.tiers)
+    total = sum(tier.runners for tier in way.tiers) if is_cut else len(crew)
+    parts = named[:NAMED]
+    if not parts:
+        return HIDDEN_RUNNER if total == 1 else f"{total} runners that you may not see"
+    if hidden and not is_cut:
+        parts.append(HIDDEN_RUNNER if hidden == 1 else f"{hidden} runners that you may not see")
+    more = total - min(NAMED, len(named)) - (0 if is_cut else hidden)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
+
+
+def _state(row: Row) -> str:
+    """What keeps a runner from taking jobs."""
+    if row["is_disabled"]:
+        return "disabled"
+    if row["is_connected"]:
+        return "its disk is full" if row["is_disk_full"] and not row["is_drained"] else "draining"
+    if not row["has_credential"]:
+        return "no usable credential"
+    if row["heard_at"] is None:
+        return "has never connected"
+    return f"offline since {datetime.fromtimestamp(row['heard_at'], UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _unable(crew: Crew, module: Row) -> Reason | None:
+    """Somebody is there, but nobody who could."""
+    pinned, engine = module["instance_name"], module["engine"]
+    if pinned and not crew.named:
+        text = f"it is pinned to the instance {pinned}, which is not connected to any runner that it may use"
+        return Reason("instance_absent", text, RUNNERS)
+    if not crew.has_engine(engine):
+        return Reason("no_engine", f"no online runner has {engine}: `terracrew engine install {engine}` there", RUNNERS)
+    return None
+
+
+def _full(crew: Crew, ahead: int | None) -> Reason:
+    """Everything is there: it is a matter of turns."""
+    text = f"all of its runners are full ({crew.slots} slot{'' if crew.slots == 1 else 's'})"
+    if ahead is not None:
+        turn = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
+        text += f", more than {COUNTED} jobs ahead of it" if ahead > COUNTED else f", {turn}"
+    return Reason("all_full", text, RUNNERS)
+
+
+async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
+    """For each job, the queued job of its module that comes first, unless it is the job itself."""
+    rows = await tx.each(
+        "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
+        " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
+        + OPEN
+        + " AND "
+        + _BEFORE
+        + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",
+        {"id": "text"},
+        [(job.id,) for job in sorted(jobs, key=lambda job: job.id)],
+    )
+    return {row["behind"]: row for row in rows}
+
+
+async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
+    """How many queued jobs that this runner could take now come before it, by priority and age."""
+    row = await tx.one(
+        f"""SELECT count(*) AS ahead FROM (
+            SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}
+            JOIN modules ON modules.id = jobs.module_id
+            WHERE own.id = :id AND NOT EXISTS (
+                SELECT 1 FROM jobs AS busy
+                WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
+              AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
+                OR EXISTS (SELECT 1 FROM assignments
+                    WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
+                      AND {eligibility.COVERS}))
+            LIMIT :most) AS counted""",
+        id=job.id, runner_id=runner_id, most=COUNTED + 1,
+    )  # fmt: skip
+    return row["ahead"] if row else 0

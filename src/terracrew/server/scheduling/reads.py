@@ -1,0 +1,84 @@
+"""What the scheduler reads: the queue, and which runners take jobs."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import LiteralString
+
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.runners import eligibility
+from terracrew.server.scheduling.queue import Waiting
+
+PAGE_ROWS = 1_000
+MAX_JOBS_PER_READ = 100
+# SQLite reads every attempt for each job if the makers are joined as a whole: they begin with the jobs in question.
+# An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
+_QUEUED: LiteralString = f"""
+SELECT jobs.id, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
+    modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
+    modules.runner_instance_name, made.instance_id AS made_by
+FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
+JOIN groups ON groups.id = modules.group_id
+LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch JOIN jobs ON jobs.id = batch.job_id
+    CROSS JOIN {eligibility.MAKER} WHERE {eligibility.OF_JOB}) AS made ON made.job_id = jobs.id
+WHERE jobs.status || '' = 'QUEUED'"""
+_QUEUE = "SELECT id, attempt, plan_attempt FROM jobs WHERE status = 'QUEUED' AND id > :last ORDER BY id LIMIT :count"
+_PLANNED_BY: LiteralString = """
+SELECT jobs.id FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.plan_attempt
+WHERE jobs.status = 'QUEUED' AND jobs.plan_attempt IS NOT NULL AND attempts.runner_id = :id ORDER BY jobs.id"""
+_TAKES_JOBS: LiteralString = """
+SELECT 1 AS yes FROM runners JOIN instances ON instances.runner_id = runners.id
+WHERE runners.id = :id AND NOT runners.is_draining AND NOT runners.is_disabled
+    AND instances.is_connected AND NOT instances.is_draining LIMIT 1"""
+_ONLINE = """
+SELECT instances.id, instances.runner_id FROM instances JOIN runners ON runners.id = instances.runner_id
+WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining
+    AND NOT runners.is_disabled AND instances.id > :last ORDER BY instances.id LIMIT :count"""
+
+
+async def queue(db: Database) -> list[Row]:
+    """The ids, attempts and plans of all queued jobs."""
+    return await _pages(db, _QUEUE)
+
+
+async def online(db: Database) -> list[Row]:
+    """The instances that are connected anywhere and take jobs, each with its runner."""
+    return await _pages(db, _ONLINE)
+
+
+async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
+    """Those of these jobs that are queued."""
+    return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))
+
+
+async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
+    """The modules with an active job or a state in quarantine, and the active jobs of each instance."""
+    active = await tx.all("SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')")
+    held: dict[str, set[str]] = defaultdict(set)
+    for row in active:
+        held[row["instance_id"]].add(row["id"])
+    waiting = await tx.all("SELECT module_id FROM states WHERE status = 'quarantined'")
+    return {row["module_id"] for row in (*active, *waiting)}, held
+
+
+async def takes_jobs(tx: Tx, runner_id: str) -> bool:
+    """Whether the runner has an instance that takes jobs."""
+    return await tx.one(_TAKES_JOBS, id=runner_id) is not None
+
+
+async def planned_by(tx: Tx, runner_id: str) -> list[str]:
+    """The queued jobs whose kept plan this runner made."""
+    return [row["id"] for row in await tx.all(_PLANNED_BY, id=runner_id)]
+
+
+async def _pages(db: Database, sql: LiteralString) -> list[Row]:
+    """Everything, page by page: a long queue or a large fleet holds nobody up."""
+    found: list[Row] = []
+    while True:
+        last = found[-1]["id"] if found else ""
+        page = await db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_ROWS))
+        found += page
+        if len(page) < PAGE_ROWS:
+            return found
+        await asyncio.sleep(0)

@@ -1,0 +1,396 @@
+"""The scheduler: offers each queued job to the freest instances of its best tier, as soon as something can take it.
+
+What it holds in memory is a view: the queue and every claim are decided by the database, so a stale view costs time and
+nothing else. It acts on wake-ups; a slow sweep reads everything again, for the wake-up that was lost.
+"""
+
+import asyncio
+import random
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from terracrew.protocol import messages
+from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.scheduling import assignment_view, reads
+from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
+from terracrew.server.scheduling.queue import FairQueue, Waiting
+
+WIDEN_AFTER = 0.05
+"""Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
+OFFER_EXPIRES = 2.0
+SWEEP_EVERY = 5.0
+MAX_JOBS_AT_ONCE = 200
+"""Jobs that are moved to another line before others on the event loop have a turn."""
+
+
+class Offer:
+    def __init__(self, job: Waiting, route: Route) -> None:
+        self.job = job
+        self.route = route
+        self.sessions: list[RunnerSession] = []
+        self.claims = 0
+        """Claims that the database has not decided yet: while there is one, nobody else need be asked."""
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Scheduler:
+    def __init__(self, db: Database, registry: Registry) -> None:
+        self._db = db
+        self._registry = registry
+        self._waiting: dict[str, Waiting] = {}
+        self._of_module: dict[str, list[Waiting]] = defaultdict(list)
+        """In the order in which they run."""
+        self._busy: set[str] = set()
+        """Modules with an active job, or with a state that a person has to decide about first."""
+        self._lines: dict[Route, FairQueue] = {}
+        self._lines_at: dict[str, set[Route]] = defaultdict(set)
+        """The lines that the runners of a place may be able to serve."""
+        self._assigned = AssignmentView()
+        self._routes: dict[str, Route] = {}
+        """Of each job that waits."""
+        self._offers: dict[str, Offer] = {}
+        self._online_elsewhere: set[str] = set()
+        """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
+        self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
+        """Claims since the last sweep began to read, which may not have seen them."""
+        self._refused: set[str] = set()
+        """Jobs for which a claim was refused: what is known of them here may be old, so the next sweep reads them again."""
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
+            await self._reroute()  # also after the database was away: what was heard before may not have been acted on
+            next_sweep = clock() + SWEEP_EVERY
+            while True:
+                woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
+                if clock() >= next_sweep:
+                    await self.sweep()
+                    next_sweep = clock() + SWEEP_EVERY
+                await self.step(woken)
+
+    async def step(self, woken: Iterable[tuple[str, str]]) -> None:
+        """Act on what has happened. A topic without a key: who may take what has changed, anywhere."""
+        queued = [key for topic, key in woken if topic == "queue" and key]
+        freed = [key for topic, key in woken if topic == "freed" and key]
+        changed = [key for topic, key in woken if topic == "tree" and key]
+        if any(not key for _, key in woken):
+            await self._reroute()
+        else:
+            queued += [job.id for key in changed for job in self._of_module.get(key, ())]
+            for runner_id in sorted(key for topic, key in woken if topic == "assignments"):
+                queued += await self._runner_changed(runner_id)
+        for key in freed:
+            self._free(*key.split(" "))
+        # The state of a freed module may have moved, and then a plan binds its job to nobody any more.
+        heads = [head for key in freed if (head := self._head(key.split(" ")[1]))]
+        await self._look_at(queued + [head.id for head in heads if head.made_by])
+        for key in freed:
+            if session := self._registry.runners.get(key.split(" ")[2]):
+                self.serve(session)
+
+    async def sweep(self) -> None:
+        """Look at everything again; of the queue, read what is not known."""
+
+        self._just_claimed = {}
+        if not self._assigned.is_loaded:
+            await self._assigned.load(self._db)
+        self._busy, held = await self._db.read(reads.busy)
+        for session in self._registry.runners.values():
+            session.held = held.get(session.instance_id, set())
+        for job_id, (module_id, session) in self._just_claimed.items():
+            self._busy.add(module_id)
+            session.held.add(job_id)
+        online = await reads.online(self._db)
+        self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
+        refused, self._refused = self._refused, set()
+        known = {job.id: job.attempt for job in self._waiting.values()}
+        rows = await reads.queue(self._db)
+        changed = known.items() ^ {row["id"]: row["attempt"] for row in rows}.items()
+        # A kept plan binds its job to a runner until the state moves or the runner is disabled: neither changes the job.
+        planned = {row["id"] for row in rows if row["plan_attempt"] is not None}
+        to_read = {job_id for job_id, _ in changed} | planned | refused
+        await self._look_at(sorted(to_read - self._just_claimed.keys()))
+        await self._line_up_all([jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy])
+
+    # ---- jobs
+
+    async def _look_at(self, job_ids: Sequence[str]) -> None:
+        """These have been queued, or taken, or are gone."""
+        for start in range(0, len(job_ids), reads.MAX_JOBS_PER_READ):
+            few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
+            found = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
+            for job_id in set(few) - {job.id for job in found}:
+                self._drop(job_id)
+            self._admit(found)
+            await asyncio.sleep(0)
+
+    def _admit(self, queued: Iterable[Waiting]) -> None:
+        entered: set[Route] = set()
+        for job in queued:
+            known = self._waiting.get(job.id)
+            if known == job:
+                continue
+            self._drop(job.id)
+            self._waiting[job.id] = job
+            self._routes[job.id] = self._assigned.route(job)
+            insort(self._of_module[job.module_id], job, key=_turn)
+            if self._is_next(job):
+                entered |= self._enter_line(job)
+        for route in entered:
+            self._serve_line(route)
+
+    def _head(self, module_id: str) -> Waiting | None:
+        jobs = self._of_module.get(module_id)
+        return jobs[0] if jobs else None
+
+    def _is_next(self, job: Waiting) -> bool:
+        """Whether it is the job that its module runs next, and may run now."""
+        return job.module_id not in self._busy and self._head(job.module_id) is job
+
+    def _line_up(self, job: Waiting) -> None:
+        for route in self._enter_line(job):
+            self._serve_line(route)
+
+    async def _line_up_all(self, jobs: Sequence[Waiting]) -> None:
+        """Line up many: each line is served once, since that may mean to look through a whole fleet that is full."""
+        entered: set[Route] = set()
+        for count, job in enumerate(jobs, 1):
+            if self._waiting.get(job.id) is job and self._is_next(job):
+                entered |= self._enter_line(job)
+            if count % MAX_JOBS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for route in entered:
+            self._serve_line(route)
+
+    def _enter_line(self, job: Waiting) -> set[Route]:
+        """Put a job into its line, unless it is being offered. Returns the line that is to be served then."""
+        if job.id in self._offers:
+            return set()
+        route = self._routes[job.id]
+        line = self._lines.get(route)
+        if line is None:
+            line = self._lines[route] = FairQueue()
+            for place in route.places:
+                self._lines_at[place].add(route)
+        if job.id not in line:
+            line.push(job)
+        return {route}
+
+    def _drop(self, job_id: str) -> None:
+        job = self._waiting.pop(job_id, None)
+        if job is None:
+            return
+        jobs = self._of_module[job.module_id]
+        del jobs[bisect_left(jobs, _turn(job), key=_turn)]
+        if not jobs:
+            del self._of_module[job.module_id]
+        if line := self._lines.get(self._routes.pop(job_id)):
+            line.discard(job_id)
+        freed = self._withdraw(job_id)
+        if job.module_id not in self._busy and (head := self._head(job.module_id)):
+            self._line_up(head)
+        self._serve_free(freed)
+
+    async def _runner_changed(self, runner_id: str) -> list[str]:
+        """A runner, or its assignments, were made, changed or removed. Returns the jobs that have to be read again.
+
+        Only jobs under a place that had no runner, or has none any more, change their line. Of a job's row, a runner
+        decides only whether the plan that it made can be used.
+        """
+
+        async def read(tx: Tx) -> tuple[frozenset[str], bool, list[str]]:
+            places = await assignment_view.places_in_database(tx, runner_id)
+            return places, await reads.takes_jobs(tx, runner_id), await reads.planned_by(tx, runner_id)
+
+        places, takes_jobs, planned = await self._db.read(read)
+        if not takes_jobs:
+            self._online_elsewhere.discard(runner_id)
+        elif not self._registry.of(runner_id):
+            self._online_elsewhere.add(runner_id)
+        before = self._assigned.places_of(runner_id)
+        offered = [self._offers.get(job_id) for each in self._registry.of(runner_id) for job_id in each.offered]
+        await self._move(self._assigned.assign(runner_id, places))
+        for offer in offered:
+            if offer is not None and self._offers.get(offer.job.id) is offer:
+                self._again(offer)
+        for route in {route for place in before | places for route in self._lines_at.get(place, ())}:
+            self._serve_line(route)
+        return planned
+
+    async def _move(self, turned: set[str]) -> None:
+        """These places have got their first runner, or lost their last one: move the jobs below them to other lines."""
+        moved: list[Waiting] = []
+        for count, job in enumerate(list(self._waiting.values()) if turned else (), 1):
+            if self._waiting.get(job.id) is job and assignment_view.is_covered(job, turned):
+                if line := self._lines.get(self._routes[job.id]):
+                    line.discard(job.id)
+                self._routes[job.id] = self._assigned.route(job)
+                self._withdraw(job.id)
+                moved.append(job)
+            if count % MAX_JOBS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await self._line_up_all(moved)
+
+    async def _reroute(self) -> None:
+        """Wake-ups were lost, or there were none yet: read everything again and line everybody up anew."""
+        await self._assigned.load(self._db)
+        for job_id in list(self._offers):
+            self._withdraw(job_id)
+        for known in (self._routes, self._waiting, self._of_module, self._lines, self._lines_at):
+            known.clear()
+        await self.sweep()
+
+    def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
+        """A claim was won here."""
+        self._just_claimed[job_id] = module_id, session
+        self._busy.add(module_id)
+        session.held.add(job_id)
+        self._drop(job_id)
+
+    def claiming(self, job_id: str) -> None:
+        """A claim has come and is being decided."""
+        if offer := self._offers.get(job_id):
+            offer.claims += 1
+
+    def missed(self, job_id: str, session: RunnerSession) -> None:
+        """A claim was refused: somebody else has the job, or something was in the way; the sweep sorts out which."""
+        session.offered.discard(job_id)
+        self._refused.add(job_id)
+        if offer := self._offers.get(job_id):
+            offer.claims -= 1
+        self._serve_free([session])
+
+    def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
+        self._busy.discard(module_id)
+        if session := self._registry.runners.get(instance_id):
+            session.held.discard(job_id)
+        if head := self._head(module_id):
+            self._line_up(head)
+
+    # ---- runners
+
+    def serve(self, session: RunnerSession) -> None:
+        """The instance may have room: let the lines that it can serve move.
+
+        One that takes jobs and has no room moves none of them; one that takes none may leave its jobs to another tier.
+        """
+        if session.takes_jobs and session.free <= 0:
+            return
+        for place in self._assigned.places_of(session.runner_id):
+            for route in list(self._lines_at.get(place, ())):
+                if route.runner_id in (None, session.runner_id):
+                    self._serve_line(route)
+
+    def left(self, session: RunnerSession) -> None:
+        """The instance is gone: what was offered to it is offered elsewhere.
+
+        Its tier counts as online until the next sweep: a fleet that reconnects does not spill over to the next one.
+        """
+        if session.takes_jobs:
+            self._online_elsewhere.add(session.runner_id)
+        for job_id in list(session.offered):
+            if offer := self._offers.get(job_id):
+                self._again(offer)
+
+    def _serve_free(self, sessions: Iterable[RunnerSession]) -> None:
+        """What was offered to these is not offered any more: the slots that were kept for it are free for others."""
+        for session in sessions:
+            if session.free > 0:
+                self.serve(session)
+
+    # ---- offers
+
+    def _serve_line(self, route: Route) -> None:
+        line = self._lines.get(route)
+        while line:
+            if next(self._candidates(route), None) is None:
+                return
+            job = line.pop()
+            if job is None:
+                return
+            # Of a module that is busy it waits: when that is over, its head is lined up again.
+            if self._waiting.get(job.id) is job and job.module_id not in self._busy:
+                self._offer(Offer(job, route))
+
+    def _best_tier(self, route: Route) -> AssignedRunners | None:
+        """A full tier waits; a tier without anyone who is online and takes jobs is passed over."""
+        return next((tier for tier in self._assigned.tiers(route) if self._has_online(tier)), None)
+
+    def _has_online(self, tier: AssignedRunners) -> bool:
+        """Whichever is smaller is looked through: the tier, or the runners that are connected anywhere."""
+        here, elsewhere = self._registry.of_runner, self._online_elsewhere
+        if len(here) + len(elsewhere) < len(tier.runners):
+            return any(runner in tier.known and self._is_online(runner) for runner in chain(here, elsewhere))
+        return any(map(self._is_online, tier.runners))
+
+    def _is_online(self, runner_id: str) -> bool:
+        here = self._registry.of_runner.get(runner_id, {}).values()
+        return runner_id in self._online_elsewhere or any(session.takes_jobs for session in here)
+
+    def _candidates(self, route: Route) -> Iterator[RunnerSession]:
+        """Instances of the best tier that could take the job now, beginning anywhere."""
+        tier = self._best_tier(route)
+        if tier is None:
+            return
+        here = self._registry.of_runner
+        runners = [each for each in here if each in tier.known] if len(here) < len(tier.runners) else tier.runners
+        start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
+        for index in range(len(runners)):
+            for session in here.get(runners[(start + index) % len(runners)], {}).values():
+                is_wanted = route.instance_name in (None, session.name)
+                if is_wanted and session.free > 0 and route.engine in session.engines:
+                    yield session
+
+    def _offer(self, offer: Offer) -> None:
+        """To the freest of a few: looking at all of them would cost more than it spreads the load better."""
+        self._offers[offer.job.id] = offer
+        found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
+        maker = self._registry.runners.get(offer.job.made_by or "")
+        if maker is not None and maker.free > 0:
+            found = [maker]  # it made the plan that the job goes on with
+        self._send(offer, found[:1])
+        offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
+
+    def _send(self, offer: Offer, sessions: Iterable[RunnerSession]) -> None:
+        for session in sessions:
+            session.offered.add(offer.job.id)
+            offer.sessions.append(session)
+            session.socket.post(messages.Offer(offer.job.id, offer.job.attempt))
+
+    def _widen(self, offer: Offer) -> None:
+        asked = {session.instance_id for session in offer.sessions}
+        if offer.claims <= 0:
+            others = (session for session in self._candidates(offer.route) if session.instance_id not in asked)
+            self._send(offer, list(islice(others, max(1, len(asked)))))
+            if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
+                offer.timer = asyncio.get_running_loop().call_later(OFFER_EXPIRES, self._again, offer)
+                return
+        offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
+
+    def _again(self, offer: Offer) -> None:
+        """Nobody took it: back into its line."""
+        freed = self._withdraw(offer.job.id)
+        if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._busy:
+            self._line_up(offer.job)
+        self._serve_free(freed)
+
+    def _withdraw(self, job_id: str) -> list[RunnerSession]:
+        """Take an offer back; those who had it may have a slot more now."""
+        offer = self._offers.pop(job_id, None)
+        if offer is None:
+            return []
+        if offer.timer is not None:
+            offer.timer.cancel()
+        for session in offer.sessions:
+            session.offered.discard(job_id)
+        return offer.sessions
+
+
+def _turn(job: Waiting) -> tuple[int, float, str]:
+    """Of the jobs of a module, the least runs first."""
+    return -job.priority, job.queued_at, job.id
