@@ -62,7 +62,7 @@ def attempt(system: System, crew: tuple[Client, dict[str, str]]) -> Iterator[Att
     yield Attempt(system, crew[0], claim(crew[0], job))
     if system.status(job) not in ("SUCCEEDED", "FAILED", "CANCELED"):
         crew[0].send(messages.Gone(job, 1, saw_process=True, reason="the test ended"))
-        crew[0].wait_for("ack")
+        crew[0].wait_for("settled")
         system.api.post(f"/jobs/{job}/cancel", {"mode": "kill"})
 
 
@@ -202,9 +202,9 @@ def test_a_runner_cannot_speak_for_another_ones_attempt(attempt: Attempt, system
     with hub(system, runner_token(system, stranger)) as client:
         client.ask(runner_hello(stranger))
         client.send(messages.Gone(attempt.ref.job_id, 1, saw_process=True, reason="I say so"))
-        client.wait_for("ack")
+        client.wait_for("settled")
         client.send(messages.HandBack(attempt.ref.job_id, 1, "I say so"))
-        client.wait_for("ack")
+        client.wait_for("settled")
         client.send(messages.Claim(attempt.ref.job_id, 1))
         assert client.wait_for("missed")["job_id"] == attempt.ref.job_id
     view = system.job(attempt.ref.job_id)
@@ -245,7 +245,7 @@ def test_a_second_process_of_one_record_is_refused_and_the_first_is_undisturbed(
     job = system.run("theirs")
     assert claim(runner, job).spec.job_id == job
     runner.send(messages.HandBack(job, 1, "the test ended"))
-    runner.wait_for("ack")
+    runner.wait_for("settled")
     system.api.post(f"/jobs/{job}/cancel", {"mode": "kill"})
 
 

@@ -22,7 +22,7 @@ from terracrew.protocol.messages import (
 )
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
-from terracrew.runner.attempts.supervisor import Crew
+from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.connection.hub_connection import Connection
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import Instance
@@ -361,7 +361,7 @@ async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is
     for seen in (actor.facts["environment"], actor.facts["own_environment"]):
         assert "DATABASE_URL" not in seen
         assert "STAGE" not in seen
-    stop.leave_now()
+    stop.exit_now()
     async with asyncio.timeout(BOUND):
         await running
     assert (await actor.tell("told"))["told"] == []
@@ -374,8 +374,8 @@ async def test_reports_do_not_pile_up_while_there_is_no_connection(bench: Bench)
     dispatcher = Local(config.executor_entry, {**os.environ, **bench.environment})
     try:
         async with asyncio.TaskGroup() as tasks:
-            crew = Crew(config, instance, dispatcher, claims, reports, {}, tasks)
-            connection = Connection(config, instance.key, crew, claims, reports, Stop(), lambda _: None)
+            supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, {}, tasks)
+            connection = Connection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
             delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
             _, ended = await asyncio.gather(_hang_up(bench.hub), connection.step(), return_exceptions=True)
             assert isinstance(ended, errors.Unreachable)

@@ -11,14 +11,14 @@ import pytest
 from terracrew.attempt import directories
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
-from terracrew.runner.dispatch.zygote_client import Forked, Helper
+from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 from tests.runner.stage import Stage
 
 
 @pytest.fixture
-async def helper() -> AsyncIterator[Helper]:
-    made = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+async def helper() -> AsyncIterator[ZygoteClient]:
+    made = ZygoteClient("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     yield made
     await made.close()
 
@@ -38,7 +38,7 @@ async def _exit_code(forked: Forked) -> int | None:
         return await forked.exit_code
 
 
-async def test_exit_codes_and_signals_are_reported(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+async def test_exit_codes_and_signals_are_reported(helper: ZygoteClient, theatre: Stage, start: ExecutorStart) -> None:
     forked = await helper.fork(start)
     actor = await theatre.actor()
     assert forked.process.pid == actor.pid
@@ -47,13 +47,17 @@ async def test_exit_codes_and_signals_are_reported(helper: Helper, theatre: Stag
     assert await _exit_code(forked) == 42
 
 
-async def test_a_signal_is_reported_as_a_negative_code(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+async def test_a_signal_is_reported_as_a_negative_code(
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+) -> None:
     forked = await helper.fork(start)
     await (await theatre.actor()).kill()
     assert await _exit_code(forked) == -9
 
 
-async def test_what_an_executor_raises_is_in_its_own_log(helper: Helper, theatre: Stage, start: ExecutorStart) -> None:
+async def test_what_an_executor_raises_is_in_its_own_log(
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+) -> None:
     forked = await helper.fork(start)
     await (await theatre.actor()).tell("stumble")
     assert await _exit_code(forked) == zygote.CRASHED
@@ -61,7 +65,7 @@ async def test_what_an_executor_raises_is_in_its_own_log(helper: Helper, theatre
 
 
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
-    helper: Helper, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:
     assert directories.seal(Path(start.directory))
     assert await _exit_code(await helper.fork(start)) == zygote.IN_USE
@@ -69,7 +73,7 @@ async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
 
 
 async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
-    helper: Helper, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:
     salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
     first = await helper.fork(salvage)
@@ -81,7 +85,7 @@ async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
 
 
 async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
-    helper: Helper, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:
     pid = helper.pid
     assert pid
@@ -95,7 +99,7 @@ async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
 
 
 async def test_a_specification_larger_than_a_pipe_arrives_whole(
-    helper: Helper, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:
     start.environment["LARGE"] = "x" * (4 << 20)
     forked = await helper.fork(start)

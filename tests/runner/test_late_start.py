@@ -9,7 +9,7 @@ import pytest
 from terracrew.attempt import directories
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
-from terracrew.runner.dispatch.zygote_client import Helper
+from terracrew.runner.dispatch.zygote_client import ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 
 
@@ -21,7 +21,7 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     directory = directories.write(tmp_path, granted(), "http://server")
     directories.seal(directory)
     directories.remove(directory)
-    helper = Helper("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    helper = ZygoteClient("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         forked = await helper.fork(
             ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), {}, granted())

@@ -111,7 +111,7 @@ def seal(directory: Path) -> bool:
     return durable.publish(directory / PID, _encode(_Pid("sealed"))) or process_of(directory) is None
 
 
-def last_words(directory: Path) -> str:
+def last_log_line(directory: Path) -> str:
     """The last line that its executor wrote for the people who run this machine."""
     try:
         lines = (directory / LOG).read_bytes()[-4096:].decode(errors="replace").split("\n")

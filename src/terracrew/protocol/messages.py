@@ -87,7 +87,7 @@ class HandBack(_FromClient, frozen=True, tag="hand_back"):
     reason: str
 
 
-class Gone(_FromClient, frozen=True, tag="journal"):
+class Gone(_FromClient, frozen=True, tag="gone"):
     """Every process of the attempt has exited. Whether all that it recorded has arrived is for the server to judge."""
 
     job_id: JobId
@@ -161,8 +161,8 @@ class Drain(_FromServer, frozen=True, tag="drain"):
     on: bool
 
 
-class Settled(_FromServer, frozen=True, tag="ack"):
-    """A hand-back or a journal entry has been taken in; its directory may go."""
+class Settled(_FromServer, frozen=True, tag="settled"):
+    """The server has stored a `hand_back` or a `gone`. The runner may remove the attempt's directory."""
 
     job_id: str
     attempt: int

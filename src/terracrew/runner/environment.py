@@ -1,23 +1,23 @@
-"""Which part of a process's environment goes on to the helper process and to the engines."""
+"""Chooses the environment variables that the zygote and the engines get."""
 
 import re
 from collections.abc import Mapping
 
-OURS = "TERRACREW_"
-# For a runner inside the server: what an engine needs to run at all, and nothing that the server was given.
-_ALLOWED = re.compile(r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|\w+_proxy|\w+_PROXY")
-# What Python itself, and the search for engines, must find again in the helper process.
-_HELPERS = re.compile(r"PYTHON\w+|TERRACREW_CACHE|XDG_CACHE_HOME")
+PREFIX = "TERRACREW_"
+_ALLOWED_BESIDE_SERVER = re.compile(r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|\w+_proxy|\w+_PROXY")
+"""An engine of the built-in runner gets what it needs to run, and nothing else that the server was given."""
+_NEEDED_BY_ZYGOTE = re.compile(r"PYTHON\w+|TERRACREW_CACHE|XDG_CACHE_HOME")
+"""Python reads these when the zygote starts, and the search for engines reads the cache directories."""
 
 
-def of_engines(environ: Mapping[str, str], *, is_built_in: bool) -> dict[str, str]:
-    """The base environment of an engine: the runner's less everything that is Terracrew's own."""
+def for_engines(environ: Mapping[str, str], *, is_built_in: bool) -> dict[str, str]:
+    """Return the base environment of engines: the runner's own without the variables of Terracrew."""
     if is_built_in:
-        return {name: value for name, value in environ.items() if _ALLOWED.fullmatch(name)}
-    return {name: value for name, value in environ.items() if not name.startswith(OURS)}
+        return {name: value for name, value in environ.items() if _ALLOWED_BESIDE_SERVER.fullmatch(name)}
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
 
 
-def of_helper(environ: Mapping[str, str], *, is_built_in: bool) -> dict[str, str]:
-    """The environment of the process that executors are forked from: it holds no secret of ours."""
-    kept = {name: value for name, value in environ.items() if _HELPERS.fullmatch(name)}
-    return of_engines(environ, is_built_in=is_built_in) | kept
+def for_zygote(environ: Mapping[str, str], *, is_built_in: bool) -> dict[str, str]:
+    """Return the environment of the zygote. It contains no secret of Terracrew."""
+    needed = {name: value for name, value in environ.items() if _NEEDED_BY_ZYGOTE.fullmatch(name)}
+    return for_engines(environ, is_built_in=is_built_in) | needed

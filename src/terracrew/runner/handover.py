@@ -1,4 +1,4 @@
-"""From the command to the runner: the process becomes another that never loads what checked its settings."""
+"""Replaces the command `terracrew runner start` by the runner process, which never loads the code that checks settings."""
 
 import os
 import sys
@@ -11,14 +11,14 @@ from terracrew.runner.config import RunnerConfig
 
 
 def offer(config: RunnerConfig) -> int:
-    """Put the settings where only this process and what it becomes can read them."""
+    """Write the settings to a file without a path and return its descriptor, which the new program inherits."""
     descriptor = in_memory("runner-config", msgspec.json.encode(config))
     os.set_inheritable(descriptor, True)
     return descriptor
 
 
 def in_memory(name: str, content: bytes) -> int:
-    """A descriptor of a file that has no path; unlike a pipe, it holds any size without a reader."""
+    """Return the descriptor of a file that has no path. Unlike a pipe, it takes any size before somebody reads it."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(os.dup(descriptor), "wb") as file:
         file.write(content)
@@ -32,8 +32,8 @@ def accept(descriptor: int) -> RunnerConfig:
 
 
 def become(config: RunnerConfig) -> NoReturn:
-    """Replace this process by the runner. What is ours leaves the environment, where every engine could read it."""
+    """Replace this process by the runner. Its environment has no secret of Terracrew, because engines inherit it."""
     arguments = [sys.executable, "-P", "-m", "terracrew.runner", str(offer(config))]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, arguments, environment.of_helper(os.environ, is_built_in=False))  # noqa: S606
+    os.execve(sys.executable, arguments, environment.for_zygote(os.environ, is_built_in=False))  # noqa: S606

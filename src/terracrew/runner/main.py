@@ -1,4 +1,4 @@
-"""The runner: puts its parts together and ends them, in a process of its own or inside the server's."""
+"""The runner: creates its parts and ends them, in a process of its own or inside the server's process."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from terracrew.errors import Removed
 from terracrew.runner import environment, isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
-from terracrew.runner.attempts.supervisor import Crew
+from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import Connection
 from terracrew.runner.dispatch.local import Local
@@ -21,47 +21,50 @@ from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
 
+_POLL_SECONDS = 0.25
+"""How often a runner that is stopping looks whether its attempts have ended."""
+
 
 async def run(
     config: RunnerConfig, stop: Stop, *, set_levels: Callable[[dict[str, str]], None] = lambda _: None
 ) -> None:
-    """Run until told to stop; raises what makes it senseless to go on (Conflict, Incompatible, Invalid, Removed)."""
+    """Run until told to stop. Raises the error that makes running pointless (Conflict, Incompatible, Invalid, Removed)."""
     is_built_in = config.is_built_in
-    # Before anything of ours is open: what it is forked from can then inherit nothing.
-    helpers = environment.of_helper(os.environ, is_built_in=is_built_in)
-    dispatcher = Local(config.executor_entry, helpers, config.engine_paths)
+    # The zygote starts before this process opens anything, so it inherits no descriptor of it.
+    zygote_environment = environment.for_zygote(os.environ, is_built_in=is_built_in)
+    dispatcher = Local(config.executor_entry, zygote_environment, config.engine_paths)
     instance = None
     try:
         instance = Instance(config.working_directory)
-        _track(dispatcher, config, instance)
+        _use_cgroups(dispatcher, config, instance)
         isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
         claims, reports = Claims(config.capacity), Reports()
-        base = environment.of_engines(os.environ, is_built_in=is_built_in)
+        engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
-            crew = Crew(config, instance, dispatcher, claims, reports, base, tasks)
-            connection = Connection(config, instance.key, crew, claims, reports, stop, set_levels)
-            crew.recover()
-            link = tasks.create_task(connection.run())
-            leaving = tasks.create_task(_told_to_leave(stop, connection, crew, claims))
+            supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, engine_environment, tasks)
+            connection = Connection(config, instance.key, supervisor, claims, reports, stop, set_levels)
+            supervisor.recover()
+            connecting = tasks.create_task(connection.run())
+            stopping = tasks.create_task(_stop_when_told(stop, connection, supervisor, claims))
             try:
-                await asyncio.wait({link, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                if link.done() and isinstance(error := link.result(), Removed):
+                await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if connecting.done() and isinstance(error := connecting.result(), Removed):
                     log.error("%s", error)
                     reports.close()
-                    await _delivered(crew, stop)
+                    await _wait_for_deliveries(supervisor, stop)
             finally:
-                crew.leave()
-                leaving.cancel()
-                link.cancel()
-        if not link.cancelled():
-            raise link.result()
+                supervisor.stop_watching()
+                stopping.cancel()
+                connecting.cancel()
+        if not connecting.cancelled():
+            raise connecting.result()
     finally:
         await dispatcher.close()
         if instance is not None:
             instance.release()
 
 
-def _track(dispatcher: Local, config: RunnerConfig, instance: Instance) -> None:
+def _use_cgroups(dispatcher: Local, config: RunnerConfig, instance: Instance) -> None:
     try:
         found = cgroup_discovery.find(config.cgroup, instance.key)
     except NoCgroups as reason:
@@ -71,23 +74,24 @@ def _track(dispatcher: Local, config: RunnerConfig, instance: Instance) -> None:
         log.info("attempts are tracked by cgroups under %s", found.root)
 
 
-async def _delivered(crew: Crew, stop: Stop) -> None:
-    """Stay for what still runs: it is delivered by the attempts' own credentials, and by us if their executors die."""
-    if crew.refs:
-        log.warning("ending when %d attempts have been delivered; told to stop, at once", len(crew.refs))
-    while crew.refs and not stop.drain.is_set():
+async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> None:
+    """Wait until a removed runner's attempts are delivered. Executors use the attempts' own credentials for that, and
+    the runner uses them for an executor that dies."""
+    if supervisor.refs:
+        log.warning("ending when %d attempts have been delivered; told to stop, at once", len(supervisor.refs))
+    while supervisor.refs and not stop.drain.is_set():
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.25):
+            async with asyncio.timeout(_POLL_SECONDS):
                 await stop.drain.wait()
 
 
-async def _told_to_leave(stop: Stop, connection: Connection, crew: Crew, claims: Claims) -> None:
+async def _stop_when_told(stop: Stop, connection: Connection, supervisor: AttemptSupervisor, claims: Claims) -> None:
     await stop.drain.wait()
-    connection.drained()
-    if crew.refs:
-        log.info("stopping when %d attempts have ended; told again, they go on alone", len(crew.refs))
-    while not stop.leave.is_set() and (crew.refs or claims.pending):
+    connection.drain()
+    if supervisor.refs:
+        log.info("stopping when %d attempts have ended; told again, they go on alone", len(supervisor.refs))
+    while not stop.exit.is_set() and (supervisor.refs or claims.pending):
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.25):
-                await stop.leave.wait()
-    log.info("leaving%s", f"; {len(crew.refs)} attempts go on" if crew.refs else "")
+            async with asyncio.timeout(_POLL_SECONDS):
+                await stop.exit.wait()
+    log.info("leaving%s", f"; {len(supervisor.refs)} attempts go on" if supervisor.refs else "")

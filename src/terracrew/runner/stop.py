@@ -1,4 +1,4 @@
-"""Stopping in two speeds: first finish what runs, then leave at once (the executors go on without us)."""
+"""Stopping a runner has two speeds: drain until the attempts have ended, or exit at once and let the executors continue."""
 
 import asyncio
 
@@ -6,14 +6,16 @@ import asyncio
 class Stop:
     def __init__(self) -> None:
         self.drain = asyncio.Event()
-        self.leave = asyncio.Event()
+        """The runner claims no more jobs and ends when its attempts have ended."""
+        self.exit = asyncio.Event()
+        """The runner ends at once. Its executors continue, and the next runner process finds them."""
 
     def request(self) -> None:
-        """What a signal means: the first one drains, the next one leaves."""
+        """Handle a signal: the first one drains, the second one exits."""
         if self.drain.is_set():
-            self.leave.set()
+            self.exit.set()
         self.drain.set()
 
-    def leave_now(self) -> None:
+    def exit_now(self) -> None:
         self.drain.set()
-        self.leave.set()
+        self.exit.set()

@@ -26,7 +26,7 @@ _TOKEN = "built_in_token"  # noqa: S105 - the name of a setting
 
 async def run(server: Server, stop: Stop) -> None:
     """Serve the jobs of this server's own runner until `stop`; its executors go on."""
-    await supervise("runner", partial(_run, server, stop), until=stop.leave, ready=server.db.ready)
+    await supervise("runner", partial(_run, server, stop), until=stop.exit, ready=server.db.ready)
 
 
 async def _run(server: Server, stop: Stop) -> None:

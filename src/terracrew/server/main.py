@@ -92,7 +92,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
             running.append(tasks.create_task(builtin.run(server, stop), name="runner"))
         _greet(server, link)
         await server.closing.wait()
-        stop.leave_now()
+        stop.exit_now()
         if with_builtin_runner:
             await asyncio.wait([running[-1]], timeout=5)
         await web

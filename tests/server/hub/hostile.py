@@ -156,7 +156,7 @@ async def staged(hub: Hub) -> AsyncGenerator[Stage]:
             await executor.connection.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), "once\n"))
             await executor.get("ack")
         await stage.victim.send(messages.Gone(job, 1, saw_process=True, reason="killed"))
-        await stage.victim.get("ack")
+        await stage.victim.get("settled")
         await stage.victim.granted(job, 2)
         stage.queued = await hub.job("APPLY")
         await _strangers(stage)

@@ -140,7 +140,7 @@ async def test_the_end_of_one_secret_does_not_disturb_the_connections_of_another
         await Messenger(hub.server).step({("access", account)})
         assert await refusal(ending) == ("unauthenticated", True)
         await staying.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that it is still heard"))
-        assert (await staying.get())["type"] == "ack"
+        assert (await staying.get())["type"] == "settled"
 
 
 def test_the_configuration_of_a_record_of_before_is_the_runners_own() -> None:

@@ -99,7 +99,7 @@ async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub
         assert (await runner.get())["on"] is True
         await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
         await runner.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that all before it was heard"))
-        await runner.get("ack")
+        await runner.get("settled")
         assert not hub.session().takes_jobs
 
 
@@ -239,7 +239,7 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
         for _ in range(2):  # the first pass cancels the job, which was queued again
             await remove_deleted(hub.server.db)
         await runner.send(messages.Gone(granted.spec.job_id, 1, saw_process=True, reason="killed"))
-        assert (await runner.get())["type"] == "ack"
+        assert (await runner.get())["type"] == "settled"
         await runner.granted(await hub.job())
 
 
@@ -309,5 +309,5 @@ async def test_a_report_that_is_repeated_while_the_database_is_slow_is_decided_o
             await runner.send(messages.Heartbeat("0.1.0", is_draining=True, attempts=[]))
             await hub.until(lambda: session.is_draining)
             assert session.ending == {ref}
-        await runner.get("ack")
+        await runner.get("settled")
         assert (await hub.crew.world.load(ref.job_id)).attempt == 2

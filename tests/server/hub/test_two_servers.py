@@ -84,7 +84,7 @@ async def test_a_runner_is_told_to_end_what_no_server_can_reach_and_nothing_else
             await service.cancel(one.server.db, one.crew.app.admin.principal, job_id, "interrupt")
             assert (await executor.get())["mode"] == "interrupt"
             await runner.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that all before it was sent"))
-            assert (await runner.get())["type"] == "ack", "and its runner heard nothing of it"
+            assert (await runner.get())["type"] == "settled", "and its runner heard nothing of it"
         assert await runner.get() == {"type": "cancel", "job_id": job_id, "attempt": 1, "mode": "interrupt"}
 
 

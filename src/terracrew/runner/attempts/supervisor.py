@@ -28,10 +28,10 @@ from terracrew.runner.resources.plugin_cache import PluginCache
 
 log = logging.getLogger(__name__)
 
-_PAUSE_SECONDS = 5.0
+_PAUSE_AFTER_FAILED_START_SECONDS = 5.0
 
 
-class Crew:
+class AttemptSupervisor:
     def __init__(
         self,
         config: RunnerConfig,
@@ -49,11 +49,11 @@ class Crew:
         self._engine_directories = EngineDirectories(instance.engine_directories)
         self._plugin_cache = PluginCache(instance.cache, environment, config.engine_paths)
         self._tasks = tasks
-        self._lives: dict[AttemptRef, asyncio.Task[None]] = {}
+        self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
-        self._unfollowed: set[AttemptRef] = set()
-        self._endings: set[asyncio.Task[None]] = set()
-        self.changed: Callable[[], None] = lambda: None
+        self._failing: set[AttemptRef] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        self.on_slot_freed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
 
     @property
@@ -62,12 +62,12 @@ class Crew:
 
         An attempt that cannot be followed is left out: the server then decides about it as about one that is lost.
         """
-        return sorted(self._lives.keys() - self._unfollowed)
+        return sorted(self._tasks_by_attempt.keys() - self._failing)
 
     def recover(self) -> None:
         """Take over what a predecessor left in the working directory, and begin to fill the cache of plug-ins."""
         filling = self._tasks.create_task(self._plugin_cache.run())
-        self._endings.add(filling)  # `leave` ends it with the others
+        self._background_tasks.add(filling)  # `stop_watching` cancels it with the others
         found = directories.scan(self._instance.attempts)
         self._scratch.sweep(found)
         self._workspaces.sweep(found)
@@ -76,19 +76,19 @@ class Crew:
             self._workspaces.relink(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
             self._claims.adopted(ref)
-            self._begin(ref, None)
+            self._start_task(ref, None)
 
     def take(self, granted: Granted) -> None:
         """Journal a grant, then start its executor."""
         ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
-        if ref in self._lives:
+        if ref in self._tasks_by_attempt:
             log.error("attempt %d of %s was granted twice; the second grant is ignored", ref.attempt, ref.job_id)
             return
         if not directories.is_job_id(ref.job_id):  # it is to become a path, so the server's word is not enough
             log.error("%r was granted, which is not the id of a job", ref.job_id)
             self._free(ref)
             return
-        self._begin(ref, granted)
+        self._start_task(ref, granted)
 
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
         if (handle := self._handles.get(ref)) is not None:
@@ -96,18 +96,18 @@ class Crew:
                 "ending attempt %d of %s (%s): the server cannot reach its executor", ref.attempt, ref.job_id, mode
             )
             ending = self._tasks.create_task(self._dispatcher.stop(handle, mode))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
+            self._background_tasks.add(ending)
+            ending.add_done_callback(self._background_tasks.discard)
 
-    def leave(self) -> None:
+    def stop_watching(self) -> None:
         """Stop watching; the executors go on, and the next runner process finds them."""
-        for task in (*self._lives.values(), *self._endings):
+        for task in (*self._tasks_by_attempt.values(), *self._background_tasks):
             task.cancel()
 
-    def _begin(self, ref: AttemptRef, granted: Granted | None) -> None:
-        self._lives[ref] = self._tasks.create_task(self._live(ref, granted))
+    def _start_task(self, ref: AttemptRef, granted: Granted | None) -> None:
+        self._tasks_by_attempt[ref] = self._tasks.create_task(self._supervise(ref, granted))
 
-    async def _live(self, ref: AttemptRef, granted: Granted | None) -> None:
+    async def _supervise(self, ref: AttemptRef, granted: Granted | None) -> None:
         delays = Backoff(1.0, 60.0)
         while True:
             try:
@@ -115,11 +115,11 @@ class Crew:
                 break
             except Exception:
                 log.exception("attempt %d of %s could not be followed; trying again", ref.attempt, ref.job_id)
-            self._unfollowed.add(ref)
+            self._failing.add(ref)
             granted = None  # from here on its directory says what became of it
             await asyncio.sleep(delays.next())
-        del self._lives[ref]
-        self._unfollowed.discard(ref)
+        del self._tasks_by_attempt[ref]
+        self._failing.discard(ref)
         self._free(ref)
 
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
@@ -128,10 +128,10 @@ class Crew:
             handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
         except NotStarted as error:
             if granted:  # whatever hindered this one would hinder the next
-                self._claims.pause(time.monotonic() + _PAUSE_SECONDS)
+                self._claims.pause(time.monotonic() + _PAUSE_AFTER_FAILED_START_SECONDS)
             return await self._hand_back(ref, directory, error.message)
         self._handles[ref] = handle
-        self._unfollowed.discard(ref)
+        self._failing.discard(ref)
         try:
             code = await self._dispatcher.watch(handle)
         finally:
@@ -140,10 +140,10 @@ class Crew:
         process = directories.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
-        if (process.is_salvage or not delivered.is_done(directory)) and not await self._bury(
+        if (process.is_salvage or not delivered.is_done(directory)) and not await self._salvage_and_report(
             ref, directory, describe_end(code, process)
         ):
-            return await self._set_aside(ref, directory)
+            return await self._quarantine_directory(ref, directory)
         return await self._remove(ref, directory)
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
@@ -154,7 +154,7 @@ class Crew:
             scratch = self._scratch.make(ref)
         except OSError as error:
             raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        return await self._dispatcher.start(self._specification(directory, self._config.server_url, granted, scratch))
+        return await self._dispatcher.start(self._executor_start(directory, self._config.server_url, granted, scratch))
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
         self._free(ref)
@@ -163,12 +163,12 @@ class Crew:
             await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
         await self._remove(ref, directory)
 
-    async def _bury(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
+    async def _salvage_and_report(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
         """Everything of it is gone: deliver what it left, then say so. False if the server would not take it."""
         is_delivered = True
         if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
-            if last := directories.last_words(directory):
+            if last := directories.last_log_line(directory):
                 log.warning("the last line of its own log: %s", last)
             is_delivered = await self._salvage(ref, directory)
         await self._reports.deliver(
@@ -191,7 +191,7 @@ class Crew:
         delays = Backoff(1.0, 60.0)
         while True:
             try:
-                handle = await self._dispatcher.start(self._specification(directory, record.server_url, None, {}))
+                handle = await self._dispatcher.start(self._executor_start(directory, record.server_url, None, {}))
             except NotStarted as error:
                 log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
             else:
@@ -213,7 +213,7 @@ class Crew:
             log.error("%s cannot be removed: %s", directory, error)
         await asyncio.to_thread(self._scratch.remove, ref)
 
-    async def _set_aside(self, ref: AttemptRef, directory: Path) -> None:
+    async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
         """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
         await asyncio.to_thread(self._workspaces.take_along, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
@@ -224,9 +224,9 @@ class Crew:
 
     def _free(self, ref: AttemptRef) -> None:
         self._claims.freed(ref)
-        self.changed()
+        self.on_slot_freed()
 
-    def _specification(
+    def _executor_start(
         self, directory: Path, server_url: str, granted: Granted | None, scratch: Mapping[str, str]
     ) -> ExecutorStart:
         return ExecutorStart(

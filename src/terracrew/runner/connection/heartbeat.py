@@ -1,4 +1,4 @@
-"""The heartbeat: says every few seconds that this instance lives, which attempts it has, and whether it is draining."""
+"""The heartbeat: tells the server every few seconds which attempts this runner has and whether it is draining."""
 
 import asyncio
 import contextlib
@@ -8,40 +8,44 @@ from typing import NamedTuple
 
 from terracrew import __version__
 from terracrew.protocol.messages import Heartbeat
-from terracrew.runner.attempts.supervisor import Crew
+from terracrew.runner.attempts.supervisor import AttemptSupervisor
 
 log = logging.getLogger(__name__)
 
 
-class Drain(NamedTuple):
-    """Whether this runner takes no new jobs, and whether that is because its disk is full."""
+class DrainState(NamedTuple):
+    """Whether this runner takes no new jobs, and whether a full disk is the reason."""
 
     is_draining: bool
     is_disk_full: bool
 
 
-class Heart:
+class HeartbeatLoop:
     def __init__(
-        self, crew: Crew, drain: Callable[[], Drain], send: Callable[[Heartbeat], None], interval: float
+        self,
+        supervisor: AttemptSupervisor,
+        drain_state: Callable[[], DrainState],
+        send: Callable[[Heartbeat], None],
+        interval_seconds: float,
     ) -> None:
-        self._crew, self._drain, self._send = crew, drain, send
-        self.interval = interval
+        self._supervisor, self._drain_state, self._send = supervisor, drain_state, send
+        self.interval_seconds = interval_seconds
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something has changed that the server should not learn ten seconds later."""
+        """Send the next heartbeat now, because something changed that the server should know soon."""
         self._wake.set()
 
     def step(self) -> None:
-        attempts = self._crew.refs
-        is_draining, is_disk_full = self._drain()
+        attempts = self._supervisor.refs
+        is_draining, is_disk_full = self._drain_state()
         self._send(Heartbeat(__version__, is_draining, attempts, is_disk_full))
         log.debug("a heartbeat that names %d attempts", len(attempts))
 
     async def run(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.interval):
+                async with asyncio.timeout(self.interval_seconds):
                     await self._wake.wait()
             self._wake.clear()
             self.step()

@@ -1,4 +1,4 @@
-"""The runner's one outbound connection: opened again for ever, and everything that is said on it."""
+"""The runner's one outbound connection to the server: opens it again whenever it ends, sends and handles messages."""
 
 import asyncio
 import contextlib
@@ -33,11 +33,11 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.runner import isolation
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
-from terracrew.runner.attempts.supervisor import Crew
+from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection import announced_engines
 from terracrew.runner.connection.access_token import Tokens
-from terracrew.runner.connection.heartbeat import Drain, Heart
+from terracrew.runner.connection.heartbeat import DrainState, HeartbeatLoop
 from terracrew.runner.connection.worker_token import WorkerToken
 from terracrew.runner.resources.disk import Disk
 from terracrew.runner.stop import Stop
@@ -45,8 +45,8 @@ from terracrew.runner.stop import Stop
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 15.0
-_REJECTED = (Unauthenticated, Forbidden, RateLimited)
-"""A person has to mend these, and servers count them: ask again, but not every few seconds."""
+_REJECTIONS = (Unauthenticated, Forbidden, RateLimited)
+"""A person has to correct the cause of these, and servers count them, so the runner retries them less often."""
 
 
 class Connection:
@@ -54,29 +54,29 @@ class Connection:
         self,
         config: RunnerConfig,
         instance_key: str,
-        crew: Crew,
+        supervisor: AttemptSupervisor,
         claims: Claims,
         reports: Reports,
         stop: Stop,
         set_levels: Callable[[dict[str, str]], None],
     ) -> None:
         self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
-        self._crew, self._claims, self._reports, self._stop = crew, claims, reports, stop
+        self._supervisor, self._claims, self._reports, self._stop = supervisor, claims, reports, stop
         secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
         self._tokens = Tokens(config.server_url, config.client_id, secret)
         self._queue: asyncio.Queue[messages.FromRunner] | None = None
         self._delays, self._delays_when_rejected = Backoff(), Backoff(1.0, 60.0)
-        self._heart: Heart | None = None
+        self._heartbeat: HeartbeatLoop | None = None
         self._levels: dict[str, str] = {}
         self._was_welcome = False
         self._resume = ""
-        self._is_drained = False
+        self._is_drained_by_server = False
         self._disk = Disk(config.working_directory)
         reports.send = self._send
-        crew.changed = self._claim
+        supervisor.on_slot_freed = self._claim
 
     async def run(self) -> TerracrewError:
-        """Stay connected for ever. What is returned is why that makes no sense any more."""
+        """Stay connected. Returns the error after which connecting again is pointless."""
         while True:
             try:
                 await self.step()
@@ -86,7 +86,7 @@ class Connection:
                 if isinstance(error, Unauthenticated):
                     self._tokens.drop()
                 log.warning("not connected to %s: %s", self._config.server_url, error)
-                delays = self._delays_when_rejected if isinstance(error, _REJECTED) else self._delays
+                delays = self._delays_when_rejected if isinstance(error, _REJECTIONS) else self._delays
                 pause = delays.next(error)
             except Exception:
                 log.exception("the connection to %s failed", self._config.server_url)
@@ -94,9 +94,9 @@ class Connection:
             await asyncio.sleep(pause)
 
     async def step(self) -> NoReturn:
-        """One connection, from its opening to its end; always ends with an error that says why."""
+        """Open one connection and use it until it ends. Always raises the reason for its end."""
         token = await self._tokens.current()
-        found = await announced_engines.announced(self._config.engine_paths)
+        found = await announced_engines.find(self._config.engine_paths)
         connection = await hub.connect(self._config.server_url, token)
         try:
             welcome = await self._greet(connection, found)
@@ -106,18 +106,19 @@ class Connection:
             self._queue = None
             await connection.close()
 
-    def drained(self) -> None:
-        """This process is to stop: claim nothing more, and say so now."""
-        self._decide_open()
-        if self._heart:
-            self._heart.wake()
+    def drain(self) -> None:
+        """Claim no more jobs because this process is stopping, and tell the server now."""
+        self._update_claims()
+        if self._heartbeat:
+            self._heartbeat.wake()
 
     def _is_final(self, error: TerracrewError) -> bool:
-        """A stranger in our place is for a person to sort out; after a welcome it is an old connection of ours."""
+        """Whether to give up. A conflict before the first welcome means that another process uses this instance, which a
+        person has to resolve; after a welcome, it is an old connection of this process."""
         return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 
     async def _greet(self, connection: ClientConnection, found: dict[str, str]) -> messages.RunnerWelcome:
-        drain = self._drain()
+        drain = self._drain_state()
         hello = messages.RunnerHello(
             runner_id=self._config.runner_id,
             instance=self._config.instance,
@@ -127,7 +128,7 @@ class Connection:
             newest_protocol=version.NEWEST,
             capacity=self._config.capacity,
             engines=found,
-            attempts=self._crew.refs,
+            attempts=self._supervisor.refs,
             is_draining=drain.is_draining,
             is_disk_full=drain.is_disk_full,
             isolation=isolation.in_force(self._config.isolation),
@@ -135,7 +136,9 @@ class Connection:
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                with contextlib.suppress(ConnectionClosed):  # a refusal may have come first, and is still to be read
+                with contextlib.suppress(
+                    ConnectionClosed
+                ):  # the server may have refused already, and the refusal is still to be read
                     await connection.send(messages.encode(hello), text=True)
                 answer = _decode(await connection.recv())
         except (TimeoutError, ConnectionClosed) as error:
@@ -158,18 +161,19 @@ class Connection:
         self._delays.reset()
         self._delays_when_rejected.reset()
         queue = self._queue = asyncio.Queue()
-        self._heart = Heart(self._crew, self._drain, self._send, welcome.heartbeat_seconds)
-        self._is_drained = welcome.is_draining
-        self._decide_open()
+        self._heartbeat = HeartbeatLoop(self._supervisor, self._drain_state, self._send, welcome.heartbeat_seconds)
+        self._is_drained_by_server = welcome.is_draining
+        self._update_claims()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
-            others = [
-                tasks.create_task(task) for task in (self._ship(connection, queue), self._heart.run(), self._renew())
+            background = [
+                tasks.create_task(task)
+                for task in (self._send_queued(connection, queue), self._heartbeat.run(), self._renew())
             ]
             try:
                 end = await self._receive(connection)
             finally:
-                for task in others:
+                for task in background:
                     task.cancel()
         raise end
 
@@ -183,9 +187,9 @@ class Connection:
                 return error
             if isinstance(message, messages.Refused) and message.is_final:
                 return tree().get(message.code, Unavailable)(message.message)
-            self._heed(message)
+            self._handle(message)
 
-    def _heed(self, message: messages.FromServerToRunner | None) -> None:
+    def _handle(self, message: messages.FromServerToRunner | None) -> None:
         now = time.monotonic()
         match message:
             case messages.Offer(job_id, attempt):
@@ -193,20 +197,20 @@ class Connection:
                 self._claim()
             case messages.Granted(spec):
                 if self._claims.granted(AttemptRef(spec.job_id, spec.attempt), now):
-                    self._crew.take(message)
+                    self._supervisor.take(message)
                 else:
                     self._send(messages.HandBack(spec.job_id, spec.attempt, "every slot of this runner is taken"))
             case messages.Missed(job_id, attempt):
                 self._claims.missed(AttemptRef(job_id, attempt))
                 self._claim()
             case messages.CancelAttempt(job_id, attempt, mode):
-                self._crew.cancel(AttemptRef(job_id, attempt), mode)
+                self._supervisor.cancel(AttemptRef(job_id, attempt), mode)
             case messages.Settled(job_id, attempt):
                 self._reports.settled(AttemptRef(job_id, attempt))
             case messages.Drain(on):
                 log.info("the server says: %s", "take no new jobs" if on else "take jobs again")
-                self._is_drained = on
-                self._decide_open()
+                self._is_drained_by_server = on
+                self._update_claims()
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
                 self._configure(heartbeat_seconds, log_level)
             case messages.Refused(code, text):
@@ -217,46 +221,46 @@ class Connection:
                 log.warning("the server said something that only newer runners know; it is passed over")
 
     def _configure(self, heartbeat_seconds: float, log_level: dict[str, str]) -> None:
-        """As the server has it; a heartbeat says that it was heard."""
-        if self._heart:
-            if self._heart.interval != heartbeat_seconds:
+        """Apply the server's settings. The heartbeat that follows acknowledges them."""
+        if self._heartbeat:
+            if self._heartbeat.interval_seconds != heartbeat_seconds:
                 log.info("the server says: a heartbeat every %g s", heartbeat_seconds)
-            self._heart.interval = heartbeat_seconds
-            self._heart.wake()
+            self._heartbeat.interval_seconds = heartbeat_seconds
+            self._heartbeat.wake()
         self._configure_log(log_level)
 
     def _configure_log(self, levels: dict[str, str]) -> None:
-        """A newer server may have levels that this runner does not; the others hold."""
+        """Set the log levels. Levels that only a newer runner knows are ignored."""
         known = {name: level for name, level in levels.items() if level.lower() in LEVELS}
         if known != self._levels:
             log.info("the server says: log levels %s", known or "as they are set here")
             self._levels = known
             self._set_levels(known)
 
-    def _drain(self) -> Drain:
-        """Find out whether to take new jobs, and open or close the claims accordingly."""
+    def _drain_state(self) -> DrainState:
+        """Determine whether this runner takes new jobs, and open or close its claims accordingly."""
         is_disk_full = not self._disk.has_room()
         is_draining = self._stop.drain.is_set() or is_disk_full
-        self._claims.is_open = not (self._is_drained or is_draining)
-        return Drain(is_draining, is_disk_full)
+        self._claims.is_open = not (self._is_drained_by_server or is_draining)
+        return DrainState(is_draining, is_disk_full)
 
-    def _decide_open(self) -> None:
-        self._drain()
+    def _update_claims(self) -> None:
+        self._drain_state()
         self._claim()
 
     def _claim(self) -> None:
-        if self._claims.is_open and self._drain().is_draining and self._heart:
-            self._heart.wake()
+        if self._claims.is_open and self._drain_state().is_draining and self._heartbeat:
+            self._heartbeat.wake()
         while (claim := self._claims.next(time.monotonic())) is not None:
             self._send(claim)
 
     def _send(self, message: messages.FromRunner) -> None:
-        """Queue it for the connection. Without one it is dropped: a new connection repeats every open report."""
+        """Queue a message. Without a connection it is dropped: a new connection repeats every open report."""
         if self._queue is not None:
             self._queue.put_nowait(message)
 
-    async def _ship(self, connection: ClientConnection, queue: asyncio.Queue[messages.FromRunner]) -> None:
-        with contextlib.suppress(ConnectionClosed):  # whoever receives hears of it, too
+    async def _send_queued(self, connection: ClientConnection, queue: asyncio.Queue[messages.FromRunner]) -> None:
+        with contextlib.suppress(ConnectionClosed):  # `_receive` notices it, too
             while True:
                 await connection.send(messages.encode(await queue.get()), text=True)
 

@@ -15,7 +15,7 @@ from terracrew.attempt.processes import ProcessIdentity, ProcessRecord
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.protocol import NotStarted
-from terracrew.runner.dispatch.zygote_client import Helper, HelperError
+from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
 from terracrew.runner.processes import cgroups, members
 from terracrew.runner.processes.cgroups import Cgroups
 
@@ -49,7 +49,7 @@ class Local:
         *,
         kill_seconds: float = KILL_SECONDS,
     ) -> None:
-        self.helper = Helper(entry, environment, engine_paths)
+        self._zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds = kill_seconds
         self._cgroups: Cgroups | None = None
 
@@ -60,8 +60,8 @@ class Local:
     async def start(self, start: ExecutorStart) -> Handle:
         cgroup = self._cgroup(Path(start.directory).name)
         try:
-            forked = await self.helper.fork(start, cgroup)
-        except HelperError as error:
+            forked = await self._zygote.fork(start, cgroup)
+        except ZygoteError as error:
             try:
                 if not start.is_salvage:
                     return self.adopt(Path(start.directory))  # the answer may have been lost, not the start
@@ -144,7 +144,7 @@ class Local:
             await _end_within(handle.process, _KILL_AGAIN_SECONDS)
 
     async def close(self) -> None:
-        await self.helper.close()
+        await self._zygote.close()
         if self._cgroups:
             self._cgroups.close()
 

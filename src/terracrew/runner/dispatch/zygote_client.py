@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 30.0
 _STABLE_SECONDS = 5.0  # one that dies sooner is not started again before it is needed
 
 
-class HelperError(Exception):
+class ZygoteError(Exception):
     """It is not known whether a process was started."""
 
 
@@ -35,7 +35,7 @@ class Forked(msgspec.Struct):
     """None where the helper died before its child."""
 
 
-class Helper:
+class ZygoteClient:
     def __init__(self, entry: str, environment: Mapping[str, str], engine_paths: Sequence[str] = ()) -> None:
         self._arguments = ["--entry", entry, *(f"--engine-path={path}" for path in engine_paths)]
         self._environment = dict(environment)
@@ -64,7 +64,7 @@ class Helper:
                 await self._send(number.to_bytes(zygote.START) + os.fsencode(cgroup), specification)
                 return await answer
         except (OSError, TimeoutError) as error:
-            raise HelperError(f"the process that starts executors does not answer: {error!r}") from error
+            raise ZygoteError(f"the process that starts executors does not answer: {error!r}") from error
         finally:
             self._starting.pop(number, None)
             os.close(specification)
@@ -81,7 +81,7 @@ class Helper:
                 await asyncio.sleep(0.01)  # it is busy with the starts before this one; fork() bounds the wait
             else:
                 return
-        raise HelperError("the process that starts executors has died")
+        raise ZygoteError("the process that starts executors has died")
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -126,7 +126,7 @@ class Helper:
             case zygote.Failed(number, reason):
                 answer = self._starting.get(number)
                 if answer is not None and not answer.done():
-                    answer.set_exception(HelperError(reason))
+                    answer.set_exception(ZygoteError(reason))
             case zygote.Exited(number, code):
                 if (known := self._exits.pop(number, None)) is not None and not known.done():
                     known.set_result(code)
@@ -145,7 +145,7 @@ class Helper:
             self._socket = None
         for answer in self._starting.values():
             if not answer.done():
-                answer.set_exception(HelperError("the process that starts executors has died"))
+                answer.set_exception(ZygoteError("the process that starts executors has died"))
         for code in self._exits.values():
             if not code.done():
                 code.set_result(None)
