@@ -1,4 +1,4 @@
-"""Which files make a folder the configuration of an engine.
+"""Tells which files make a folder the configuration of an engine.
 
 An engine that runs in a folder without any of them takes that for a configuration without resources, and plans to destroy
 everything in the state. So such a folder is refused, by the server when it gets a source and by the executor before it starts
@@ -19,7 +19,7 @@ MAX_FILES = 1_000
 
 
 def is_configuration(name: str, engine: str) -> bool:
-    """Whether an engine reads a file of this name as its configuration. An unknown engine reads every file."""
+    """Return whether an engine reads a file of this name as its configuration. An unknown engine reads every file."""
     # A name that starts with a dot, or that an editor made as a backup, is skipped by the engines.
     if name.startswith(".") or name.endswith("~"):
         return False
@@ -27,7 +27,7 @@ def is_configuration(name: str, engine: str) -> bool:
 
 
 def files(paths: Iterable[str]) -> list[str] | None:
-    """The configuration files among the paths of a source; None if there are too many to remember.
+    """Return the configuration files among the paths of a source, or None if there are too many.
 
     One file for each folder and set of engines is enough to answer `has_configuration` for every engine.
     """
@@ -42,14 +42,14 @@ def files(paths: Iterable[str]) -> list[str] | None:
 
 
 def has_configuration(paths: Iterable[str], subdirectory: str, engine: str) -> bool:
-    """Whether one of these files is the engine's configuration, directly in this folder of the source."""
+    """Return whether one of these files is the engine's configuration, directly in this folder of the source."""
     return any(
         folder == subdirectory and is_configuration(name, engine) for folder, name in map(posixpath.split, paths)
     )
 
 
 def missing(subdirectory: str, engine: str) -> str:
-    """What to tell a person about a folder without any."""
+    """Return the message for a folder without a configuration."""
     place = f"its folder {subdirectory!r}" if subdirectory else "its top folder"
     wanted = " or ".join(_PATTERNS.get(engine, ("configuration",))[:2])
     return (

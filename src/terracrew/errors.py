@@ -1,16 +1,16 @@
-"""The one tree of errors, the same in every process.
+"""The tree of errors, which all processes share.
 
     TerracrewError
-    ├── Invalid               400  what was sent makes no sense
+    ├── Invalid               400  the request is malformed or contradictory
     │   └── TooLarge          413
-    ├── Unauthenticated       401  nobody we know
-    ├── Forbidden             403  somebody we know, who may not
+    ├── Unauthenticated       401  the caller is not known
+    ├── Forbidden             403  the caller is known but not allowed to do this
     ├── NotFound              404
-    │   └── Removed           404  a runner that was there, and for whose processes there is nothing left to do
-    ├── Conflict              409  not in this state of things
+    │   └── Removed           404  the runner was removed, so its processes exit
+    ├── Conflict              409  the current state of the object does not allow this
     │   ├── Incomplete        409  an upload that lacks some of its parts
     │   ├── Superseded        409  an attempt that is no longer the current one
-    │   └── Locked            409  the module's state lock is somebody else's
+    │   └── Locked            409  another attempt holds the module's state lock
     ├── RateLimited           429
     ├── Unavailable           503  try again
     ├── Incompatible          426  the two ends speak different protocol versions
@@ -18,7 +18,7 @@
     └── Unreachable           —    the server does not answer
         └── ForeignAnswer     —    something else answered: a proxy, a firewall, a login page
 
-Translation happens at borders only: constraint → error (db), error → problem+json (api), problem+json → the same class
+Errors are translated at borders only: constraint → error (db), error → problem+json (api), problem+json → the same class
 (client), error → message and exit code (cli).
 """
 
@@ -101,7 +101,7 @@ class ForeignAnswer(Unreachable):
 
 
 def tree(root: type[TerracrewError] = TerracrewError) -> dict[str, type[TerracrewError]]:
-    """Every class by its stable code, so that a client raises what the server raised."""
+    """Return every class by its stable code, so that a client raises the same error as the server."""
     found = {root.code: root}
     for child in root.__subclasses__():
         found |= tree(child)

@@ -1,4 +1,4 @@
-"""Identifiers that say what they name: `job_` and thirty-two hexadecimal digits of a UUIDv7."""
+"""Identifiers that start with the kind of their object: `job_` and the 32 hexadecimal digits of a UUIDv7."""
 
 import re
 
@@ -30,21 +30,21 @@ _UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")
 
 
 def new(kind: str) -> str:
-    """Make an id that sorts by the time of its making."""
+    """Create an id. Ids sort by the time of their creation."""
     return f"{kind}_{uuid7().hex}"
 
 
 def parse(kind: str, text: str) -> str:
-    """Bring an id, with or without its kind, into the one form we store, or say what is wrong with it."""
+    """Return an id, given with or without its kind, in the form that is stored; raise Invalid if it is not an id."""
     head, _, tail = text.rpartition("_")
     if head and head != kind:
-        raise Invalid(f"{text!r} is not the id of a {KINDS[kind]}: that starts with `{kind}_`")
+        raise Invalid(f"{text!r} is not the id of a {KINDS[kind]}: such an id starts with `{kind}_`")
     if not _UUID.match(tail.lower()):
         raise Invalid(f"{text!r} is not an id: expected `{kind}_` and a UUID")
     return f"{kind}_{tail.lower().replace('-', '')}"
 
 
 def is_id(kind: str, text: str) -> bool:
-    """Tell an id of this kind from a name or a path."""
+    """Return whether the text is an id of this kind, not a name or a path."""
     head, _, tail = text.rpartition("_")
     return head in ("", kind) and _UUID.match(tail.lower()) is not None

@@ -1,4 +1,4 @@
-"""Diagnostics of a long-lived process, on standard output: the longest category that fits decides on the level."""
+"""Diagnostics of a long-lived process on standard output. The longest matching category decides the level."""
 
 import logging
 import sys
@@ -18,12 +18,12 @@ LEVELS = {
     "none": OFF,
 }
 DEFAULT = "default"
-# Other people's categories speak of every frame and every cycle at levels that ours use for news.
+# Libraries log every frame and every cycle at levels that this project uses for important events.
 QUIET = {DEFAULT: "information", "asyncio": "warning", "websockets": "warning"}
 
 
 class Categories(logging.Filter):
-    """Lets an entry through when the longest category that its logger's name starts with allows its level."""
+    """Passes an entry if the longest category that its logger's name starts with allows its level."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Categories(logging.Filter):
         return min(self._chosen.values())
 
     def level_of(self, name: str) -> int:
-        """The least level that entries of this logger need."""
+        """Return the lowest level that this logger's entries need to pass."""
         if name not in self._known:
             fitting = [category for category in self._chosen if name.lower().startswith(category)]
             self._known[name] = self._chosen[max(fitting, key=len, default=DEFAULT)]

@@ -1,4 +1,4 @@
-"""How a plan is put into words: the same counts and the same verb on every page and terminal.
+"""Puts a plan into words: the same counts and the same verb on every page and terminal.
 
 Counts are the engine's: it counts a replacement as one to add and one to destroy. `PlanSummary` counts it once, as a replacement.
 """
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 ORDER = ("replace", "delete", "forget", "update", "move", "import", "create", "read")
-"""The actions of a plan in the order in which they are read: what can hurt comes first."""
+"""The actions of a plan in the order in which they are shown, the destructive ones first."""
 
 
 def counts(plan: Mapping[str, Any]) -> str:
-    """The engine's own sentence about a plan; empty where there is none."""
+    """Return the counts of a plan in the engine's wording, or an empty string if there is no plan."""
     if not plan:
         return ""
     replaced: int = plan.get("replace") or 0
@@ -26,7 +26,7 @@ def counts(plan: Mapping[str, Any]) -> str:
 
 
 def approve(plan: Mapping[str, Any], job_type: str) -> str:
-    """What approving a plan does, as a verb: a plan that destroys something says how much."""
+    """Return what approving a plan does, as a verb. If it destroys something, the text says how much."""
     destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
     if destroyed:
         return f"Approve and destroy {destroyed:,}"
@@ -38,7 +38,7 @@ def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:
 
 
 def in_order(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The resources of a plan: replaced, destroyed, updated, created."""
+    """Return the resources of a plan in the order of ORDER."""
     rank = {action: at for at, action in enumerate(ORDER)}
     return sorted(resources, key=lambda each: rank.get(each["action"], len(ORDER)))
 
@@ -71,10 +71,10 @@ _ACTIONS = {
 
 
 def reason(code: str) -> str:
-    """Why an engine plans a change, as a part of a sentence; a code that is not known stays as it is."""
+    """Return why an engine plans a change, as part of a sentence. An unknown code is returned unchanged."""
     return _REASONS.get(code.replace("_", " "), code.replace("_", " "))
 
 
 def change(action: str, detail: str) -> str:
-    """What happens to a resource, and why where that is known."""
+    """Return what happens to a resource, and why if that is known."""
     return reason(detail) if detail else _ACTIONS.get(action, action)

@@ -1,4 +1,4 @@
-"""Walking and removing directory trees of any depth. A job makes what it likes in its own directories.
+"""Walks and removes directory trees of any depth. A job can create anything in its own directories.
 
 `os.walk` and `shutil.rmtree` call themselves for each level, so they fail at about 1,000 levels, and a path may have no more
 than 4,096 bytes. Here the walk has one open directory at a time, and goes back through `..`.
@@ -24,10 +24,10 @@ class _Level(NamedTuple):
 
 
 def below(root: str | Path, *, is_made_writable: bool = False) -> Iterator[tuple[int, str]]:
-    """Every directory below the root, after those that are in it: the descriptor of its parent, and its name.
+    """Yield every directory below the root, children before parents, as the descriptor of its parent and its name.
 
-    The descriptor is valid until the next step. What cannot be opened is not descended into. Raises OSError where a
-    directory is moved meanwhile: `..` would then lead to somebody else's files.
+    The descriptor is valid until the next step. A directory that cannot be opened is not descended into. Raises OSError
+    if a directory was moved during the walk, because `..` would then lead to other files.
     """
     current = os.open(root, _DIRECTORY)
     try:
@@ -61,7 +61,7 @@ def below(root: str | Path, *, is_made_writable: bool = False) -> Iterator[tuple
 
 
 def remove(root: Path) -> None:
-    """Remove a directory with all that is in it, also from read-only directories (Go's module cache has some)."""
+    """Remove a directory and its content, even if it has read-only directories, as Go's module cache does."""
     with contextlib.suppress(PermissionError):
         os.chmod(root, 0o700)
     for parent, name in below(root, is_made_writable=True):
@@ -73,7 +73,7 @@ def remove(root: Path) -> None:
 
 
 def _unlink_files(directory: int) -> None:
-    """Unlink everything in it but directories, and close the descriptor."""
+    """Unlink everything but directories, and close the descriptor."""
     try:
         with os.scandir(directory) as entries:
             names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
@@ -98,7 +98,7 @@ def _inode(directory: int) -> tuple[int, int]:
 
 
 def remove_if_possible(tree: Path) -> None:
-    """Remove a directory. One that cannot be removed is logged and left: the next start of the process tries it again."""
+    """Remove a directory. If that fails, log it: the next start of the process tries again."""
     try:
         remove(tree)
     except FileNotFoundError:

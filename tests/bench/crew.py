@@ -85,8 +85,8 @@ class SimulatedRunner:
                 instance="simulated",
                 instance_key=self._access.token,
                 version="0.1.0",
-                oldest_protocol=version.OLDEST,
-                newest_protocol=version.NEWEST,
+                oldest_protocol=version.OLDEST_VERSION,
+                newest_protocol=version.NEWEST_VERSION,
                 capacity=self._crew.capacity,
                 engines={"tofu": "1.12.6"},
                 attempts=[],
@@ -144,8 +144,8 @@ class SimulatedExecutor:
             self._spec.job_id,
             self._spec.attempt,
             "0.1.0",
-            oldest_protocol=version.OLDEST,
-            newest_protocol=version.NEWEST,
+            oldest_protocol=version.OLDEST_VERSION,
+            newest_protocol=version.NEWEST_VERSION,
         )
         records: list[bytes] = []
         steps = STEPS_OF[self._spec.type]

@@ -189,8 +189,8 @@ class Runner(Client):
             instance="simulated",
             instance_key=self._access.token,
             version="0.1.0",
-            oldest_protocol=version.OLDEST,
-            newest_protocol=version.NEWEST,
+            oldest_protocol=version.OLDEST_VERSION,
+            newest_protocol=version.NEWEST_VERSION,
             capacity=self.fleet.capacity,
             engines={"tofu": "1.12.6"},
             attempts=sorted(self._held),
@@ -285,8 +285,8 @@ class Executor(Client):
             self._spec.job_id,
             self._spec.attempt,
             "0.1.0",
-            oldest_protocol=version.OLDEST,
-            newest_protocol=version.NEWEST,
+            oldest_protocol=version.OLDEST_VERSION,
+            newest_protocol=version.NEWEST_VERSION,
         )
         answer, lost = await self._connected(self._token, hello)
         match messages.decode_to_executor(answer):

@@ -43,7 +43,7 @@ def hub(system: System, token: str) -> Generator[Client]:
     with connect(
         system.url.replace("http", "ws") + "/runnerhub",
         additional_headers={"Authorization": f"Bearer {token}"},
-        max_size=messages.MAX_GRANT_FRAME,
+        max_size=messages.MAX_GRANT_FRAME_BYTES,
         compression=None,
     ) as socket:
         yield Client(socket)

@@ -11,7 +11,7 @@ import pytest
 
 from terracrew.errors import Conflict
 from terracrew.executor.state import leftover, states
-from terracrew.protocol.events import MAX_STATE, Stream
+from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Gate, Stage, gone
@@ -117,7 +117,7 @@ async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_en
     await executor.exit_code()
     await gate.open()
     await gone(executor.process.pid)
-    os.truncate(stage.workspaces / "job_1.1" / NAME, MAX_STATE + 1)
+    os.truncate(stage.workspaces / "job_1.1" / NAME, MAX_STATE_BYTES + 1)
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert all(fact.origin == "engine" for _, fact, _ in hub.states)

@@ -17,7 +17,7 @@ from terracrew.executor.state.large_states import Aside
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import INLINE_STATE, Kind, Result, StateFact, StepStatus, Stream
+from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType, Step
 from terracrew.protocol.start import AttemptRecord
@@ -339,7 +339,7 @@ async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refuse
     fill(small_disk / "ballast")
     state = json.dumps({"serial": 1, "lineage": "l", "content": "x" * size}).encode()
     writing = asyncio.create_task(states.write(state))
-    if size > INLINE_STATE:
+    if size > MAX_INLINE_STATE_BYTES:
         await asyncio.wait({writing}, timeout=1.5)
         assert not writing.done()
         (small_disk / "ballast").unlink()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from terracrew.protocol.events import MAX_RECORD, OutputsRead, StepStatus, Stream
+from terracrew.protocol.events import MAX_RECORD_BYTES, OutputsRead, StepStatus, Stream
 from terracrew.protocol.spec import JobType, Step
 from tests.executor.hub_server import Hub, unseal
 from tests.executor.stage import Stage, module
@@ -33,7 +33,7 @@ async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds
     assert not is_plain
     assert b"0123456789abcdef" not in sealed
     content = unseal(sealed)
-    assert len(content) > MAX_RECORD
+    assert len(content) > MAX_RECORD_BYTES
     assert hashlib.sha256(content).hexdigest() == told.sha256
     assert json.loads(content)["large"]["value"][999].startswith("0123456789abcdef")
 

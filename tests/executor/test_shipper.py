@@ -1,4 +1,4 @@
-"""Shipping: cadence, window, order and resumption, with the real client against the test's hub in one process."""
+"""Shipping: log settings, window, order and resumption, with the real client against the test's hub in one process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from terracrew.executor.delivery.shipper import WINDOW
 from terracrew.executor.output.engine_output import Output
 from terracrew.protocol import events
 from terracrew.protocol.events import EngineUsed, Kind, Stream
-from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogCadence
+from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import AttemptRecord, LogStreamSettings
 from tests.executor.hub_server import HUB, Hub
@@ -61,7 +61,7 @@ async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_
     await hub.until(lambda: hub.mark == 1)
     for at in range(9):
         shipping.say(f"{at}\n")
-    await hub.tell(ConfigureExecutor(LogCadence()))
+    await hub.tell(ConfigureExecutor(LogSettings()))
     assert hub.mark == 1
     shipping.say("the tenth\n")
     await hub.until(lambda: hub.mark == 11)
@@ -90,7 +90,7 @@ async def test_while_somebody_watches_everything_leaves_at_once(hub: Hub, shippi
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
     shipping.say("waits\n")
-    await hub.tell(ConfigureExecutor(LogCadence(is_watched=True)))
+    await hub.tell(ConfigureExecutor(LogSettings(is_watched=True)))
     await hub.until(lambda: hub.mark == 2)
     for number in range(3, 8):
         shipping.say("live\n")
@@ -103,7 +103,7 @@ async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: Hub, shipping
     for at in range(10 * WINDOW * 2):
         shipping.say(f"{at}\n")
     await hub.until(lambda: hub.mark == 10 * WINDOW)
-    await hub.tell(ConfigureExecutor(LogCadence()))
+    await hub.tell(ConfigureExecutor(LogSettings()))
     assert hub.most_unacknowledged == WINDOW
     hub.is_acknowledging = True
     await hub.drop()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from terracrew.executor.output.lines import Cutter
 from terracrew.masking.names import MIN_SECRET_BYTES
 from terracrew.masking.redactor import MASK, Redactor
-from terracrew.protocol.events import MAX_TEXT
+from terracrew.protocol.events import MAX_TEXT_BYTES
 
 # Few letters, so that secrets overlap, repeat and nearly match all the time.
 SECRETS = st.lists(st.text("ab-", min_size=MIN_SECRET_BYTES, max_size=14), max_size=4)
@@ -79,14 +79,14 @@ def test_an_event_holds_up_to_64_kib_and_a_longer_line_goes_on_in_the_next(lead:
     cutter = Cutter(Redactor(["yy-secret"]))
     pieces = [piece.text for part in chunks for piece in cutter.feed(part)]
     pieces += [piece.text for piece in cutter.flush(is_final=True)]
-    assert max(map(len, pieces)) <= MAX_TEXT
+    assert max(map(len, pieces)) <= MAX_TEXT_BYTES
     assert b"".join(pieces) == data.decode(errors="replace").encode()
 
 
 @pytest.mark.feature("L5")
 def test_a_secret_across_the_border_of_a_long_line_is_masked() -> None:
     secret = "the-secret-that-is-long"
-    for lead in range(MAX_TEXT - 30, MAX_TEXT + 5):
+    for lead in range(MAX_TEXT_BYTES - 30, MAX_TEXT_BYTES + 5):
         text = b"".join(cut(Redactor([secret]), [b"." * lead + secret.encode() + b"!" * 100]))
         assert text == b"." * lead + MASK + b"!" * 100
 

@@ -8,7 +8,7 @@ from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatu
 
 from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
-from terracrew.protocol.messages import MAX_GRANT_FRAME
+from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES
 
 PATH = "/runnerhub"
 _FINAL = (Unauthenticated, Forbidden, Incompatible)
@@ -29,7 +29,7 @@ class _Connect(_connect):
         return exc
 
 
-async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME) -> ClientConnection:
+async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME_BYTES) -> ClientConnection:
     """Open a connection. Unauthenticated, Forbidden and Incompatible are for good; after Unreachable, try again.
 
     Our server accepts every handshake and sends its refusal as a message. A handshake that fails was therefore answered by

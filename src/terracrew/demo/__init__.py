@@ -1,1 +1,1 @@
-"""`terracrew demo`: a whole Terracrew at work on sample modules, for people who want to see it first."""
+"""`terracrew demo`: runs a complete Terracrew with sample modules, for people who want to see it first."""

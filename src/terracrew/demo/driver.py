@@ -1,4 +1,4 @@
-"""Drives the demo: an engine, a server, the samples, their jobs, and whether each ended as it should."""
+"""Drives the demo: installs an engine, starts a server, runs the samples and checks how each ended."""
 
 import os
 import queue
@@ -26,7 +26,7 @@ _News = tuple[Sample, str | dict[str, Any] | TerracrewError]
 
 
 def run(machine: Machine) -> bool:
-    """Everything up to the last job; tells whether each sample ended as it should."""
+    """Run the demo up to the end of the last job. Return whether each sample ended as expected."""
     from terracrew.toolchains import install
 
     stages = Stages(4)
@@ -54,7 +54,7 @@ def run(machine: Machine) -> bool:
 
 
 def invite(machine: Machine) -> None:
-    """Where to look, how to get in, and how it ends."""
+    """Print how to open the dashboard, use the command line and stop the demo."""
     api = machine.api()
     link = f"{api.post('/me/link')['link']}?enter=true&next=/dashboard/jobs"
     asking = next((job for sample in SAMPLES if sample.needs_approval and (job := _waiting(api, sample))), None)
@@ -65,13 +65,13 @@ def invite(machine: Machine) -> None:
             ("command line", f"{_program()} job list   (in another terminal)"),
             ("to approve", asking and f"{_program()} job approve {asking['number']}"),
             ("logs", f"{machine.job_log} (jobs), {machine.log} (server)"),
-            ("to end", "Ctrl-C"),
+            ("to stop", "Ctrl-C"),
         ]
     )
 
 
 def _program() -> str:
-    """The command as it can be typed here: that of a checkout is not on PATH."""
+    """Return the command as it can be typed here: in a checkout, it is not on PATH."""
     return "terracrew" if shutil.which("terracrew") else os.path.relpath(Path(sys.executable).with_name("terracrew"))
 
 
@@ -99,7 +99,7 @@ def _ensure_module(api: Api, sample: Sample) -> None:
 
 
 def _run_jobs(api: Api, file: TextIO) -> list[tuple[Sample, dict[str, Any]]]:
-    """Run all samples at once. One thread a job reads; only this one writes to the terminal and the file."""
+    """Run all samples at once. One thread per job reads; only this thread writes to the terminal and the file."""
     news: queue.Queue[_News] = queue.Queue()
     width = max(len(sample.path) for sample in SAMPLES)
     lines = {sample.path: Lines(sample.path, width, file) for sample in SAMPLES}
@@ -134,7 +134,7 @@ def _run_job(api: Api, sample: Sample, news: "queue.Queue[_News]") -> None:
 
 
 def _waiting(api: Api, sample: Sample) -> dict[str, Any] | None:
-    """What an earlier demo has left for somebody to approve: one of them is enough."""
+    """Return the job of an earlier demo that still waits for approval, if any, so that no second one is queued."""
     found: list[dict[str, Any]] = api.get("/jobs", module=sample.path, status="AWAITING_APPROVAL", limit=1)["items"]
     return found[0] if found else None
 

@@ -1,4 +1,4 @@
-"""The demo's own `terracrew up`: a process beside this one, with a data directory of its own."""
+"""The demo's own `terracrew up`: a child process with a separate data directory."""
 
 import os
 import shutil
@@ -23,13 +23,14 @@ _STOP_TIMEOUT_SECONDS = 30.0
 
 
 class Machine:
-    """Started by `start`, stopped by `stop`; its own output goes to a file beside its data."""
+    """The child process. `start` starts it, `stop` stops it, and its output goes to a file in its data directory."""
 
     def __init__(self, port: int | None = None, directory: Path | None = None, *, fresh: bool = False) -> None:
         self.directory = (directory or cache.root() / "demo").absolute()
         if server := local.of_directory(self.directory):
             raise Conflict(
-                f"the demo runs already, at {server.url}", hint=f"Ctrl-C ends it there; here: kill {server.pid}"
+                f"the demo is already running at {server.url}",
+                hint=f"stop it there with Ctrl-C, or here: kill {server.pid}",
             )
         if fresh:
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -42,7 +43,7 @@ class Machine:
     def start(self) -> None:
         """Start it and return when it is ready to serve."""
         command = [sys.executable, "-m", "terracrew.cli", "up", "--data-directory", str(self.directory)]
-        # For its owner alone: a first start prints its login link there.
+        # Only the owner may read the file: the first start prints its login link there.
         with open(self.log, "wb", opener=_private) as log:
             self._process = subprocess.Popen(
                 [*command, "--host", HOST, "--port", self.url.rpartition(":")[2]],
@@ -55,32 +56,32 @@ class Machine:
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise Unavailable("the server ended before it was ready", hint=self._what_it_said())
+                raise Unavailable("the server ended before it was ready", hint=self._last_output())
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    f"the server was not ready within {_START_TIMEOUT_SECONDS:g} s", hint=self._what_it_said()
+                    f"the server was not ready within {_START_TIMEOUT_SECONDS:g} s", hint=self._last_output()
                 )
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
-        """Whether our own server serves. Another one may have taken the port since it was found free: it refuses our token."""
+        """Return whether our own server is ready. Another program may have taken the port; it would refuse our token."""
         try:
             return Api(self.url).is_ready() and bool(self.api().get("/me"))
         except (OSError, TerracrewError):
             return False
 
     def open_job_log(self) -> TextIO:
-        """The file for what the engines print, made anew; for its owner alone, like the server's own log."""
+        """Create the file for the engines' output. Only its owner may read it, like the server's log."""
         return open(self.job_log, "w", encoding="utf-8", opener=_private)
 
     def api(self) -> Api:
         return Api(self.url, (self.directory / local.TOKEN_FILE).read_text().strip())
 
     def serve(self) -> None:
-        """Return when it has ended by itself, which it should not do."""
+        """Wait until the process ends by itself, which is an error."""
         assert self._process is not None
         code = self._process.wait()
-        raise Unavailable(f"the server ended by itself with code {code}", hint=self._what_it_said())
+        raise Unavailable(f"the server ended by itself with code {code}", hint=self._last_output())
 
     def stop(self) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -92,9 +93,9 @@ class Machine:
             self._process.kill()
             self._process.wait()
 
-    def _what_it_said(self) -> str:
+    def _last_output(self) -> str:
         last = self.log.read_text(errors="replace").splitlines()[-15:]
-        return "\n".join([f"{self.log} ends so (`terracrew demo --fresh` starts from nothing):", *last])
+        return "\n".join([f"the end of {self.log} (`terracrew demo --fresh` deletes all data first):", *last])
 
 
 def _private(name: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""The sample modules: what each is, how it is run, and how it has to end."""
+"""The sample modules, their inputs, and how each job is expected to end."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ class Sample(msgspec.Struct, frozen=True):
     expected: str = "SUCCEEDED"
     inputs: dict[str, Any] = {}
     needs_approval: bool = False
-    """It is left waiting, for whoever watches the demo to approve."""
+    """Its job is left waiting, so that the person who watches the demo can approve it."""
 
     @property
     def source(self) -> Path:

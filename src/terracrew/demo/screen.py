@@ -1,4 +1,4 @@
-"""What the demo shows: its stages on the screen, and what the engines print in a file, beside the module it belongs to."""
+"""Shows the stages of the demo on the screen and writes the engines' output to a file, prefixed by the module's name."""
 
 import time
 from typing import TextIO
@@ -24,7 +24,7 @@ class Stages:
 
 
 class Lines:
-    """One job's log in the file, each line behind the name of its module."""
+    """Writes one job's log to the file, with the name of its module before each line."""
 
     def __init__(self, name: str, width: int, file: TextIO) -> None:
         self._prefix = name.ljust(width) + " │ "

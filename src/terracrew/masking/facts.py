@@ -9,7 +9,7 @@ replace = msgspec.structs.replace
 
 
 def masked(fact: Fact, redactor: Redactor) -> Fact:
-    """The fact without the secrets in its texts. Outputs are data, and are left to `hide_outputs`."""
+    """Return the fact without the secrets in its texts. Outputs are data; `hide_outputs` handles them."""
     match fact:
         case Result():
             return replace(fact, message=redactor.mask_text(fact.message))
@@ -28,7 +28,7 @@ def _change(change: ResourceChange, redactor: Redactor) -> ResourceChange:
 
 
 def hide_outputs(outputs: OutputsRead, redactor: Redactor) -> OutputsRead:
-    """Mark each output that holds a secret as sensitive: its value stays whole, but is not shown to everybody."""
+    """Mark each output that holds a secret as sensitive. Its value is unchanged, but not shown to everybody."""
     if not redactor or not _has_secret(outputs.outputs, redactor):
         return outputs
     hidden = {

@@ -16,7 +16,7 @@ _WRAPPED_COLUMNS = (64, 76)
 
 
 def patterns(secret: str, *, is_encoded: bool = True) -> set[bytes]:
-    """What to search for. Output is masked by line, so a secret of several lines is several secrets."""
+    """Return the patterns to search for. Output is masked line by line, so each line of a secret is a pattern."""
     lines = {line.strip() for line in secret.splitlines()}
     found = {line.encode() for line in lines}
     if is_encoded and len(secret) >= MIN_SECRET_BYTES:

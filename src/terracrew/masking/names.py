@@ -18,17 +18,17 @@ _DESCRIBING_WORD = re.compile(
     r"|length|lifetime|method|mode|names?|path|period|policy|port|prefix|provider|region|rotation|seconds|size|sock|socket"
     r"|spec|ttl|type|uri|url|usage|user|username|vault|version"
 )
-"""A name that ends so tells something about a secret: `TOKEN_TTL`, `key_name`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+"""A name with such an ending describes a secret and is none itself: `TOKEN_TTL`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
 _SHELL_NAMES = frozenset({"PWD", "OLDPWD"})
 MIN_SECRET_BYTES = 6
 """Shorter values are not masked: they are ordinary words or small numbers, and a log without them could not be read."""
 MAX_SECRETS = 1000
-"""Of one environment or one set of inputs: more would make each search slow."""
+"""The most secrets of one environment or one set of inputs. More would make each search slow."""
 _MAX_LEVELS = 100
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable, an input or an attribute of this name holds a secret."""
+    """Return whether a variable, an input or an attribute with this name holds a secret."""
     if name in _SHELL_NAMES:
         return False
     words = [word.lower() for word in _WORDS.findall(name)]
@@ -40,7 +40,7 @@ def is_secret(name: str) -> bool:
 
 
 def secrets_of(values: Mapping[str, Any]) -> list[str]:
-    """The values to mask among these named ones, at any depth; each once."""
+    """Return the values to mask among these, at any depth, each once."""
     found: dict[str, None] = {}
     level: list[tuple[bool, Any]] = [(is_secret(name), value) for name, value in values.items()]
     for _ in range(_MAX_LEVELS):
@@ -64,7 +64,7 @@ def _is_number(value: object) -> bool:
 
 
 def _passwords_of_address(value: str) -> Iterable[str]:
-    """The password of a value such as `postgres://user:password@host/database`, as it is written and as it is meant."""
+    """Return the password in a value such as `postgres://user:password@host/database`, as written and decoded."""
     if "://" not in value or "@" not in value:
         return ()
     try:
@@ -75,7 +75,7 @@ def _passwords_of_address(value: str) -> Iterable[str]:
 
 
 def _documents_of(value: str) -> Iterable[Any]:
-    """The content of a value that is a JSON object: a service account's key file, for example."""
+    """Return the content of a value that is a JSON object, for example a service account's key file."""
     if not value.lstrip().startswith("{"):
         return ()
     try:

@@ -10,7 +10,7 @@ MASK = b"***"
 _SMALL_TEXT_BYTES = 4096
 """A smaller text is searched without the automaton until there is one: building it takes milliseconds, and a job starts in less."""
 MAX_ENCODED_BYTES = 16 << 10
-"""So much of the secrets is also searched for in other forms. Each form makes the automaton larger; the rest is masked as it is."""
+"""The total size of the secrets that are also searched for in other forms. Further secrets are masked only as they are."""
 _PREFIX_BYTES = 4
 
 
@@ -23,14 +23,14 @@ class Redactor:
         self._index()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to mask."""
+        """Return whether there is anything to mask."""
         return bool(self._patterns)
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._patterns_of)} secrets)"
 
     def add(self, secret: str) -> None:
-        """Mask a secret that came later."""
+        """Mask this secret from now on, too."""
         self._take(secret)
         self._index()
 
@@ -40,7 +40,7 @@ class Redactor:
         self._index()
 
     def mask(self, text: bytes) -> bytes:
-        """Return the text itself where nothing is found, which is nearly always."""
+        """Return the masked text, or the same object if nothing was found, which is nearly always the case."""
         if not self._patterns or not self._has_secret(text):
             return text
         spans = sorted((start, end) for _, start, end in self._search().find_matches_as_indexes(text, overlapping=True))
@@ -59,7 +59,7 @@ class Redactor:
         return text if masked is encoded else masked.decode(errors="replace")
 
     def safe_end(self, text: bytes, end: int) -> int:
-        """The last place up to `end` where `text` can be cut without cutting a secret, or what may become one."""
+        """Return the last position up to `end` where `text` can be cut without cutting a secret or the start of one."""
         start = max(0, end - self.longest + 1)
         while start < end:
             for pattern in self._by_prefix.get(text[start : start + _PREFIX_BYTES], ()):

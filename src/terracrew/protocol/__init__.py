@@ -1,1 +1,1 @@
-"""What the processes say to each other; imports nothing of server, runner or executor."""
+"""Messages, events and specifications that the processes exchange. It imports nothing from server, runner or executor."""

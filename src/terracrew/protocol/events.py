@@ -1,8 +1,8 @@
 """Events of an attempt: numbered records, laid out the same in the executor's outbox, on the wire and in the log store.
 
-A record is a header of sixteen bytes (payload size, kind, stream, step, time) and its payload. Its number is not written: the first number
-of a batch is, and the rest follow. Log records hold text; facts hold the JSON of one `Fact`; a state holds the JSON of its
-`StateFact`, a newline and the ciphertext, unless that was too large and went by HTTP.
+A record is a header of sixteen bytes (payload size, kind, stream, step, time) and its payload. Only the number of the
+first record of a batch is sent; the others follow from it. Log records hold text, facts hold the JSON of one `Fact`, and a
+state holds the JSON of its `StateFact`, a newline and the ciphertext, unless that was so large that it was sent by HTTP.
 """
 
 import struct
@@ -15,27 +15,27 @@ import msgspec
 from terracrew.protocol.spec import STEPS, Step
 
 HEADER = struct.Struct(">IBBHd")
-MAX_TEXT = 64 << 10
-MAX_RECORD = 4 << 20
+MAX_TEXT_BYTES = 64 << 10
+MAX_RECORD_BYTES = 4 << 20
 MAX_BATCH_BYTES = 512 << 10
-"""A batch closes when it reaches this; one record alone may be larger, up to MAX_RECORD."""
-INLINE_STATE = 2 << 20
-MAX_STATE = 256 << 20
-"""The largest state that the server accepts; an executor does not read a larger one."""
-INLINE_OUTPUTS_BYTES = 1 << 20
-"""Outputs that are larger go by HTTP, like large states, under the number of their event."""
+"""A batch is closed when it reaches this size. A single record may be larger, up to MAX_RECORD_BYTES."""
+MAX_INLINE_STATE_BYTES = 2 << 20
+MAX_STATE_BYTES = 256 << 20
+"""The server accepts no larger state, and an executor does not read one."""
+MAX_INLINE_OUTPUTS_BYTES = 1 << 20
+"""Larger outputs are sent by HTTP under the number of their event, like large states."""
 MAX_OUTPUTS_BYTES = 8 << 20
-"""Larger outputs are not kept: the server reads them whole when it takes them in and when somebody asks for them."""
-MOST_RECORDS = MAX_BATCH_BYTES // HEADER.size
-"""In one batch: all of them without a payload."""
-DEEPEST = 100
-"""Levels of lists and objects in an output: what is read back deep in a call must not run out of stack there."""
-_END_OF_TIME = 253_402_300_800.0
-"""The year 10,000, which no calendar of ours has."""
+"""Larger outputs are not stored, because the server reads them whole into memory."""
+MAX_BATCH_RECORDS = MAX_BATCH_BYTES // HEADER.size
+"""The most records that fit into one batch, if none has a payload."""
+MAX_OUTPUT_LEVELS = 100
+"""The deepest nesting of lists and objects in an output, so that decoding it never runs out of stack."""
+_MAX_TIME_SECONDS = 253_402_300_800.0
+"""The year 10,000, which `datetime` cannot represent."""
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""What every database can hold."""
+"""An integer that every database can store."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-z]{0,128}\Z")]
 Line: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{0,4096}\Z")]
 
@@ -48,9 +48,9 @@ class Kind(IntEnum):
 
 class Stream(IntEnum):
     OUTPUT = 1
-    """What the engine printed; standard output and standard error in the order in which they came."""
+    """The engine's output: standard output and standard error in the order in which they arrived."""
     SYSTEM = 2
-    """What Terracrew itself has to say in the log."""
+    """Terracrew's own lines in the log."""
 
 
 class Record(NamedTuple):
@@ -70,9 +70,9 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
     exit_code: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)] | None = None
     is_cut_short: bool | None = None
-    """Whether the engine was started and did not end in order: what it made since its last state may be in no state.
+    """Whether the engine was started and did not end by itself, so that no state may record its latest changes.
 
-    None comes from an executor that does not know this field.
+    An older executor sends None, because it does not know this field.
     """
 
 
@@ -93,13 +93,13 @@ class PlanSummary(msgspec.Struct, frozen=True, tag="plan"):
     destroy: Count = 0
     replace: Count = 0
     imports: Count = 0
-    """Resources that come under the engine's management; one that is also changed counts as both. So with moves."""
+    """Resources that the engine starts to manage. One that is also changed counts as both; the same applies to moves."""
     moves: Count = 0
     forgets: Count = 0
-    """Resources that go on to exist and are no longer managed."""
+    """Resources that continue to exist but are no longer managed."""
     unchanged: Count | None = None
     existing: Count | None = None
-    """How many resources there are before it; None comes from an executor that did not count them."""
+    """The number of resources before the change, or None if the executor did not count them."""
     resources: list[ResourceChange] = []
     outputs: dict[str, str] = {}
     """Output name → create, update or delete."""
@@ -115,7 +115,7 @@ class OutputsRead(msgspec.Struct, frozen=True, tag="outputs"):
     outputs: dict[str, Output]
     sha256: Digest
     is_inline: bool = True
-    """False where they were too large: then `outputs` is empty, and `sha256` is that of their JSON, which came by HTTP."""
+    """False if they were too large. Then `outputs` is empty, and `sha256` is the hash of their JSON, which came by HTTP."""
 
 
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
@@ -124,19 +124,19 @@ class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
 
 
 class KeptPlan(msgspec.Struct, frozen=True):
-    """A plan and its workspace, which were stored (`PUT …/plan`) before this was said of them."""
+    """A plan and its workspace, which were stored (`PUT …/plan`) before this fact was recorded."""
 
     state_version: Count
-    """The state that it was made from."""
+    """The version of the state that the plan was made from."""
     sha256: Digest
-    """Of what is stored: the ciphertext."""
+    """The hash of the stored ciphertext."""
     size: Count
     path: Line
-    """Where the workspace was, and has to be again."""
+    """The path of the workspace, where it must be restored."""
 
 
 class Result(msgspec.Struct, frozen=True, tag="result"):
-    """The last event of an attempt that ended by itself. WAITING: a person has to look at its plan, which was kept."""
+    """The last event of an attempt that ended by itself. WAITING means that its plan was saved and waits for approval."""
 
     status: Literal["SUCCEEDED", "FAILED", "CANCELED", "WAITING"]
     message: str = ""
@@ -148,7 +148,7 @@ Fact = StepStatus | SourceResolved | PlanSummary | OutputsRead | EngineUsed | Re
 
 
 class StateFact(msgspec.Struct, frozen=True):
-    """A state that the engine wrote. `sha256` is that of the plain text; `is_inline` tells whether the ciphertext follows."""
+    """A state that the engine wrote. `sha256` hashes the plain text; `is_inline` tells whether the ciphertext follows."""
 
     sha256: Digest
     size: Count
@@ -157,9 +157,9 @@ class StateFact(msgspec.Struct, frozen=True):
     is_inline: bool
     origin: Literal["engine", "errored"] = "engine"
     resources: Count | None = None
-    """How many resource instances it holds, where the executor could read that."""
+    """The number of resource instances in it, or None if the executor could not count them."""
     problem: Line = ""
-    """Why it cannot be read as a state. It is kept as it is, in quarantine, and its serial and lineage mean nothing."""
+    """Why it cannot be read as a state. It is stored unchanged in quarantine; its serial and lineage mean nothing."""
 
 
 _fact = msgspec.json.Decoder(Fact)
@@ -180,23 +180,23 @@ def pack_state(fact: StateFact, ciphertext: bytes, step: Step, time: float) -> b
 
 
 def unpack(body: bytes | memoryview) -> Iterator[Record]:
-    """Walk the records of a batch; a malformed one is a ValueError."""
+    """Yield the records of a batch. A malformed one raises ValueError."""
     view, offset, end = memoryview(body), 0, len(body)
     while offset < end:
         if end - offset < HEADER.size:
             raise ValueError("a record's header is cut off")
         size, kind, stream, step, time = HEADER.unpack_from(view, offset)
         offset += HEADER.size
-        if size > MAX_RECORD or offset + size > end or step >= len(STEPS) or kind not in (1, 2, 3):
+        if size > MAX_RECORD_BYTES or offset + size > end or step >= len(STEPS) or kind not in (1, 2, 3):
             raise ValueError("a record is malformed")
-        if not 0 <= time < _END_OF_TIME:
-            raise ValueError("a record's time is none")
+        if not 0 <= time < _MAX_TIME_SECONDS:
+            raise ValueError("a record has a time that is out of range")
         yield Record(kind, stream, step, time, bytes(view[offset : offset + size]))
         offset += size
 
 
 def fact_of(record: Record) -> Fact:
-    """What the record says; anything that is no fact is a ValueError."""
+    """Return the fact that the record holds. Anything else raises ValueError."""
     try:
         return _fact.decode(record.payload)
     except RecursionError:
@@ -204,9 +204,9 @@ def fact_of(record: Record) -> Fact:
 
 
 def is_deep(fact: OutputsRead) -> bool:
-    """Whether an output could be stored and not be read back."""
+    """Return whether an output is nested so deep that it could be stored but not read back."""
     level: list[Any] = [output.value for output in fact.outputs.values()]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_OUTPUT_LEVELS):
         below: list[Any] = []
         for each in level:
             if isinstance(each, dict):

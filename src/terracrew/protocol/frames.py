@@ -1,4 +1,4 @@
-"""The binary frame of the hub: a small JSON header and a batch of event records, as they stand in the outbox."""
+"""The binary frame of the hub: a small JSON header and a batch of event records, laid out as in the outbox."""
 
 import struct
 
@@ -24,7 +24,7 @@ def pack(first: int, count: int, body: bytes) -> bytes:
 
 
 def unpack(frame: bytes) -> tuple[BatchHeader, bytes]:
-    """Split a frame; anything that is not one is a ValueError (msgspec's own errors are ValueErrors)."""
+    """Split a frame. Anything else raises ValueError (msgspec's own errors are ValueErrors)."""
     if len(frame) < _SIZE.size:
         raise ValueError("a frame of events is too short")
     (size,) = _SIZE.unpack_from(frame)

@@ -1,8 +1,8 @@
 """The messages of the runner hub: one tagged union for each direction of each kind of client.
 
-Text frames are JSON of these. The one binary frame, a batch of events, is in `frames`. After its hello, a client speaks the
-agreed version and nothing else: unknown types and unknown fields are refused. A hello comes before the agreement, so what is
-unknown in it is passed over; and so is what an older client does not know of a newer server (`docs/protocol.md`).
+Text frames are the JSON of these messages. The only binary frame, a batch of events, is in `frames`. After its hello, a client
+speaks the agreed version only: unknown types and unknown fields are refused. A hello comes before the agreement, so unknown
+fields in it are ignored. An older client also ignores what it does not know from a newer server (`docs/protocol.md`).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from terracrew.protocol.spec import Credentials, JobSpec
 CancelMode = Literal["after_step", "interrupt", "kill"]
 JobId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
-"""What every database and every reader of JSON can hold."""
+"""An integer that every database can store and every JSON reader can represent."""
 
 
 class AttemptRef(msgspec.Struct, frozen=True, order=True):
@@ -32,7 +32,7 @@ class _FromServer(msgspec.Struct, frozen=True, tag_field="type"):
 
 
 class Greeting(msgspec.Struct, frozen=True, tag_field="type", tag="hello"):
-    """What every hello of every version has, and all that is read of it before a version is agreed on."""
+    """The fields that a hello of every version has. Nothing else is read before a version is agreed on."""
 
     oldest_protocol: int
     newest_protocol: int
@@ -43,15 +43,15 @@ class Greeting(msgspec.Struct, frozen=True, tag_field="type", tag="hello"):
 
 
 Isolation = Literal["", "landlock", "none", "unavailable"]
-"""What keeps engines from the rest of their machine. Empty: the runner did not say."""
+"""How engines are isolated from the rest of their machine. It is empty if the runner did not report it."""
 
 
 class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=False):
     runner_id: str
     instance: str
     instance_key: str
-    """A secret of this instance's working directory: with it a returning process takes its old place, once nothing answers
-    there any more."""
+    """A secret in this instance's working directory. With it, a new process can take the instance over once the old connection
+    no longer answers."""
     version: str
     oldest_protocol: int
     newest_protocol: int
@@ -62,16 +62,16 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     is_disk_full: bool = False
     isolation: Isolation = ""
     resume: str = ""
-    """From the last welcome that this process was given: with it and the key, it takes its old place at once."""
+    """The secret from the last welcome. With it and the key, a process that reconnects replaces its old connection at once."""
 
 
 class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     version: str
     is_draining: bool
-    """Whether the runner itself takes no new jobs: it is about to stop, or its disk is full."""
+    """Whether the runner refuses new jobs by its own decision: it is about to stop, or its disk is full."""
     attempts: list[AttemptRef]
     is_disk_full: bool = False
-    """Whether that is because its disk is full."""
+    """Whether its disk is full."""
 
 
 class Claim(_FromClient, frozen=True, tag="claim"):
@@ -80,7 +80,7 @@ class Claim(_FromClient, frozen=True, tag="claim"):
 
 
 class HandBack(_FromClient, frozen=True, tag="hand_back"):
-    """The runner could not start what it was granted: no process of it ever existed."""
+    """The runner could not start the attempt that it was granted: no process of it ever existed."""
 
     job_id: JobId
     attempt: Number
@@ -88,15 +88,15 @@ class HandBack(_FromClient, frozen=True, tag="hand_back"):
 
 
 class Gone(_FromClient, frozen=True, tag="gone"):
-    """Every process of the attempt has exited. Whether all that it recorded has arrived is for the server to judge."""
+    """Every process of the attempt has exited. The server decides whether everything that it recorded has arrived."""
 
     job_id: JobId
     attempt: Number
     saw_process: bool
-    """Whether this runner ever saw the executor's process: without it, this is a hand-back."""
+    """Whether this runner ever saw the executor's process. If not, this is a hand-back."""
     reason: str
     last: Number | None = None
-    """The number of the outbox's last event; None where the runner could not read it."""
+    """The number of the outbox's last event, or None if the runner could not read it."""
     is_delivered: bool = False
     """Whether the runner believes that everything was delivered. The server compares `last` with its high-water mark."""
 
@@ -117,12 +117,12 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     protocol: int
     heartbeat_seconds: float
     unknown: list[AttemptRef]
-    """Of the attempts in the hello, those that this server does not know as the runner's current ones."""
+    """The attempts in the hello that this server does not know as current attempts of the runner."""
     is_draining: bool = False
     log_level: dict[str, str] = {}
-    """As in `configure`."""
+    """The same as in `ConfigureRunner`."""
     resume: str = ""
-    """A secret for the next hello of this process, which keeps it in memory alone."""
+    """A secret for the next hello of this process, which keeps it only in memory."""
 
 
 class Offer(_FromServer, frozen=True, tag="offer"):
@@ -142,7 +142,7 @@ class Missed(_FromServer, frozen=True, tag="missed"):
 
 
 class CancelAttempt(_FromServer, frozen=True, tag="cancel"):
-    """To a runner: only where the executor cannot be reached. To an executor: stop, in this way."""
+    """Asks an executor to stop in this way. A runner gets it only if the executor cannot be reached."""
 
     job_id: str
     attempt: int
@@ -150,11 +150,11 @@ class CancelAttempt(_FromServer, frozen=True, tag="cancel"):
 
 
 class ConfigureRunner(_FromServer, frozen=True, tag="configure"):
-    """All that is configured, each time."""
+    """The whole configuration; each message replaces the last one."""
 
     heartbeat_seconds: float
     log_level: dict[str, str] = {}
-    """Category → level, above the runner's own settings; empty: those alone."""
+    """Category → level. It overrides the runner's own settings; if it is empty, those apply."""
 
 
 class Drain(_FromServer, frozen=True, tag="drain"):
@@ -162,14 +162,14 @@ class Drain(_FromServer, frozen=True, tag="drain"):
 
 
 class Settled(_FromServer, frozen=True, tag="settled"):
-    """The server has stored a `hand_back` or a `gone`. The runner may remove the attempt's directory."""
+    """The server has processed a hand-back or a `Gone`; the runner may remove the attempt's directory."""
 
     job_id: str
     attempt: int
 
 
 class Refused(_FromServer, frozen=True, tag="refused"):
-    """What was asked is not done. `code` is that of `errors`; where `is_final`, it is no use to ask again."""
+    """The request was refused. `code` is a code of `errors`. If `is_final`, a repetition would be refused as well."""
 
     code: str
     message: str
@@ -193,7 +193,7 @@ class ExecutorHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields
 
 
 class Begin(_FromClient, frozen=True, tag="begin"):
-    """Ask for leave to mutate, naming the state version that the plan was made from and, of a kept one, who made it."""
+    """Asks for permission to apply. It names the state version of the plan and, for a saved plan, the attempt that made it."""
 
     state_version: Number
     plan_attempt: Number | None = None
@@ -205,8 +205,8 @@ FromExecutor = ExecutorHello | Begin
 # ---- server → executor
 
 
-class LogCadence(msgspec.Struct, frozen=True):
-    """None leaves the executor's own batching settings in force."""
+class LogSettings(msgspec.Struct, frozen=True):
+    """How an executor sends its log. None keeps the executor's own setting."""
 
     is_watched: bool = False
     batch_size_limit: int | None = None
@@ -218,10 +218,10 @@ class ExecutorWelcome(_FromServer, frozen=True, tag="welcome"):
     """The number of the last event that is stored; the executor resumes after it."""
     protocol: int
     is_superseded: bool = False
-    """The attempt is no longer current: deliver what there is, start nothing more."""
+    """The attempt is no longer current. It delivers what it has and starts nothing more."""
     has_result: bool = False
-    """Its result has arrived, and nothing is accepted after that."""
-    cadence: LogCadence = LogCadence()
+    """The attempt's result has arrived, so nothing more is accepted."""
+    log_settings: LogSettings = LogSettings()
 
 
 class Ack(_FromServer, frozen=True, tag="ack"):
@@ -233,14 +233,14 @@ class Begun(_FromServer, frozen=True, tag="begun"):
 
 
 class BeginRefused(_FromServer, frozen=True, tag="begin_refused"):
-    """`approval`: a person has to look at this plan, so it is kept and the attempt ends. `wait`: ask again in a moment."""
+    """The apply may not begin. `approval`: the plan is saved and the attempt ends. `wait`: ask again in a moment."""
 
     code: Literal["state_moved", "quarantine", "superseded", "canceled", "approval", "wait"]
     message: str
 
 
 class ConfigureExecutor(_FromServer, frozen=True, tag="configure"):
-    cadence: LogCadence
+    log_settings: LogSettings
 
 
 class Superseded(_FromServer, frozen=True, tag="superseded"):
@@ -251,11 +251,11 @@ FromServerToExecutor = (
     ExecutorWelcome | Ack | Begun | BeginRefused | ConfigureExecutor | CancelAttempt | Superseded | Refused
 )
 
-MAX_TEXT_FRAME = 1 << 20
-"""What a server takes from a client in one text frame."""
-MAX_GRANT_FRAME = 8 << 20
-"""What a client takes from a server: a grant may carry a state and an archive."""
-INLINE_ARCHIVE = 1 << 20
+MAX_TEXT_FRAME_BYTES = 1 << 20
+"""The largest text frame that a server accepts from a client."""
+MAX_GRANT_FRAME_BYTES = 8 << 20
+"""The largest frame that a client accepts from a server: a grant may carry a state and an archive."""
+MAX_INLINE_ARCHIVE_BYTES = 1 << 20
 
 
 class _Typed(msgspec.Struct, frozen=True):
@@ -281,6 +281,6 @@ encode = msgspec.json.Encoder().encode
 decode_greeting = msgspec.json.Decoder(Greeting).decode
 decode_from_runner = msgspec.json.Decoder(FromRunner).decode
 decode_from_executor = msgspec.json.Decoder(FromExecutor).decode
-# None: a message of a type that is not known here.
+# These return None for a message of an unknown type.
 decode_to_runner: Callable[[str | bytes], FromServerToRunner | None] = _unless_unknown(FromServerToRunner)
 decode_to_executor: Callable[[str | bytes], FromServerToExecutor | None] = _unless_unknown(FromServerToExecutor)

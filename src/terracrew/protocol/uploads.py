@@ -1,7 +1,7 @@
-"""Uploading in parts: what does not fit into one request that an ordinary proxy accepts is staged first, then used.
+"""Uploads in parts, for bodies that are too large for one request through an ordinary proxy.
 
 A client stages a body under its hash, sends the parts that the server misses, and then makes the actual request with the
-header X-Upload instead of a body. Every one of these requests may be repeated, and another server may answer the next one.
+header X-Upload instead of a body. Each of these requests may be repeated, and each may be answered by another server.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ HEADER = "X-Upload"
 
 class UploadWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: str
-    """What the body is for: `states/12`, `plan` or `archive`."""
+    """The purpose of the body: `states/12`, `plan` or `archive`."""
     sha256: str
     size: int
 
@@ -21,7 +21,7 @@ class UploadWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class UploadStaged(msgspec.Struct, frozen=True):
     id: str
     part_bytes: int
-    """Every part has this many bytes, except that the last one may have less."""
+    """The size of every part except the last one, which may be smaller."""
     missing: list[int]
     """The indexes of the parts that the server does not have."""
 

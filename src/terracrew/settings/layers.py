@@ -1,4 +1,4 @@
-"""Layers of settings: defaults, file, environment, command line; all that is wrong in them is said with its place."""
+"""Merges the layers of settings (defaults, file, environment, command line) and reports each error with its origin."""
 
 import difflib
 import os
@@ -19,7 +19,7 @@ from terracrew.settings.runner import RunnerSettings
 
 PREFIX = "TERRACREW_"
 ADDRESSES = ("TERRACREW_API_URL", "TERRACREW_URL")
-"""One address, one setting: these stand for `server.url`, the first that is set."""
+"""The variables that set `server.url`; the first one that is set counts."""
 _SECRETS = ("runner.credentials.client_secret", "runner.credentials.worker_token")
 
 Tree = dict[str, Any]
@@ -31,28 +31,28 @@ class _Layer(NamedTuple):
 
 
 def load(file: Path | None = None, options: Mapping[str, Any] | None = None) -> RunnerConfig:
-    """Read every layer; options are by dotted name. Raises Invalid with all that is wrong."""
+    """Read every layer. `options` has dotted names. Raises Invalid with all errors at once."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     if hidden := [name for name in given if name in _SECRETS]:
-        raise Invalid(f"{hidden[0]} is a secret, and arguments can be read by everybody: use a file or the environment")
+        raise Invalid(f"{hidden[0]} is a secret, and every user can read arguments: use a file or the environment")
     layers = [
         _Layer("command line", _nest(given)),
         _Layer(PREFIX, {}),
         _address(),
         _Layer(str(file), _read(file) if file else {}),
-        # Nothing yet, but places for what is required: so each missing setting is named, not only its section.
+        # Empty sections, so that each missing required setting is named, not only its section.
         _Layer("nowhere", {"server": {}, "runner": {"credentials": {}}}),
     ]
     try:
         config = _layered(layers)().config()
     except SettingsError as error:
-        raise Invalid(f"the environment holds something that is not JSON: {error}") from error
+        raise Invalid(f"an environment variable is not valid JSON: {error}") from error
     except ValidationError as error:
         problems = [_say(problem, layers) for problem in error.errors(include_url=False, include_input=False)]
-        raise Invalid("\n".join(["these settings are wrong:", *problems]), problems=problems) from None
+        raise Invalid("\n".join(["the settings have errors:", *problems]), problems=problems) from None
     if file is None:
         return config
-    # It may hold the runner's credentials, so no module reads it.
+    # The file may hold the runner's credentials, so no module may read it.
     isolation = msgspec.structs.replace(config.isolation, private_paths=[str(file.absolute())])
     return msgspec.structs.replace(config, isolation=isolation)
 
@@ -69,14 +69,14 @@ def _layered(layers: list[_Layer]) -> Callable[[], RunnerSettings]:
             file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             environment = cast("EnvSettingsSource", env_settings)()
-            layers[1] = _Layer(PREFIX, _with_strangers(environment))
+            layers[1] = _Layer(PREFIX, _with_unknown_sections(environment))
             return tuple(InitSettingsSource(settings_cls, layer.values) for layer in layers)
 
     return cast("Callable[[], RunnerSettings]", Layered)
 
 
-def _with_strangers(environment: Tree) -> Tree:
-    """The library passes over variables of sections that it does not know: a misspelt one would go unnoticed."""
+def _with_unknown_sections(environment: Tree) -> Tree:
+    """Add variables of unknown sections, which the library ignores, so that a misspelt section is reported."""
     for name, value in os.environ.items():
         section, nested, _ = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and nested and section not in RunnerSettings.model_fields:
@@ -97,7 +97,7 @@ def _read(file: Path) -> Tree:
         raise Invalid(f"the settings file {file} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
         kind = "TOML" if file.suffix == ".toml" else "JSON"
-        raise Invalid(f"the settings file {file} is not {kind}: {error}") from error
+        raise Invalid(f"the settings file {file} is not valid {kind}: {error}") from error
     if not isinstance(content, dict):
         raise Invalid(f"the settings file {file} does not hold an object")
     tree = cast("Tree", content)
@@ -128,7 +128,7 @@ def _say(problem: ErrorDetails, layers: Sequence[_Layer]) -> str:
 
 
 def _place(path: Sequence[str], layers: Sequence[_Layer]) -> str:
-    """The highest layer that holds this setting: that is where the value came from."""
+    """Return the highest layer that has this setting, which is where its value came from."""
     for place, tree in layers:
         found: Any = tree
         for part in path:

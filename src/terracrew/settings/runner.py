@@ -1,4 +1,4 @@
-"""The settings of a runner: their names, defaults and rules. Layers and places are in `layers`."""
+"""The settings of a runner: their names, defaults and rules. `layers` reads and merges them."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _LEVELS = {"trace", "debug", "information", "warning", "error", "critical", "non
 
 
 def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
-    """Our own checks, as the settings library wants them."""
+    """Turn a check of ours into one that raises what the settings library expects."""
 
     def checked(text: str) -> str:
         try:
@@ -40,7 +40,7 @@ def _expanded(text: str) -> str:
 
 
 def _split(value: Any) -> Any:
-    """In one variable, several directories stand as in PATH; a JSON list is understood, too."""
+    """Split one variable into several directories, which are separated as in PATH or given as a JSON list."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -190,7 +190,7 @@ class RunnerSettings(BaseSettings):
     logging: Logging = Field(default_factory=Logging)
 
     def config(self) -> RunnerConfig:
-        """The same as the process wants it."""
+        """Return the settings in the form that the runner process uses."""
         name, secret = self.runner.credentials.pair()
         working, stream = self.working_directory.working_directory, self.job_log_stream
         return RunnerConfig(

@@ -52,33 +52,33 @@ async def test_a_wake_up_that_was_lost_costs_only_time(hub: Hub) -> None:
             for _ in range(2):
                 await Messenger(hub.server).sweep()
             assert (await runner.get("configure"))["heartbeat_seconds"] == 2.0
-            assert (await executor.get())["cadence"]["batch_size_limit"] == 7
+            assert (await executor.get())["log_settings"]["batch_size_limit"] == 7
 
 
 @pytest.mark.feature("L2")
-async def test_the_cadence_reaches_executors_and_a_watcher_still_wins(hub: Hub) -> None:
-    """Whoever began or ceased to watch took the configured cadence away."""
-    cadence = {"is_watched": False, "batch_size_limit": 500, "period_seconds": 30.0}
+async def test_the_log_settings_reach_executors_and_a_watcher_still_wins(hub: Hub) -> None:
+    """When somebody began or ceased to watch, the configured log settings were lost."""
+    log_settings = {"is_watched": False, "batch_size_limit": 500, "period_seconds": 30.0}
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job())
         async with hub.executor(granted) as executor:
             await configure(hub, {"batch_size_limit": 500, "period_seconds": 30})
             await woken(hub)
-            assert (await executor.get("configure"))["cadence"] == cadence
+            assert (await executor.get("configure"))["log_settings"] == log_settings
             with hub.server.watchers.watching(granted.spec.job_id):
-                assert (await executor.get("configure"))["cadence"] == cadence | {"is_watched": True}
+                assert (await executor.get("configure"))["log_settings"] == log_settings | {"is_watched": True}
                 await configure(hub, {"period_seconds": 60})
                 await woken(hub)
-                told = (await executor.get("configure"))["cadence"]
-                assert told == cadence | {"is_watched": True, "period_seconds": 60.0}
-            assert (await executor.get("configure"))["cadence"] == cadence | {"period_seconds": 60.0}
+                told = (await executor.get("configure"))["log_settings"]
+                assert told == log_settings | {"is_watched": True, "period_seconds": 60.0}
+            assert (await executor.get("configure"))["log_settings"] == log_settings | {"period_seconds": 60.0}
         async with hub.connected(granted.credentials.hub) as executor:
             hello = messages.ExecutorHello(granted.spec.job_id, granted.spec.attempt, "0.1.0", 1, 1)
-            assert (await executor.ask(hello))["cadence"] == cadence | {"period_seconds": 60.0}
+            assert (await executor.ask(hello))["log_settings"] == log_settings | {"period_seconds": 60.0}
             await configure(hub, None)
             await woken(hub)
             own = {"is_watched": False, "batch_size_limit": None, "period_seconds": None}
-            assert (await executor.get("configure"))["cadence"] == own
+            assert (await executor.get("configure"))["log_settings"] == own
 
 
 async def test_an_executor_of_a_removed_runner_is_welcome_and_keeps_its_own_cadence(hub: Hub) -> None:
@@ -92,7 +92,7 @@ async def test_an_executor_of_a_removed_runner_is_welcome_and_keeps_its_own_cade
         async with hub.connected(granted.credentials.hub) as executor:
             hello = messages.ExecutorHello(granted.spec.job_id, granted.spec.attempt, "0.1.0", 1, 1)
             welcome = await executor.ask(hello)
-            assert (welcome["is_superseded"], welcome["cadence"]["batch_size_limit"]) == (False, None)
+            assert (welcome["is_superseded"], welcome["log_settings"]["batch_size_limit"]) == (False, None)
 
 
 @pytest.mark.feature("R7")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from terracrew.client.sse import Event
-from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.logs.tail import Batch, Position
 from terracrew.server.runs.follow import Watchers, follow
@@ -179,9 +179,9 @@ class Socket:
         self.is_left = asyncio.Event()
 
     def post(self, message: Any) -> None:
-        cadence: LogCadence = message.cadence
-        self.told.append(cadence.is_watched)
-        if not cadence.is_watched:
+        log_settings: LogSettings = message.log_settings
+        self.told.append(log_settings.is_watched)
+        if not log_settings.is_watched:
             self.is_left.set()
 
 

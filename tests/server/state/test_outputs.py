@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 import pytest
 
-from terracrew.protocol.events import DEEPEST, MAX_OUTPUTS_BYTES, Output, OutputsRead, Result, StepStatus
+from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, Result, StepStatus
 from terracrew.protocol.spec import Step
 from terracrew.server.hub import event_contents
 from terracrew.server.jobs.ingest import Delivery
@@ -62,7 +62,7 @@ async def test_outputs_that_came_by_http_are_read_back_and_lie_open_nowhere(crew
 @pytest.mark.parametrize("content", [b"no outputs", b"deep"])
 async def test_large_outputs_that_cannot_be_read_leave_a_note_and_the_job_ends(crew: Crew, content: bytes) -> None:
     if content == b"deep":
-        nested = "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1)
+        nested = "[" * (MAX_OUTPUT_LEVELS + 1) + "]" * (MAX_OUTPUT_LEVELS + 1)
         content = f'{{"a": {{"value": {nested}}}}}'.encode()
     attempt = await begun(crew)
     await uploaded(attempt, content)

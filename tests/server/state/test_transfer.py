@@ -6,7 +6,7 @@ import json
 import pytest
 
 from terracrew.errors import Forbidden
-from terracrew.protocol.events import DEEPEST, Output, OutputsRead, Result
+from terracrew.protocol.events import MAX_OUTPUT_LEVELS, Output, OutputsRead, Result
 from terracrew.server.hub import uploads
 from terracrew.server.jobs.ingest import MOST_NOTES
 from terracrew.server.state.model import INLINE
@@ -244,7 +244,7 @@ async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(crew: Crew) -> N
 async def test_outputs_that_could_not_be_read_back_are_not_kept_and_the_job_ends(crew: Crew) -> None:
     attempt = await crew.run()
     deep: list[object] = []
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_OUTPUT_LEVELS + 1):
         deep = [deep]
     await attempt.deliver(RUNNING, fact(OutputsRead({"a": Output(deep)}, "ab")), DONE)
     view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()

@@ -41,7 +41,9 @@ class Delivery:
         trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
         self.leave = Leave(self.control, self.recorder.say)
-        hello = ExecutorHello(record.job_id, record.attempt, __version__, version.OLDEST, version.NEWEST)
+        hello = ExecutorHello(
+            record.job_id, record.attempt, __version__, version.OLDEST_VERSION, version.NEWEST_VERSION
+        )
         self.shipper = Shipper(
             record.server_url,
             record.hub,

@@ -15,10 +15,18 @@ from typing import NamedTuple
 from terracrew import durable
 from terracrew.executor.disk_reserve import Room
 from terracrew.protocol import events
-from terracrew.protocol.events import HEADER, INLINE_STATE, MAX_BATCH_BYTES, MAX_RECORD, Kind, Record, Stream
+from terracrew.protocol.events import (
+    HEADER,
+    MAX_BATCH_BYTES,
+    MAX_INLINE_STATE_BYTES,
+    MAX_RECORD_BYTES,
+    Kind,
+    Record,
+    Stream,
+)
 from terracrew.protocol.spec import STEPS
 
-RESERVE = INLINE_STATE + (1 << 20)
+RESERVE = MAX_INLINE_STATE_BYTES + (1 << 20)
 """Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
 _SCAN = 1 << 20
 
@@ -71,7 +79,7 @@ class Outbox:
     def append(self, record: bytes) -> int:
         """Write a record and return its number. A write that fails leaves nothing behind."""
         end = self._ends[-1]
-        if len(record) > MAX_RECORD + HEADER.size:
+        if len(record) > MAX_RECORD_BYTES + HEADER.size:
             raise ValueError(f"a record of {len(record):,} bytes is larger than the protocol allows")
         view = memoryview(record)
         try:
@@ -165,7 +173,7 @@ class Outbox:
                 window, start = os.pread(self._fd, _SCAN, position), position
             length, kind, *_ = HEADER.unpack_from(window, position - start)
             position += HEADER.size + length
-            if position > size or length > MAX_RECORD or kind not in (1, 2, 3):
+            if position > size or length > MAX_RECORD_BYTES or kind not in (1, 2, 3):
                 return
             yield position, kind
 

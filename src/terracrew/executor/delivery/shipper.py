@@ -57,7 +57,7 @@ class Shipper:
         self._server_url, self._credential, self._hello = server_url, credential, hello
         self._outbox, self._aside, self._transfer = outbox, aside, transfer
         self._control, self._trouble, self._leave = control, trouble, leave
-        self._settings, self._cadence = settings, messages.LogCadence()
+        self._settings, self._log_settings = settings, messages.LogSettings()
         self._is_salvage = is_salvage
         self._is_resuming = is_salvage  # a fresh attempt's mark is 0, so its events need not wait for the welcome
         self._connection: ClientConnection | None = None
@@ -150,7 +150,11 @@ class Shipper:
         waiting = self._outbox.last - self._sent
         if waiting <= 0:
             return False
-        if self._cadence.is_watched or self._leave.is_wanted or max(self._outbox.urgent, self._flush_to) > self._sent:
+        if (
+            self._log_settings.is_watched
+            or self._leave.is_wanted
+            or max(self._outbox.urgent, self._flush_to) > self._sent
+        ):
             return True
         return (
             waiting >= self._batch_size
@@ -171,7 +175,7 @@ class Shipper:
                 self._aside.shipped(parcel.number)
                 return
             up_to = parcel.number - 1
-        count = 1 << 30 if self._cadence.is_watched else self._batch_size
+        count = 1 << 30 if self._log_settings.is_watched else self._batch_size
         batch = self._outbox.batch(self._sent, up_to=up_to, count=count)
         self._sent = batch.last
         self._window.append(batch.last)
@@ -201,8 +205,8 @@ class Shipper:
                 self._arrived.set()
             case messages.ExecutorWelcome():
                 self._welcome(message)
-            case messages.ConfigureExecutor(cadence):
-                self._cadence = cadence
+            case messages.ConfigureExecutor(log_settings):
+                self._log_settings = log_settings
             case messages.Begun() | messages.BeginRefused():
                 self._leave.answered(message)
             case messages.CancelAttempt():
@@ -226,7 +230,7 @@ class Shipper:
         self.is_complete = message.has_result
         if message.is_superseded:
             self._control.supersede("another attempt of this job is the current one")
-        self._cadence = message.cadence
+        self._log_settings = message.log_settings
         if self._is_resuming:
             self._outbox.rewind(message.mark)
             self._aside.rewind()
@@ -239,11 +243,15 @@ class Shipper:
 
     @property
     def _batch_size(self) -> int:
-        return self._cadence.batch_size_limit or self._settings.batch_size_limit
+        return self._log_settings.batch_size_limit or self._settings.batch_size_limit
 
     def _remaining(self) -> float:
         """How long the oldest event that waits may still wait for company."""
-        period = self._settings.period_seconds if self._cadence.period_seconds is None else self._cadence.period_seconds
+        period = (
+            self._settings.period_seconds
+            if self._log_settings.period_seconds is None
+            else self._log_settings.period_seconds
+        )
         return period - (time.monotonic() - (self._oldest or 0.0))
 
     def _appended(self) -> None:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from terracrew.masking.redactor import Redactor
-from terracrew.protocol.events import MAX_TEXT
+from terracrew.protocol.events import MAX_TEXT_BYTES
 
 _LONGEST_CHARACTER = 4
 
@@ -31,11 +31,11 @@ class Cutter:
         pieces: list[Piece] = []
         position = 0
         while True:
-            end = data.rfind(b"\n", position, position + MAX_TEXT) + 1
+            end = data.rfind(b"\n", position, position + MAX_TEXT_BYTES) + 1
             if not end:
-                if len(data) - position <= MAX_TEXT:
+                if len(data) - position <= MAX_TEXT_BYTES:
                     break
-                end = max(self._cut(data, position, position + MAX_TEXT), position + 1)
+                end = max(self._cut(data, position, position + MAX_TEXT_BYTES), position + 1)
             piece = self._piece(data, position, end)
             pieces.append(piece)
             position += piece.size
@@ -70,7 +70,7 @@ class Cutter:
         """Masked and mended. Mending can make a text three times as long, and then less of it is taken."""
         while True:
             text = _mend(self._redactor.mask(data[start:end]))
-            if len(text) <= MAX_TEXT:
+            if len(text) <= MAX_TEXT_BYTES:
                 return Piece(text, end - start)
             middle = (start + end) // 2
             end = data.rfind(b"\n", start, middle) + 1 or max(self._cut(data, start, middle), start + 1)

@@ -13,7 +13,7 @@ import msgspec
 from terracrew import durable
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
-from terracrew.protocol.events import MAX_STATE
+from terracrew.protocol.events import MAX_STATE_BYTES
 
 RECORD = "mutation.json"
 """In the attempt's directory; it exists from just before the mutating step starts."""
@@ -67,16 +67,16 @@ def find_after_crash(directory: Path) -> Path | None:
 def read(path: Path) -> bytes | None:
     """The content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if os.fstat(file.fileno()).st_size > MAX_STATE:
+        if os.fstat(file.fileno()).st_size > MAX_STATE_BYTES:
             return None
-        content = file.read(MAX_STATE + 1)
-    return content if len(content) <= MAX_STATE else None
+        content = file.read(MAX_STATE_BYTES + 1)
+    return content if len(content) <= MAX_STATE_BYTES else None
 
 
 def too_large(name: str) -> str:
     """What the job's log says of a file that was not read."""
     return (
-        f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE:,} bytes "
+        f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE_BYTES:,} bytes "
         "that a state may have: it was not read"
     )
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.state.large_states import Aside
 from terracrew.masking import facts
-from terracrew.protocol.events import INLINE_OUTPUTS_BYTES, OutputsRead
+from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, OutputsRead
 
 _NONCE_BYTES = 12
 
@@ -23,7 +23,7 @@ class Outputs:
     async def record(self, outputs: OutputsRead) -> None:
         outputs = self._hidden(outputs)
         content = msgspec.json.encode(outputs.outputs)
-        if len(content) <= INLINE_OUTPUTS_BYTES:
+        if len(content) <= MAX_INLINE_OUTPUTS_BYTES:
             self._recorder.fact(outputs)
             return
         await asyncio.to_thread(self._write, content)

@@ -14,7 +14,7 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import FULL
 from terracrew.executor.state.large_states import Aside
 from terracrew.protocol import events
-from terracrew.protocol.events import INLINE_STATE, StateFact
+from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
 NONCE = 12
 _IN_A_THREAD = 4 << 20
@@ -127,7 +127,7 @@ class States:
             sha256, sealed = await asyncio.to_thread(self._seal, content)
         else:
             sha256, sealed = self._seal(content)
-        is_inline = len(sealed) <= INLINE_STATE
+        is_inline = len(sealed) <= MAX_INLINE_STATE_BYTES
         fact = fact_of(sha256, content, identity, problem, origin, is_inline=is_inline)
         while True:
             try:

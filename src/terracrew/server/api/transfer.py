@@ -16,7 +16,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
-from terracrew.protocol.events import MAX_STATE
+from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 MAX_PLAN = 1 << 30
-_MAX_SEALED_STATE = MAX_STATE + event_contents.NONCE_BYTES + event_contents.TAG_BYTES
+_MAX_SEALED_STATE = MAX_STATE_BYTES + event_contents.NONCE_BYTES + event_contents.TAG_BYTES
 _PLAN_TARGET = "plan"
 _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 _IN_MEMORY = 1 << 20
@@ -142,7 +142,7 @@ async def put_state(
         return
     folder = server.settings.uploads
     # What came in plain is held in memory: it does not touch the disk before it is encrypted.
-    room = MAX_STATE + 1 if plain else _IN_MEMORY
+    room = MAX_STATE_BYTES + 1 if plain else _IN_MEMORY
     with (
         uploads.alone(own.ref),
         tempfile.SpooledTemporaryFile(room, dir=str(folder)) as body,

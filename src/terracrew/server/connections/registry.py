@@ -8,7 +8,7 @@ import msgspec
 
 from terracrew.errors import Superseded
 from terracrew.protocol import messages
-from terracrew.protocol.messages import AttemptRef, CancelMode, LogCadence
+from terracrew.protocol.messages import AttemptRef, CancelMode, LogSettings
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.clock import steady
@@ -114,7 +114,7 @@ class ExecutorSession:
         self.address: str | None = None
         self.runner_id = ""
         """Known when it is welcome."""
-        self.cadence = LogCadence()
+        self.log_settings = LogSettings()
         self.heard_at = 0.0
         self.is_far_from_runner = False
         """Whether its runner was not connected to this server when it came."""
@@ -123,15 +123,15 @@ class ExecutorSession:
         self._is_superseded = False
 
     def watch(self, is_watched: bool) -> None:
-        self._tell(msgspec.structs.replace(self.cadence, is_watched=is_watched))
+        self._tell(msgspec.structs.replace(self.log_settings, is_watched=is_watched))
 
     def configure(self, wanted: Configuration) -> None:
-        self._tell(LogCadence(self.cadence.is_watched, wanted.batch_size_limit, wanted.period_seconds))
+        self._tell(LogSettings(self.log_settings.is_watched, wanted.batch_size_limit, wanted.period_seconds))
 
-    def _tell(self, cadence: LogCadence) -> None:
-        if cadence != self.cadence:
-            self.cadence = cadence
-            self.socket.post(messages.ConfigureExecutor(cadence))
+    def _tell(self, log_settings: LogSettings) -> None:
+        if log_settings != self.log_settings:
+            self.log_settings = log_settings
+            self.socket.post(messages.ConfigureExecutor(log_settings))
 
     def cancel(self, mode: CancelMode) -> None:
         if self._canceled != mode:

@@ -103,8 +103,8 @@ class HubSocket:
                 continue
             text = event.get("text")
             frame = event.get("bytes") if text is None else text
-            if text is not None and len(text) > messages.MAX_TEXT_FRAME:
-                raise TooLarge(f"a text frame has up to {messages.MAX_TEXT_FRAME} bytes")
+            if text is not None and len(text) > messages.MAX_TEXT_FRAME_BYTES:
+                raise TooLarge(f"a text frame has up to {messages.MAX_TEXT_FRAME_BYTES} bytes")
             if frame is not None:
                 return frame
         return None

@@ -8,7 +8,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from terracrew.protocol.events import DEEPEST, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
+from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.model import plain
 from terracrew.server.secrets.keyring import GROWTH_BYTES
@@ -77,7 +77,7 @@ def _problem_of_outputs(found: bytes) -> str:
         read = OutputsRead(msgspec.json.decode(found, type=dict[str, Output]), "")
     except (ValueError, RecursionError) as error:
         return plain(f"they cannot be read: {str(error)[:200]}")
-    return f"they are nested more than {DEEPEST} levels deep" if is_deep(read) else ""
+    return f"they are nested more than {MAX_OUTPUT_LEVELS} levels deep" if is_deep(read) else ""
 
 
 async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:

@@ -13,7 +13,7 @@ from terracrew.errors import Forbidden, Invalid, Superseded, TerracrewError, Una
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
-    MOST_RECORDS,
+    MAX_BATCH_RECORDS,
     Kind,
     OutputsRead,
     Record,
@@ -22,14 +22,14 @@ from terracrew.protocol.events import (
     state_of,
     unpack,
 )
-from terracrew.protocol.messages import AttemptRef, LogCadence
+from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import cadence, event_contents
+from terracrew.server.hub import event_contents, log_settings
 from terracrew.server.hub.module_secrets import ModuleSecrets
 from terracrew.server.jobs import approvals, claims, decide, leave
 from terracrew.server.jobs import metrics as counts
@@ -97,12 +97,12 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
-        configured = (await cadence.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
+        configured = (await log_settings.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
         return found, configured, await contents.load(tx, server.keys, found.job.module_id)
 
     owned, configured, content = await server.db.read(read)
     module_secrets = await asyncio.to_thread(ModuleSecrets, content) if content != Content() else ModuleSecrets(content)
-    session.cadence = LogCadence(False, configured.batch_size_limit, configured.period_seconds)
+    session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
     state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     is_current = decide.is_current(job, attempt)
@@ -111,14 +111,14 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
         # It was away, or its runner is. Another server, which saw it go, or tells the runner what it cannot tell the executor,
         # must not wait for the next round of heartbeats to learn of this.
         await server.db.write(lambda tx: heartbeats.executor_came(tx, ref, server.id))
-    session.cadence = msgspec.structs.replace(session.cadence, is_watched=server.watchers.is_watched(job.id))
+    session.log_settings = msgspec.structs.replace(session.log_settings, is_watched=server.watchers.is_watched(job.id))
     socket.post(
         messages.ExecutorWelcome(
             attempt.mark,
             protocol,
             is_superseded=not is_current,
             has_result=attempt.has_result,
-            cadence=session.cadence,
+            log_settings=session.log_settings,
         )
     )
     if is_current and job.cancel_mode is not None:
@@ -198,7 +198,7 @@ class _Connection:
         while self._frames:
             batch = frames.unpack(self._frames[0])
             count += batch[0].count
-            if taken and count > MOST_RECORDS:
+            if taken and count > MAX_BATCH_RECORDS:
                 break
             taken.append(batch)
             self._make_room(len(self._frames.popleft()))
@@ -270,8 +270,8 @@ def _joined(taken: list[Batch]) -> tuple[int, list[Record]]:
     records: list[Record] = []
     first = None
     for header, body in taken:
-        found = list(islice(unpack(body), MOST_RECORDS + 1))
-        if len(found) != header.count or header.first < 1 or len(found) > MOST_RECORDS:
+        found = list(islice(unpack(body), MAX_BATCH_RECORDS + 1))
+        if len(found) != header.count or header.first < 1 or len(found) > MAX_BATCH_RECORDS:
             raise ValueError("a batch's header and its records disagree")
         if first is None:
             first = header.first

@@ -11,7 +11,7 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import cadence, places
+from terracrew.server.hub import log_settings, places
 from terracrew.server.jobs.model import ACTIVE
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Messenger:
             if topic == "access":
                 await self._revoked(key)
             elif key and topic == "configuration":
-                await cadence.bring(self._server, key)
+                await log_settings.bring(self._server, key)
             elif key and topic == "cancel":
                 await self._cancel(key)
             elif topic == "asked" and (session := self._registry.runners.get(key)):
@@ -77,7 +77,7 @@ class Messenger:
             if (session.principal.expires_at or now) < now - LEEWAY:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
         await places.refresh(self._server, list(self._registry.runners.values()))
-        await cadence.bring(self._server)
+        await log_settings.bring(self._server)
         refs = list(self._registry.executors)
         for row in await self._server.db.read(lambda tx: _jobs_of(tx, refs)) if refs else ():
             executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.protocol.messages import INLINE_ARCHIVE, Granted
+from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
@@ -245,7 +245,7 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
         is_destroy_plan=bool(row["is_destroy_plan"]),
     )
     archive = getattr(source, "archive_id", None)
-    is_small = archive is not None and getattr(source, "size", 0) <= INLINE_ARCHIVE
+    is_small = archive is not None and getattr(source, "size", 0) <= MAX_INLINE_ARCHIVE_BYTES
     return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
 
 

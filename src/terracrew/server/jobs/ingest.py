@@ -144,7 +144,10 @@ class _Change:
             case events.Result():
                 self._end(number, fact, is_current=is_current)
             case events.OutputsRead() if is_current and events.is_deep(fact):
-                self._note(number, f"its outputs are nested more than {events.DEEPEST} levels deep, and were not kept")
+                self._note(
+                    number,
+                    f"its outputs are nested more than {events.MAX_OUTPUT_LEVELS} levels deep, and were not kept",
+                )
             case events.OutputsRead() if is_current and not fact.is_inline:
                 self._large_outputs(number, fact)
             case events.OutputsRead() if is_current:

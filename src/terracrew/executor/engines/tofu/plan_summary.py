@@ -7,10 +7,10 @@ import msgspec
 
 from terracrew import plan_words
 from terracrew.executor.engines.engine_directory import read_produced
-from terracrew.protocol.events import MAX_RECORD, PlanSummary, ResourceChange
+from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
 
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
-_MOST_BYTES = MAX_RECORD - (64 << 10)
+_MOST_BYTES = MAX_RECORD_BYTES - (64 << 10)
 _ACTIONS: dict[str, Action] = {
     "create": "create",
     "update": "update",

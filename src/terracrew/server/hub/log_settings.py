@@ -1,4 +1,4 @@
-"""The log cadence that operators set for a runner, brought to the executors of its attempts, wherever they are connected."""
+"""Sends the log settings that operators set for a runner to the executors of its attempts that are connected here."""
 
 from typing import TYPE_CHECKING, LiteralString
 
