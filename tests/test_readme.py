@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.feature("E1"), pytest.mark.timeout
 
 def commands() -> list[str]:
     """What is typed after the installation, without the remarks behind it."""
-    part = README.partition("## Going on")[2].partition("## Working on it")[0]
+    part = README.partition("## Next steps")[2].partition("## Working on it")[0]
     return [line.strip() for line in re.findall(r"^    (terracrew .*)$", part, re.MULTILINE)]
 
 
