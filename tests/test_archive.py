@@ -1,6 +1,7 @@
 """Source archives: the same bytes for the same folder, and nothing that harms whoever unpacks them."""
 
 import gzip
+import hashlib
 import io
 import os
 import tarfile
@@ -71,6 +72,53 @@ def test_what_is_ignored_stays_out(tmp_path: Path) -> None:
     (tmp_path / archive.IGNORE_FILE).write_text("# comment\n*.md\n/build/deep/\n")
     with tarfile.open(fileobj=io.BytesIO(archive.pack(tmp_path))) as packed:
         assert packed.getnames() == [archive.IGNORE_FILE, ".terraform.lock.hcl", "build", "deep", "main.tf"]
+
+
+@pytest.mark.feature("J5")
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        ("", ["docs/a.md", "docs/deep/b.md", "main.tf", "modules/a/main.tf", "modules/a/test/x.tf"]),
+        ("**/test\n", ["docs/a.md", "docs/deep/b.md", "main.tf", "modules/a/main.tf"]),
+        ("docs/*.md\n", ["docs/deep/b.md", "main.tf", "modules/a/main.tf", "modules/a/test/x.tf"]),
+        ("*.md\n!docs/a.md\n", ["docs/a.md", "main.tf", "modules/a/main.tf", "modules/a/test/x.tf"]),
+        ("docs/**\n!docs/a.md\nmodules/**/x.tf\n", ["docs/a.md", "main.tf", "modules/a/main.tf"]),
+        ("*\n!*/\n!*.tf\n", ["main.tf", "modules/a/main.tf", "modules/a/test/x.tf"]),
+        ("modules/\n!modules/a/main.tf\nmain.tf/\n", ["docs/a.md", "docs/deep/b.md", "main.tf"]),
+        ("!*.tfstate\n!.terraform/\n*.md\n", ["main.tf", "modules/a/main.tf", "modules/a/test/x.tf"]),
+    ],
+)
+def test_an_ignore_file_is_read_as_git_reads_its_own(tmp_path: Path, patterns: str, kept: list[str]) -> None:
+    """`!` and `**` were taken for characters of a name."""
+    for name in ("docs/a.md", "docs/deep/b.md", "main.tf", "modules/a/main.tf", "modules/a/test/x.tf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".terraform").mkdir()
+    (tmp_path / ".terraform" / "secret.tf").write_text("x")
+    (tmp_path / "old.tfstate").write_text("x")
+    (tmp_path / archive.IGNORE_FILE).write_text(patterns)
+    with tarfile.open(fileobj=io.BytesIO(archive.pack(tmp_path))) as packed:
+        files = [entry.name for entry in packed.getmembers() if entry.isfile()]
+    assert sorted(set(files) - {archive.IGNORE_FILE}) == kept
+
+
+def test_a_pattern_that_means_nothing_is_refused_with_the_name_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / archive.IGNORE_FILE).write_text("[z-a]\n")
+    with pytest.raises(Invalid, match=r"\.terracrewignore is not a list of patterns"):
+        archive.pack(tmp_path)
+
+
+@pytest.mark.feature("J5")
+def test_the_packed_form_of_a_folder_is_the_same_in_every_version(tmp_path: Path) -> None:
+    """A source is known by its hash: with another form, each would count as changed after an update."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "main.tf").write_text("# main")
+    (tmp_path / "modules" / "run.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "modules" / "run.sh").chmod(0o755)
+    (tmp_path / "link").symlink_to("modules")
+    (tmp_path / archive.IGNORE_FILE).write_text("*.md\n")
+    unpacked = gzip.decompress(archive.pack(tmp_path))
+    assert hashlib.sha256(unpacked).hexdigest() == "ddb968bdc28bb20bf7d7375231d47658ea72c52c6bcdd6083a93aad032810bb3"
 
 
 @pytest.mark.feature("J5", "X4")

@@ -4,15 +4,19 @@ import gzip
 import io
 import os
 import posixpath
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from terracrew import configurations
 from terracrew.errors import Invalid, TooLarge
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec, PathSpec
 
 MAX_BYTES = 1 << 30
 MAX_ENTRIES = 100_000
@@ -21,6 +25,7 @@ MAX_RATIO = 200
 RATIO_CHECK_FROM_BYTES = 32 << 20
 IGNORE_FILE = ".terracrewignore"
 
+_ALL_BELOW = re.compile(r"/\*\*(/?)\s*$")
 _ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
 _MAX_HEADER_BYTES = 1 << 20  # between two files; a name that is longer is an attack on memory
 _MAX_LINKS = 40  # as many as a kernel follows
@@ -39,27 +44,46 @@ class Contents(NamedTuple):
 
 
 class Ignore:
-    """Tells which files do not belong to a source: `.terracrewignore` has one shell pattern on each line.
+    """What does not belong to a source: what `.terracrewignore` names, in the syntax of `.gitignore`.
 
-    A pattern with a slash in it counts from the folder's root, one without matches a name at any depth; `#` starts a
-    comment.
+    State files and the directories of Git and of engines are always left out: a state may contain secrets, and no
+    pattern with `!` brings it back.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._names, self._paths = list[str](_ALWAYS_LEFT_OUT), list[str]()
         file = folder / IGNORE_FILE
-        for line in file.read_text().splitlines() if file.is_file() else ():
-            pattern = line.strip().rstrip("/")
-            if pattern and not pattern.startswith("#"):
-                (self._paths if "/" in pattern else self._names).append(pattern.lstrip("/"))
+        self._patterns = _patterns(file) if file.is_file() else None
 
-    def covers(self, path: str) -> bool:
+    def covers(self, path: str, *, is_directory: bool) -> bool:
+        """Tell whether an entry is left out. Nothing below a directory that is left out is asked for."""
         name = path.rpartition("/")[2]
-        return any(fnmatchcase(name, one) for one in self._names) or any(fnmatchcase(path, one) for one in self._paths)
+        if any(fnmatchcase(name, one) for one in _ALWAYS_LEFT_OUT):
+            return True
+        if self._patterns is None:
+            return False
+        directories, files = self._patterns
+        return directories.match_file(path + "/") if is_directory else files.match_file(path)
+
+
+def _patterns(file: Path) -> "tuple[PathSpec[Any], GitIgnoreSpec]":
+    """Return the patterns as they apply to directories and to files.
+
+    They differ for directories, where the last pattern that matches decides: `*`, `!*/`, `!*.tf` keeps each directory
+    and of the files those with this ending. `a/**` becomes `a/*`, because pathspec lets `a/**` match `a/` itself and
+    then `!a/keep.tf` would come too late.
+    """
+    # Imported here: every executor would carry it, and few sources have this file.
+    from pathspec import GitIgnoreSpec, PathSpec
+
+    try:
+        lines = [_ALL_BELOW.sub(r"/*\1", line) for line in file.read_text("utf-8").splitlines()]
+        return PathSpec.from_lines("gitignore", lines), GitIgnoreSpec.from_lines(lines)
+    except (ValueError, re.error) as error:
+        raise Invalid(f"{file} is not a list of patterns like those of .gitignore: {error}") from error
 
 
 def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every entry of the source, in the same order on every machine, each directory before its content."""
+    """Every entry that belongs to the source, in one order on every machine, directories before what is in them."""
     pending = [("", folder)]
     while pending:
         prefix, place = pending.pop()
@@ -67,11 +91,11 @@ def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]
             entries = sorted(found, key=lambda entry: entry.name)
         below: list[tuple[str, Path]] = []
         for entry in entries:
-            path = prefix + entry.name
-            if ignore.covers(path):
+            path, is_directory = prefix + entry.name, entry.is_dir(follow_symlinks=False)
+            if ignore.covers(path, is_directory=is_directory):
                 continue
             yield path, entry
-            if entry.is_dir(follow_symlinks=False):
+            if is_directory:
                 below.append((path + "/", Path(entry.path)))
         pending.extend(reversed(below))
 
