@@ -147,7 +147,8 @@ def make_app(server: Server) -> App:
 def attach(app: App, server: Server) -> App:
     """Let an application answer for this server and for no other one from now on."""
     app.state = State({"server": server})
-    app.before_send = [_hardener(server.settings.url), server.counts.count]
+    hooks: list[Any] = [_hardener(server.settings.url), server.counts.count]
+    app.before_send = hooks
     app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.AT_ONCE))}
     return app
 
