@@ -15,13 +15,12 @@ from tests.bench.crew import Access, Crew
 from tests.bench.wire import HttpClient, allow_connections
 
 _CLIENTS = 32
-_GAP_SECONDS = (0.002, 0.012)
 _JOB_SECONDS = 20
 _PLAN = b'{"type":"PLAN"}'
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`dispatch`: jobs one at a time, with small gaps. `jobs`: as many as go, `outstanding` of them at a time."""
+    """`dispatch`: jobs one at a time, with pauses. `jobs`: as many as go, `outstanding` of them at a time."""
 
     kind: Literal["dispatch", "jobs"]
     url: str
@@ -31,6 +30,8 @@ class Task(msgspec.Struct, frozen=True):
     count: int
     capacity: int
     outstanding: int = 1
+    gap_seconds: tuple[float, float] = (0.002, 0.012)
+    """The shortest and the longest pause between two jobs of `dispatch`."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ class Load:
         client = await HttpClient.open(self._task.url, self._task.token)
         seconds: list[float] = []
         for index in range(self._task.count):
-            await asyncio.sleep(random.uniform(*_GAP_SECONDS))
+            await asyncio.sleep(random.uniform(*self._task.gap_seconds))
             asked_at = time.perf_counter()
             job_id = await self._enqueue(client, index)
             async with asyncio.timeout(_JOB_SECONDS):
