@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
@@ -64,7 +64,7 @@ async def test_a_state_that_is_being_written_stands_before_what_follows_it(tmp_p
     """An engine that was killed right after it had handed its state over: the state came behind the result, and was refused."""
     box = Outbox(tmp_path / "outbox")
     recorder = Recorder(box, Redactor([]), Offsets(tmp_path / "offsets", box))
-    states = States(Aside(tmp_path / "states", 0), recorder, key=bytes(32), owner="job_1:1")
+    states = States(LargeStates(tmp_path / "states", 0), recorder, key=bytes(32), owner="job_1:1")
     states.is_writable = True
     large = json.dumps({"serial": 1, "lineage": "a", "resources": [], "padding": "x" * (3 << 20)}).encode()
     writing = asyncio.create_task(states.write(large))

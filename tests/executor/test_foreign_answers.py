@@ -29,7 +29,7 @@ async def delivery(hub: Hub, tmp_path: Path) -> AsyncIterator[Delivery]:
 
 
 async def write_state(delivery: Delivery) -> None:
-    states = States(delivery.aside, delivery.recorder, key=KEY, owner="job_1:1")
+    states = States(delivery.large_states, delivery.recorder, key=KEY, owner="job_1:1")
     states.is_writable = True
     delivery.recorder.step = Step.APPLY
     await states.write(LARGE)

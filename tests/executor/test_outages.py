@@ -13,7 +13,7 @@ import pytest
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.output.lines import Piece
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
@@ -247,10 +247,10 @@ async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(hub:
     outbox = Outbox(stage.directory / "outbox")
     outbox.append(events.pack(Kind.LOG, Stream.OUTPUT, Step.APPLY, 1.0, b"a line\n"))
     outbox.close()
-    aside = Aside(stage.directory / "states", 0)
-    aside.write(b"sealed")
+    large_states = LargeStates(stage.directory / "states", 0)
+    large_states.write(b"sealed")
     fact = StateFact("5" * 64, 6, serial=5, lineage="one", is_inline=False)
-    aside.place(hub.mark + 7, event=events.pack_state(fact, b"", Step.APPLY, 1.0))
+    large_states.place(hub.mark + 7, event=events.pack_state(fact, b"", Step.APPLY, 1.0))
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert [sealed for sealed, _ in hub.puts.values()] == [b"sealed"]
@@ -333,7 +333,7 @@ async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refuse
     """An error would make the engine write it beside itself, on the same full disk, and then nowhere."""
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
-    states = States(Aside(small_disk / "states", 0), recorder, key=bytes(32), owner="job_1:1")
+    states = States(LargeStates(small_disk / "states", 0), recorder, key=bytes(32), owner="job_1:1")
     states.is_writable = True
     recorder.output(Piece(b"a line\n", 7))
     fill(small_disk / "ballast")

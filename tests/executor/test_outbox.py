@@ -13,7 +13,7 @@ from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.output import engine_output
 from terracrew.executor.output.lines import Piece
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
@@ -194,32 +194,32 @@ STATE = events.pack_state(StateFact("0" * 64, 6, 1, "one", is_inline=False, orig
 @pytest.mark.parametrize("is_renamed", [True, False])
 def test_a_state_put_aside_whose_event_was_lost_is_kept_and_can_be_announced(tmp_path: Path, is_renamed: bool) -> None:
     """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
-    aside = Aside(tmp_path / "states", 0)
-    aside.write(b"first")
-    aside.place(3, event=STATE)
-    aside.write(b"second")
-    aside.place(5, event=STATE)
+    large_states = LargeStates(tmp_path / "states", 0)
+    large_states.write(b"first")
+    large_states.place(3, event=STATE)
+    large_states.write(b"second")
+    large_states.place(5, event=STATE)
     if not is_renamed:
         (tmp_path / "states" / "5").rename(tmp_path / "states" / "new")
-    again = Aside(tmp_path / "states", 4)
-    parcel = again.first_after(0)
-    assert parcel
-    assert (parcel.number, parcel.path.read_bytes(), parcel.is_plain) == (3, b"first", False)
+    again = LargeStates(tmp_path / "states", 4)
+    state_file = again.first_after(0)
+    assert state_file
+    assert (state_file.number, state_file.path.read_bytes(), state_file.is_plain) == (3, b"first", False)
     assert again.first_after(3) is None
     [found] = again.unannounced
     assert found.event == STATE
     again.announce(found, 9)
-    parcel = Aside(tmp_path / "states", 9).first_after(3)
-    assert parcel
-    assert (parcel.number, parcel.path.read_bytes()) == (9, b"second")
-    assert Aside(tmp_path / "states", 8).unannounced, "a crash before its event was recorded changes nothing"
+    state_file = LargeStates(tmp_path / "states", 9).first_after(3)
+    assert state_file
+    assert (state_file.number, state_file.path.read_bytes()) == (9, b"second")
+    assert LargeStates(tmp_path / "states", 8).unannounced, "a crash before its event was recorded changes nothing"
 
 
 @pytest.mark.feature("O4")
 def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) -> None:
-    aside = Aside(tmp_path / "states", 0)
-    aside.write(b"sealed")
-    again = Aside(tmp_path / "states", 4)
+    large_states = LargeStates(tmp_path / "states", 0)
+    large_states.write(b"sealed")
+    again = LargeStates(tmp_path / "states", 4)
     assert again.first_after(0) is None
     assert not again.unannounced
     assert [path.name for path in again.unusable] == ["new"]

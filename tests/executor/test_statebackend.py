@@ -13,7 +13,7 @@ import urllib3
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.state.http_backend import StateBackend, secret_of
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
@@ -46,7 +46,7 @@ class Backend:
         self.outbox = Outbox(folder / "outbox")
         recorder = Recorder(self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox))
         recorder.step = Step.APPLY
-        self.states = States(Aside(folder / "states", 0), recorder, key=KEY, owner="job_1:1")
+        self.states = States(LargeStates(folder / "states", 0), recorder, key=KEY, owner="job_1:1")
         self.states.is_writable = True
         self.server = StateBackend(self.states, SECRET)
         self.client = Client(self.server.url)

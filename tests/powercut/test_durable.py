@@ -9,7 +9,7 @@ from terracrew import durable
 from terracrew.attempt import directories, processes
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact
@@ -114,10 +114,10 @@ def test_a_state_that_was_acknowledged_survives_with_the_name_of_its_outbox(disk
 
 def test_a_large_state_survives_from_the_moment_it_has_a_number(disk: Path, power: PowerCut) -> None:
     """Symptom: `states/` itself was not synced into the attempt's directory; its content was unreachable after the cut."""
-    aside = Aside(disk / "states", 0)
-    aside.write(b"sealed")
-    aside.place(1, event=STATE)
-    found = Aside(power.restored() / "states", 0).unannounced
+    large_states = LargeStates(disk / "states", 0)
+    large_states.write(b"sealed")
+    large_states.place(1, event=STATE)
+    found = LargeStates(power.restored() / "states", 0).unannounced
     assert [(each.path.name, each.path.read_bytes(), each.event) for each in found] == [("1", b"sealed", STATE)]
 
 

@@ -64,7 +64,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     parts = Delivery(directory, _record(start, granted), start.log_stream)
     output = Output(directory / delivery.OUTPUT, parts.recorder)
     owner = f"{spec.job_id}:{spec.attempt}"
-    states = States(parts.aside, parts.recorder, key=credentials.state_key, owner=owner)
+    states = States(parts.large_states, parts.recorder, key=credentials.state_key, owner=owner)
     backend = StateBackend(states, http_backend.secret_of(credentials.hub))
     steps = Steps(
         start,
@@ -73,7 +73,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         output=output,
         states=states,
         backend=backend,
-        outputs=Outputs(parts.aside, parts.recorder, key=credentials.state_key, owner=owner),
+        outputs=Outputs(parts.large_states, parts.recorder, key=credentials.state_key, owner=owner),
         leave=parts.leave,
         control=parts.control,
         transfer=parts.transfer,

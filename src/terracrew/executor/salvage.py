@@ -76,11 +76,11 @@ def _end_of(parts: Delivery) -> tuple[Step, bool]:
 
 def _announce_states(parts: Delivery) -> None:
     """Deliver a state that is whole on the disk although the crash came before its event was."""
-    for found in parts.aside.unannounced:
-        parts.aside.announce(found, parts.outbox.last + 1)
+    for found in parts.large_states.unannounced:
+        parts.large_states.announce(found, parts.outbox.last + 1)
         parts.recorder.state(found.event)
         parts.recorder.say("The crash came while the engine saved a state; it is whole, and was delivered")
-    for path in parts.aside.unusable:
+    for path in parts.large_states.unusable:
         size = path.stat().st_size
         parts.recorder.say(
             f"The crash came while the engine saved a state; the {size:,} bytes on the disk are not whole"
@@ -102,7 +102,7 @@ def _collect_state(parts: Delivery) -> None:
         return
     identity, problem = states.named(content)
     fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
-    parts.aside.write(content)
-    parts.aside.place(parts.outbox.last + 1, PLAIN)
+    parts.large_states.write(content)
+    parts.large_states.place(parts.outbox.last + 1, PLAIN)
     parts.recorder.state(events.pack_state(fact, b"", parts.recorder.step, time.time()))
     parts.recorder.say(leftover.collected(path.name, problem))

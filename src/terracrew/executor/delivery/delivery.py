@@ -12,7 +12,7 @@ from terracrew.executor.delivery.shipper import Shipper
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.delivery.trouble import Trouble
 from terracrew.executor.state import http_backend
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
@@ -31,7 +31,7 @@ class Delivery:
         loopback = http_backend.secret_of(record.hub)
         self.control = Control()
         self.outbox = Outbox(directory / OUTBOX)
-        self.aside = Aside(directory / "states", self.outbox.last)
+        self.large_states = LargeStates(directory / "states", self.outbox.last)
         self.recorder = Recorder(
             self.outbox,
             Redactor([record.hub, loopback, http_backend.basic(loopback), *record.secrets]),
@@ -49,7 +49,7 @@ class Delivery:
             record.hub,
             hello,
             outbox=self.outbox,
-            aside=self.aside,
+            large_states=self.large_states,
             transfer=self.transfer,
             control=self.control,
             trouble=trouble,

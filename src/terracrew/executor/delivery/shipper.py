@@ -24,7 +24,7 @@ from terracrew.executor.delivery.begin import Leave
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.delivery.trouble import Trouble
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
@@ -46,7 +46,7 @@ class Shipper:
         hello: ExecutorHello,
         *,
         outbox: Outbox,
-        aside: Aside,
+        large_states: LargeStates,
         transfer: Transfer,
         control: Control,
         trouble: Trouble,
@@ -55,7 +55,7 @@ class Shipper:
         is_salvage: bool = False,
     ) -> None:
         self._server_url, self._credential, self._hello = server_url, credential, hello
-        self._outbox, self._aside, self._transfer = outbox, aside, transfer
+        self._outbox, self._large_states, self._transfer = outbox, large_states, transfer
         self._control, self._trouble, self._leave = control, trouble, leave
         self._settings, self._log_settings = settings, messages.LogSettings()
         self._is_salvage = is_salvage
@@ -164,17 +164,17 @@ class Shipper:
 
     async def _ship(self, connection: ClientConnection) -> None:
         up_to = self._outbox.last
-        if parcel := self._aside.first_after(self._sent):
-            if parcel.number == self._sent + 1:
-                headers = {"X-Plain": "1"} if parcel.is_plain else {}
+        if state_file := self._large_states.first_after(self._sent):
+            if state_file.number == self._sent + 1:
+                headers = {"X-Plain": "1"} if state_file.is_plain else {}
                 try:
-                    await self._transfer.put(f"states/{parcel.number}", parcel.path, headers)
+                    await self._transfer.put(f"states/{state_file.number}", state_file.path, headers)
                 except TerracrewError as error:  # a code of our server's: everything else is tried again for ever
                     self._refuse(error.message)
                     raise OSError(error.message) from error
-                self._aside.shipped(parcel.number)
+                self._large_states.shipped(state_file.number)
                 return
-            up_to = parcel.number - 1
+            up_to = state_file.number - 1
         count = 1 << 30 if self._log_settings.is_watched else self._batch_size
         batch = self._outbox.batch(self._sent, up_to=up_to, count=count)
         self._sent = batch.last
@@ -233,7 +233,7 @@ class Shipper:
         self._log_settings = message.log_settings
         if self._is_resuming:
             self._outbox.rewind(message.mark)
-            self._aside.rewind()
+            self._large_states.rewind()
             self._sent = message.mark
             self._flush_to = self._outbox.last
         self._arrived.set()

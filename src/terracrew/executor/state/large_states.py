@@ -21,7 +21,9 @@ EVENT = ".event"
 _NEW = "new"
 
 
-class Parcel(NamedTuple):
+class StateFile(NamedTuple):
+    """The file of a state, and the number of the event that the state belongs to."""
+
     number: int
     path: Path
 
@@ -37,18 +39,20 @@ class Unannounced(NamedTuple):
     event: bytes
 
 
-class Aside:
+class LargeStates:
+    """The state files of one attempt. The shipper uploads each of them before it sends the event of the same number."""
+
     def __init__(self, directory: Path, last: int) -> None:
-        """Take up what a dead executor left. Nothing is deleted: a state whose event was not written is as real."""
+        """Read what an executor that died has left. Nothing is deleted: a state is valid even if its event was not written."""
         self._directory = directory
-        self._parcels: dict[int, Parcel] = {}
+        self._files: dict[int, StateFile] = {}
         self._shipped: set[int] = set()
         self.unannounced: list[Unannounced] = []
         self.unusable: list[Path] = []
-        """Files that were cut off while they were written, or that nothing describes. They stay where they are."""
-        self._take_up(last)
+        """Files that are incomplete, or that no event describes. They are not removed."""
+        self._read_directory(last)
 
-    def _take_up(self, last: int) -> None:
+    def _read_directory(self, last: int) -> None:
         names = set(os.listdir(self._directory)) if self._directory.is_dir() else set[str]()
         described: set[str] = set()
         for name in sorted(names):
@@ -61,14 +65,14 @@ class Aside:
                     self.unannounced.append(Unannounced(self._directory / content, event))
                     described.add(content)
             elif suffix in ("", PLAIN[1:]):
-                self._parcels[int(number)] = Parcel(int(number), self._directory / name)
+                self._files[int(number)] = StateFile(int(number), self._directory / name)
         for name in sorted(names - described):
             number, _, suffix = name.partition(".")
             if name == _NEW or (number.isdigit() and int(number) > last and suffix in ("", PLAIN[1:])):
                 self.unusable.append(self._directory / name)
 
     def write(self, content: bytes) -> None:
-        """Put it on the disk; it has no number yet."""
+        """Write a state to the disk. It has no number until `place` is called."""
         durable.make_directory(self._directory)
         descriptor = os.open(self._directory / _NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
@@ -77,11 +81,11 @@ class Aside:
             os.fsync(descriptor)
 
     def place(self, number: int, suffix: str = "", event: bytes = b"") -> None:
-        """Give what was written last its number; the name is on the disk, too, when this returns."""
+        """Name the state that was written last after its event. The name is on the disk when this returns."""
         self._place(self._directory / _NEW, number, suffix, event)
 
     def announce(self, found: Unannounced, number: int) -> None:
-        """Give a state its number whose event was lost; the event is to be recorded again."""
+        """Give a number to a state whose event was lost; the caller records the event again under the same number."""
         self._place(found.path, number, "", found.event)
 
     def _place(self, source: Path, number: int, suffix: str, event: bytes) -> None:
@@ -89,23 +93,23 @@ class Aside:
         if event:
             os.replace(durable.write_draft(path, event), self._directory / f"{number}{EVENT}")
         durable.rename(source, path)
-        self._parcels[number] = Parcel(number, path)
+        self._files[number] = StateFile(number, path)
 
-    def first_after(self, number: int) -> Parcel | None:
-        """The next one that must be shipped before its event is."""
-        waiting = (parcel for parcel in self._parcels.values() if parcel.number not in self._shipped)
-        return min((parcel for parcel in waiting if parcel.number > number), default=None)
+    def first_after(self, number: int) -> StateFile | None:
+        """The next state that has to be uploaded before its event is sent."""
+        waiting = (state_file for state_file in self._files.values() if state_file.number not in self._shipped)
+        return min((state_file for state_file in waiting if state_file.number > number), default=None)
 
     def shipped(self, number: int) -> None:
         self._shipped.add(number)
 
     def rewind(self) -> None:
-        """What the server had before it may have lost; sending it again changes nothing."""
+        """Upload everything again: the server may have lost it, and a repeated upload changes nothing."""
         self._shipped.clear()
 
 
 def _event(path: Path) -> bytes:
-    """The record in this file; empty where it is damaged."""
+    """Read the record in this file; the result is empty if the record is damaged."""
     content = path.read_bytes()
     try:
         records = list(events.unpack(content))

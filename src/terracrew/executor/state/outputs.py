@@ -8,7 +8,7 @@ import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking import facts
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, OutputsRead
 
@@ -16,8 +16,8 @@ _NONCE_BYTES = 12
 
 
 class Outputs:
-    def __init__(self, aside: Aside, recorder: Recorder, *, key: bytes, owner: str) -> None:
-        self._aside, self._recorder = aside, recorder
+    def __init__(self, large_states: LargeStates, recorder: Recorder, *, key: bytes, owner: str) -> None:
+        self._large_states, self._recorder = large_states, recorder
         self._cipher, self._owner = AESGCM(key), owner.encode()
 
     async def record(self, outputs: OutputsRead) -> None:
@@ -28,7 +28,7 @@ class Outputs:
             return
         await asyncio.to_thread(self._write, content)
         # No await from here on: the number that names the file must be the one that the record gets.
-        self._aside.place(self._recorder.outbox.last + 1)
+        self._large_states.place(self._recorder.outbox.last + 1)
         self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
         self._recorder.outbox.sync()
 
@@ -42,4 +42,4 @@ class Outputs:
     def _write(self, content: bytes) -> None:
         """Sensitive outputs are among them, so the disk sees only what is encrypted under the attempt's key."""
         nonce = os.urandom(_NONCE_BYTES)
-        self._aside.write(nonce + self._cipher.encrypt(nonce, content, self._owner))
+        self._large_states.write(nonce + self._cipher.encrypt(nonce, content, self._owner))

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import FULL
-from terracrew.executor.state.large_states import Aside
+from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
@@ -93,7 +93,7 @@ def _count(resources: list[_Resource] | None) -> int | None:
 
 
 class States:
-    def __init__(self, aside: Aside, recorder: Recorder, *, key: bytes, owner: str) -> None:
+    def __init__(self, large_states: LargeStates, recorder: Recorder, *, key: bytes, owner: str) -> None:
         self.current: bytes | None = None
         self.is_writable = False
         """Only a step that has leave to mutate may write."""
@@ -101,7 +101,7 @@ class States:
         """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
         self.problem = ""
         """Why what was written last cannot be read as a state."""
-        self._aside, self._recorder = aside, recorder
+        self._large_states, self._recorder = large_states, recorder
         self._writing = asyncio.Lock()
         self._cipher, self._owner = AESGCM(key), owner.encode()
 
@@ -132,11 +132,11 @@ class States:
         while True:
             try:
                 if not is_inline:
-                    await asyncio.to_thread(self._aside.write, sealed)
+                    await asyncio.to_thread(self._large_states.write, sealed)
                 # No await from here on: the number that names the file must be the one that the record gets.
                 record = events.pack_state(fact, sealed, self._recorder.step, time.time())
                 if not is_inline:
-                    self._aside.place(self._recorder.outbox.last + 1, event=record)
+                    self._large_states.place(self._recorder.outbox.last + 1, event=record)
                 number = self._recorder.state(record)
                 break
             except OSError as error:
