@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,13 @@ from tests.e2e.constants import constants, environment
 from tests.e2e.system import System, eventually, running
 
 pytestmark = pytest.mark.feature("X3")
+MAX_HANDSHAKES = 300
 HEAD_SECONDS, IDLE_SECONDS, BODY_SECONDS, MAX_PER_ADDRESS = 2.0, 2.0, 1.0, 400
 IMPATIENT = constants(
     server__transport__http__HEAD_TIMEOUT_SECONDS=HEAD_SECONDS,
     server__transport__http__IDLE_TIMEOUT_SECONDS=IDLE_SECONDS,
     server__transport__http__BODY_WINDOW_SECONDS=BODY_SECONDS,
+    server__transport__handshakes__MAX_WAITING_PER_NETWORK=MAX_HANDSHAKES,
 ) | {"TERRACREW_SERVER_MAX_CONNECTIONS_PER_ADDRESS": str(MAX_PER_ADDRESS)}
 MEGABYTE = 1 << 20
 MAX_GROWTH_BYTES = 24 * MEGABYTE
@@ -237,6 +240,42 @@ def test_an_upgraded_connection_is_counted_until_it_ends_and_a_bad_handshake_is_
         pass
     eventually(lambda: server.open_connections() < 10, what="the end of all connections")
     assert server.process.is_running()
+
+
+RUSH_CONNECTIONS = 350
+HANDSHAKE = (
+    b"GET /runnerhub HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: Bearer guessed\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("is_connected_before", [True, False])
+def test_a_rush_of_websockets_leaves_the_server_to_others(server: Attacked, is_connected_before: bool) -> None:
+    """3,000 connections without a valid credential kept /healthz waiting until every one of them was refused: 8 seconds.
+
+    A connection that was not accepted yet waited longer still: one was accepted in each turn of the event loop.
+    """
+    with contextlib.ExitStack() as stack:
+        if not is_connected_before:
+            server.process.suspend()  # so that all of them arrive at once
+        rush = [stack.enter_context(server.connect()) for _ in range(RUSH_CONNECTIONS)]
+        health = stack.enter_context(server.connect())
+        if is_connected_before:
+            eventually(lambda: server.open_connections() > len(rush), what="the connections of the rush")
+            server.process.suspend()
+        for connection in rush:
+            connection.sendall(HANDSHAKE)
+        health.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.process.resume()
+        assert b" 200 " in health.recv(65536)
+        answered, _, _ = select.select(rush, [], [], 0)
+        assert len(answered) < RUSH_CONNECTIONS * 2 / 3, "the answer did not wait for all handshakes"
+        heads = [connection.recv(65536) for connection in rush]
+    refused = [head for head in heads if not head.startswith(b"HTTP/1.1 101 ")]
+    assert len(refused) <= RUSH_CONNECTIONS - MAX_HANDSHAKES
+    assert all(head.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in head for head in refused)
+    assert refused or not is_connected_before
+    eventually(lambda: server.open_connections() < 10, what="the end of all connections")
 
 
 def test_a_refused_websocket_neither_stays_nor_fills_the_memory(server: Attacked) -> None:

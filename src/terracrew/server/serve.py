@@ -28,6 +28,9 @@ PING_SECONDS = 20
 GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
 BACKLOG = 4096
+ACCEPTS_PER_TURN = 8
+"""libuv accepts one connection for each listening descriptor and turn of the event loop; this many descriptors share the
+socket. With one, a new connection waits for as many turns as others arrived before it."""
 DESCRIPTORS = 65_536
 RESERVED_DESCRIPTORS = 256
 """Not available to connections: files, the database, pipes."""
@@ -89,7 +92,7 @@ async def serve(server: Server, listener: socket.socket, started: asyncio.Event 
     async with asyncio.TaskGroup() as tasks:
         stop = tasks.create_task(_stop(server.closing, web))
         try:
-            await web.serve([listener])
+            await web.serve([listener, *(listener.dup() for _ in range(ACCEPTS_PER_TURN - 1))])
         finally:
             server.closing.set()
             stop.cancel()

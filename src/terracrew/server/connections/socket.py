@@ -21,7 +21,7 @@ from terracrew.errors import (
     Unavailable,
 )
 from terracrew.protocol import messages
-from terracrew.server.transport.keepalive import KEEP_ALIVE, PONG, SILENT, STOPPING
+from terracrew.server.transport.keepalive import END_TURN, KEEP_ALIVE, PONG, SILENT, STOPPING
 
 LIMIT = 32 << 20
 """Bytes that may wait for a client that does not read; then it is dropped, and comes back when it can."""
@@ -76,6 +76,10 @@ class HubSocket:
     async def keep_alive(self) -> None:
         """Have it answer pings from now on: one that says nothing for long is then known to be there, or given up."""
         await self._send({"type": KEEP_ALIVE})  # pyright: ignore[reportArgumentType]  (not of ASGI)
+
+    async def end_turn(self) -> None:
+        """Let the next handshake begin: this connection is authenticated, or waits for something other than the processor."""
+        await self._send({"type": END_TURN})  # pyright: ignore[reportArgumentType]  (not of ASGI)
 
     async def hello(self) -> str | bytes | None:
         """The first frame, which a client that means well does not keep us waiting for."""

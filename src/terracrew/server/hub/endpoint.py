@@ -46,9 +46,12 @@ async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, rec
 async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
     """Serve to the end; what is returned is told to the client."""
     try:
+        if not server.db.health.is_reachable():
+            await hub_socket.end_turn()
         await server.db.ready(HOLD_SECONDS)
         token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
         principal = await principal_from_bearer(server.identity, token)
+        await hub_socket.end_turn()
         client = scope["client"] if "client" in scope else None  # noqa: SIM401 - `get` of this type is not typed
         principal = msgspec.structs.replace(principal, address=client[0] if client else None)
         serve = executors.serve if principal.kind == "executor" else runners.serve

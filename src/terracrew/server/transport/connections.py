@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from terracrew.server.addresses import Network, is_within, limit_key
+from terracrew.server.transport.forwarded import Headers, client_of
 
 
 class Connection(Protocol):
@@ -24,7 +25,7 @@ class Connections:
 
     The limit for each client network counts HTTP connections only. A connection that became a WebSocket counts in the
     total alone: the hub closes it within seconds unless a valid credential is behind it, and a whole fleet of runners may
-    share one address.
+    share one address. `Handshakes` limits those that wait to become one.
     """
 
     def __init__(self, max_total: int, max_per_address: int, trusted_proxies: tuple[Network, ...] = ()) -> None:
@@ -49,6 +50,10 @@ class Connections:
         self.total += 1
         self._clients.setdefault(key, _Client()).open_connections += 1
         return key
+
+    def network_of(self, address: str, headers: Headers) -> str:
+        """Return what limits on handshakes count: the network of the client, behind a trusted proxy, too."""
+        return limit_key(client_of(address, headers, self._trusted_proxies))
 
     def mark_idle(self, connection: Connection, key: str) -> None:
         """Note that this connection waits for its next request, so it may be closed to make room."""

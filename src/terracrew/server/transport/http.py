@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 from terracrew.server.transport import refusals
 from terracrew.server.transport.connections import Connections
+from terracrew.server.transport.handshakes import Handshakes
 from terracrew.server.transport.keepalive import HubWebSocket
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -37,16 +38,24 @@ _TOO_MANY = refusals.render(
     "too many connections are open; close some, or try again in a moment",
     RETRY_AFTER_SECONDS,
 )
+HANDSHAKE_RETRY_AFTER_SECONDS = 5
+_TOO_MANY_HANDSHAKES = refusals.render(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "unavailable",
+    "too many WebSocket connections are being opened; try again in a moment",
+    HANDSHAKE_RETRY_AFTER_SECONDS,
+)
 _NO_HANDSHAKE = refusals.render(HTTPStatus.BAD_REQUEST, "invalid", "this is not a valid WebSocket handshake")
 _log = structlog.get_logger("terracrew.server.transport")
 
 
 class LimitedConfig(uvicorn.Config):
-    """Uvicorn's configuration and the table of connections that its protocols share."""
+    """Uvicorn's configuration, and the tables of connections and handshakes that its protocols share."""
 
     def __init__(self, app: Any, connections: Connections, **settings: Any) -> None:
         super().__init__(app, http=LimitedHttpProtocol, **settings)
         self.open_connections = connections
+        self.handshakes = Handshakes()
 
 
 class Phase(StrEnum):
@@ -68,6 +77,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._table = cast("LimitedConfig", config).open_connections
+        self._handshakes = cast("LimitedConfig", config).handshakes
+        self._handshake_network: str | None = None
+        """Set while this connection waits for the turn of its WebSocket handshake."""
         self._key: str | None = None
         self._phase = Phase.HEAD
         self._timer: asyncio.TimerHandle | None = None
@@ -101,13 +113,28 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_timers()
+        assert self._key is not None
+        self._table.upgrade(self, self._key)
+        self._key = None
+        network = self._table.network_of(self.client[0] if self.client else "", self.headers)
+        if self._handshakes.add(self, network):
+            self._handshake_network = network
+        else:
+            self._table.refused_total += 1
+            self._table.release_upgraded()
+            self.transport.write(_TOO_MANY_HANDSHAKES)
+            self.transport.close()
+
+    def begin_handshake(self) -> None:
+        if self.transport.is_closing():
+            self._handshakes.end_turn(self)
+            return
+        self._handshake_network = None
         super().handle_websocket_upgrade()
+        # `connection_lost` is called on the WebSocket's protocol from now on.
         websocket = cast("HubWebSocket", self.transport.get_protocol())
-        if self._key is not None:
-            self._table.upgrade(self, self._key)
-            self._key = None
-            # `connection_lost` is called on the WebSocket's protocol from now on.
-            websocket.on_lost = self._table.release_upgraded
+        websocket.on_lost = self._table.release_upgraded
+        websocket.on_turn_end = lambda: self._handshakes.end_turn(self)
         if not websocket.handshake_initiated:
             # It was no handshake (a POST, say, or a line of 10 kB). Uvicorn would leave the connection open without a word.
             self.transport.write(_NO_HANDSHAKE)
@@ -117,10 +144,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._key is not None:
             self._table.release(self, self._key)
             self._key = None
+        elif self._handshake_network is not None:
+            self._handshakes.remove(self, self._handshake_network)
+            self._handshake_network = None
+            self._table.release_upgraded()
 
     # ---- what is read
 
     def data_received(self, data: bytes) -> None:
+        if self._handshake_network is not None:
+            self.transport.close()  # a client says nothing before its handshake is answered (RFC 6455)
+            return
         if self._key is None or self.transport.is_closing():
             return
         self._unset_keepalive_if_required()

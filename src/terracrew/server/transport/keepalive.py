@@ -10,6 +10,8 @@ KEEP_ALIVE = "websocket.keep_alive"
 """Beside the messages of ASGI: have the other end answer pings from now on. Runners need none, they have heartbeats."""
 PONG = "websocket.pong"
 """Beside the messages of ASGI: the other end has answered a ping."""
+END_TURN = "websocket.end_turn"
+"""Beside the messages of ASGI: the credential was checked, or waits for the database, so the next handshake may begin."""
 SILENT = 1011
 """The code of a disconnection that was ours, since the other end did not answer. It was not seen to go."""
 STOPPING = 1012
@@ -23,6 +25,8 @@ MAX_BYTES_AFTER_CLOSE = 64 * 1024
 class HubWebSocket(WebSocketsSansIOProtocol):
     on_lost: Callable[[], None] | None = None
     """Called once when the connection has ended."""
+    on_turn_end: Callable[[], None] | None = None
+    """Called once when this connection does not occupy a turn for handshakes any more."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -38,6 +42,7 @@ class HubWebSocket(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._end_turn()
         if self.on_lost is not None:
             self.on_lost()
             self.on_lost = None
@@ -46,11 +51,21 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == KEEP_ALIVE:
             super().start_keepalive()
             return
+        if message["type"] == END_TURN:
+            self._end_turn()
+            return
         await super().send(message)
+        if message["type"] == "websocket.close":
+            self._end_turn()
         if message["type"] == "websocket.accept":
             # They are referred to for as long as the connection lasts, and for a fleet that is megabytes.
             self.request.headers.clear()
             self.response.headers.clear()
+
+    def _end_turn(self) -> None:
+        if self.on_turn_end is not None:
+            self.on_turn_end()
+            self.on_turn_end = None
 
     def start_keepalive(self) -> None:
         """Called when the connection is accepted, which is before it is known whose it is."""
