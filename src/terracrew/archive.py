@@ -25,7 +25,7 @@ MAX_RATIO = 200
 RATIO_CHECK_FROM_BYTES = 32 << 20
 IGNORE_FILE = ".terracrewignore"
 
-_ALL_BELOW = re.compile(r"/\*\*(/?)\s*$")
+_ALL_BELOW = re.compile(r"^(?!!)(.*)/\*\*(/?)\s*$")
 _ALWAYS_LEFT_OUT = (".terraform", ".git", "*.tfstate", "*.tfstate.*", "terraform.tfstate.d", "errored.tfstate")
 _MAX_HEADER_BYTES = 1 << 20  # between two files; a name that is longer is an attack on memory
 _MAX_LINKS = 40  # as many as a kernel follows
@@ -76,7 +76,7 @@ def _patterns(file: Path) -> "tuple[PathSpec[Any], GitIgnoreSpec]":
     from pathspec import GitIgnoreSpec, PathSpec
 
     try:
-        lines = [_ALL_BELOW.sub(r"/*\1", line) for line in file.read_text("utf-8").splitlines()]
+        lines = [_ALL_BELOW.sub(r"\1/*\2", line) for line in file.read_text("utf-8").splitlines()]
         return PathSpec.from_lines("gitignore", lines), GitIgnoreSpec.from_lines(lines)
     except (ValueError, re.error) as error:
         raise Invalid(f"{file} is not a list of patterns like those of .gitignore: {error}") from error
