@@ -27,7 +27,7 @@ import structlog
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db import availability
-from terracrew.server.hub import runners, strangers
+from terracrew.server.hub import runners, takeover
 from terracrew.server.jobs import decide
 from tests.chaos.database import Postgres
 from tests.stateful.happenings import HAPPENINGS, Happening
@@ -149,7 +149,7 @@ def impatient() -> Generator[None]:
         with (
             mock.patch.object(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5),
             mock.patch.object(runners, "LEAVING_SECONDS", 0.1),
-            mock.patch.object(strangers, "PATIENCE", 0.0),
+            mock.patch.object(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0),
         ):
             yield
     finally:

@@ -19,7 +19,7 @@ def constants(**values: Any) -> dict[str, str]:
 
 def speaking(oldest: int, newest: int) -> dict[str, str]:
     """The environment of a process that speaks these versions of the protocol."""
-    return constants(protocol__version__OLDEST=oldest, protocol__version__NEWEST=newest)
+    return constants(protocol__version__OLDEST_VERSION=oldest, protocol__version__NEWEST_VERSION=newest)
 
 
 @contextmanager

@@ -21,9 +21,9 @@ __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.feature("A6"), pytest.mark.timeout(240)]
 SECONDS = 3
 SHORT = constants(
-    server__identity__tokens__LIFETIME=SECONDS,
-    server__hub__messenger__SWEEP_EVERY=0.5,
-    server__hub__messenger__LEEWAY=0.5,
+    server__identity__oidc__tokens__LIFETIME=SECONDS,
+    server__hub__notify__SWEEP_SECONDS=0.5,
+    server__hub__notify__TOKEN_LEEWAY_SECONDS=0.5,
 )
 """A server whose tokens live for moments, and which looks for those that have ended all the time."""
 

@@ -14,9 +14,9 @@ THIS_MOMENT = EPOCH + LATER * HOUR
 LOST = EPOCH + 50 * HOUR
 LEASE = THIS_MOMENT - LOST
 """Of whatever is declared lost, the lease is just over: what asks for it, asks in the moment in which it runs out."""
-SILENT = decide.Heard(LOST - HOUR, is_closed=True)
-HEARD_SINCE_LOST = decide.Heard(LOST + HOUR, is_closed=True)
-HEARD = decide.Heard(THIS_MOMENT, is_closed=False)
+SILENT = decide.LastContact(LOST - HOUR, is_closed=True)
+HEARD_SINCE_LOST = decide.LastContact(LOST + HOUR, is_closed=True)
+HEARD = decide.LastContact(THIS_MOMENT, is_closed=False)
 VERSIONS = {NO: None, OLD: 1, NOW: 2}
 _VERSION = {version: name for name, version in VERSIONS.items()}
 _SOURCE = LocalSource("/")

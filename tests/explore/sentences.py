@@ -35,7 +35,9 @@ class DoubtBindsTheJob(Server):
         return super().doubts(world._replace(tries=own), it)
 
 
-def _hand_back_at_any_time(job: model.Job, attempt: model.Attempt, reason: str, now: datetime) -> decide.Next | None:
+def _hand_back_at_any_time(
+    job: model.Job, attempt: model.Attempt, reason: str, now: datetime
+) -> decide.Decision | None:
     return decide.hand_back(job, replace(attempt, begun_at=None, started_at=None), reason, now)
 
 
@@ -50,8 +52,8 @@ class BelievesWhoSawNothing(Server):
 
 class BeginNamesNoVersion(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
-    ) -> decide.Next | str | None:
+        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+    ) -> decide.Decision | str | None:
         return super().decide_begin(world, it._replace(base=rows.NOW), module, plan)
 
 
@@ -81,8 +83,8 @@ class DeliversByTheRunnersRecord(Server):
 
 
 def _lost_since_begin(
-    job: model.Job, attempt: model.Attempt, heard: decide.Heard, now: datetime, lease: timedelta
-) -> decide.Next | None:
+    job: model.Job, attempt: model.Attempt, heard: decide.LastContact, now: datetime, lease: timedelta
+) -> decide.Decision | None:
     if attempt.begun_at is None or attempt.lost_at is not None or heard == rows.HEARD:
         return decide.lost(job, attempt, heard, now, lease)
     return decide.lost(
@@ -101,8 +103,8 @@ class LeaseIsNotCanceled(Server):
 
 class ApprovalBelongsToTheJob(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
-    ) -> decide.Next | str | None:
+        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+    ) -> decide.Decision | str | None:
         job = world.jobs[it.job]
         if not job.seen:
             return super().decide_begin(world, it, module, plan)
@@ -117,7 +119,7 @@ class ApprovalBelongsToTheJob(Server):
             rows.THIS_MOMENT,
             has_waited=True,
         )
-        return replace(found, job=row, plan=None) if isinstance(found, decide.Next) else found
+        return replace(found, job=row, plan=None) if isinstance(found, decide.Decision) else found
 
 
 class MarkPassesWithoutTheObject(Server):
@@ -130,10 +132,10 @@ class MarkPassesWithoutTheObject(Server):
 
 class RepeatedBeginIsNotHeard(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
-    ) -> decide.Next | str | None:
+        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+    ) -> decide.Decision | str | None:
         found = super().decide_begin(world, it, module, plan)
-        return None if it.begun != NO and isinstance(found, decide.Next) else found
+        return None if it.begun != NO and isinstance(found, decide.Decision) else found
 
 
 class RepeatedBeginIsNotAnswered(Server):
@@ -145,7 +147,7 @@ class BelievesWithoutTheMark(Server):
     """What a termination report says of the deliveries is believed."""
 
     @staticmethod
-    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Next | None:
+    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Decision | None:
         return decide.gone(job, attempt, replace(report, last=attempt.mark), now)
 
 
@@ -153,7 +155,7 @@ class GoneEndsTheDoubt(Server):
     """After a termination report nothing counts as cut short."""
 
     @staticmethod
-    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Next | None:
+    def gone(job: model.Job, attempt: model.Attempt, report: decide.Report, now: datetime) -> decide.Decision | None:
         return decide.gone(job, replace(attempt, is_change_ended=True), report, now)
 
 
@@ -161,7 +163,7 @@ class ResultEndsTheDoubt(Server):
     """After a result nothing counts as cut short."""
 
     @staticmethod
-    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Next | None:
+    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Decision | None:
         return decide.finish(job, replace(attempt, is_change_ended=True), result, now)
 
 
@@ -184,21 +186,21 @@ class PlansAgainUnasked(Server):
 
 class ApprovalNamesNoDoubts(Server):
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return super().decide_approval(job, plan, replace(module, doubts=()), seen)
 
 
 class ApprovesStalePlans(Server):
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return super().decide_approval(job, plan, replace(module, state_version=plan.state_version), seen)
 
 
 class UnaskedCancelIsFinal(Server):
     @staticmethod
-    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Next | None:
+    def finish(job: model.Job, attempt: model.Attempt, result: Result, now: datetime) -> decide.Decision | None:
         asked = replace(job, cancel_mode="interrupt") if result.status == "CANCELED" else job
         return decide.finish(asked, attempt, result, now)
 

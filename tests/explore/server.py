@@ -102,7 +102,7 @@ class Server:
         maker = None if resumed is None or world.runners[resumed.runner].is_removed else resumed.runner
         key = ("claim", j, job, r, runner, is_busy, world.quarantine > 0, maker)
         if key not in self._known:
-            seat = decide.Seat(
+            seat = decide.ClaimContext(
                 f"rnr_{r}",
                 f"ins_{r}",
                 is_connected=runner.link,
@@ -152,9 +152,9 @@ class Server:
         key = ("begin", job, it[ROW], it.base, names, world.quarantine > 0, doubts)
         if key not in self._known:
             plan = rows.plan_row(it.job, job.plan) if job.plan and names else None
-            module = decide.Module(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
             found = self.decide_begin(world, it, module, plan)
-            self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Next) else found
+            self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Decision) else found
         decided: Decision = self._known[key]
         if decided == "quarantine":
             return self.settle(world, i, decide.set_back, "", THIS_MOMENT) or world, "superseded"
@@ -170,8 +170,8 @@ class Server:
         return with_try(world, i, mail=world.tries[i].mail | ANSWER)
 
     def decide_begin(
-        self, world: World, it: Try, module: decide.Module, plan: model.Plan | None
-    ) -> decide.Next | str | None:
+        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+    ) -> decide.Decision | str | None:
         job = rows.job_row(it.job, world.jobs[it.job])
         has_waited = self.has_waited(world.jobs[it.job])
         if plan is not None and plan.decided_at is not None:
@@ -296,7 +296,7 @@ class Server:
         seen = tuple(doubt.ref for doubt in doubts if names_all or doubt.fenced_at != newest)
         key = ("approve", j, job, doubts, seen)
         if key not in self._known:
-            module = decide.Module(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
             try:
                 row, plan = self.decide_approval(rows.job_row(j, job), rows.plan_row(j, job.plan), module, seen)
             except Conflict:
@@ -307,7 +307,7 @@ class Server:
         return None if self._known[key] is None else with_job(world, j, self._known[key])
 
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.Module, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return decide.approve(job, plan, module, seen, "somebody", THIS_MOMENT)
 
@@ -361,7 +361,7 @@ class Server:
         saved = self._known[key]
         return None if saved is None else self._save(world, i, saved)
 
-    def _saved(self, job: Job, it: Try, found: decide.Next) -> Decision:
+    def _saved(self, job: Job, it: Try, found: decide.Decision) -> Decision:
         return rows.job_of(job, found.job, found.plan, it.runner), rows.row_of(it, found.attempt), found.ends_doubt
 
     def _save(self, world: World, i: int, saved: tuple[Job, dict[str, object], bool]) -> World:

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from terracrew.server.db import availability, open_database
-from terracrew.server.hub import runners, strangers
+from terracrew.server.hub import runners, takeover
 from tests.stateful.machine import Machine
 from tests.stateful.site import copied
 
@@ -22,7 +22,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time is the machine's own; and nobody reads the log."""
     monkeypatch.setattr(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5)
     monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.1)
-    monkeypatch.setattr(strangers, "PATIENCE", 0.0)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()

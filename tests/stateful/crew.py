@@ -179,7 +179,7 @@ class Crew:
         found = {ref for ref, executor in self.executors.items() if executor.link is not None and executor.link.is_open}
         for session in self.site.server.registry.runners.values():
             if self.site.clock.now - session.heard_at < 50:
-                found |= session.named & {
+                found |= session.reported_attempts & {
                     r for r, e in self.executors.items() if e.host.instance_id == session.instance_id
                 }
         return frozenset(found)

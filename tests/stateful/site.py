@@ -17,7 +17,7 @@ from terracrew.server.db import Database, open_database
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.grants import Archives
-from terracrew.server.hub.messenger import TOPICS, Messenger
+from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.jobs.claims import claims
@@ -94,7 +94,7 @@ class Site:
             identity=self.identity,
             registry=registry,
             scheduler=Scheduler(db, registry),
-            claims=claims(db, KEYS),
+            claim=claims(db, KEYS),
             ingest=ingest(db, KEYS),
             create_job=creator(db, ROOTS),
             heartbeats=Heartbeats(db, registry, server_id),
@@ -104,7 +104,7 @@ class Site:
             tasks=Tasks(),
         )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server)
-        self.messenger = Messenger(self.server)
+        self.messenger = HubNotifier(self.server)
         self.wakeups = self._stack.enter_context(db.listen(*TOPICS))
 
     async def restart(self, hang_up: Callable[[], Awaitable[None]], *, is_killed: bool) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.jobs import claims, decide, store
-from terracrew.server.jobs.claims import Claimant, Offered
+from terracrew.server.jobs.claims import Claimant, ClaimRequest
 from terracrew.server.jobs.model import Job, JobStatus
 from tests.stateful.site import KEYS
 
@@ -120,7 +120,7 @@ CASES = st.lists(CHANGES, max_size=4).map(lambda changes: msgspec.structs.replac
 
 def expected(case: Case) -> bool:
     """What `decide.claim` says, of a world that is described to it without SQL."""
-    seat = decide.Seat(
+    seat = decide.ClaimContext(
         runner_id="mine",
         instance_id="one",
         is_connected=case.is_connected and case.epoch == case.asked_epoch and case.is_of_runner,
@@ -344,7 +344,7 @@ class _Inside:
         return work
 
 
-WORK: Callable[[Tx, Sequence[Offered]], Any] = claims.claims(_Inside(), KEYS)  # pyright: ignore[reportArgumentType, reportAssignmentType]
+WORK: Callable[[Tx, Sequence[ClaimRequest]], Any] = claims.claims(_Inside(), KEYS)  # pyright: ignore[reportArgumentType, reportAssignmentType]
 
 
 async def claimed(db: Database, case: Case) -> tuple[bool, Job]:
@@ -352,7 +352,7 @@ async def claimed(db: Database, case: Case) -> tuple[bool, Job]:
 
     async def work(tx: Tx) -> None:
         await build(tx, case)
-        offered = Offered(Claimant("job", case.asked, "mine", "one", case.asked_epoch), claims.make_credentials())
+        offered = ClaimRequest(Claimant("job", case.asked, "mine", "one", case.asked_epoch), claims.make_credentials())
         (won,) = await WORK(tx, [offered])
         raise _Undo(won is not None, await store.get(tx, "job"))
 

@@ -9,8 +9,8 @@ from terracrew import ids
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs import approvals, losses, service
-from terracrew.server.jobs.create import NewJob, Wanted
+from terracrew.server.jobs import approvals, lost_attempts, service
+from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import ModuleChange
@@ -155,7 +155,7 @@ class World:
         return "given up"
 
     async def create(self, module: str, kind: JobType, *, needs_approval: bool) -> str:
-        wanted = Wanted(self.site.boss, module, NewJob(kind, needs_approval=needs_approval), ids.new("key"))
+        wanted = JobRequest(self.site.boss, module, NewJob(kind, needs_approval=needs_approval), ids.new("key"))
         return await self.ask(lambda: self.site.server.create_job(wanted))
 
     async def cancel(self, job: Job, mode: CancelMode) -> str:
@@ -189,7 +189,9 @@ class World:
 
     async def give_up(self, ref: AttemptRef) -> str:
         registry = self.site.server.registry
-        return await self.ask(lambda: losses.give_up(self.site.db, registry, self.site.boss, ref.job_id, ref.attempt))
+        return await self.ask(
+            lambda: lost_attempts.give_up(self.site.db, registry, self.site.boss, ref.job_id, ref.attempt)
+        )
 
     async def judge(self, state_id: str, *, is_adopted: bool) -> str:
         act = quarantine.adopt if is_adopted else quarantine.discard

@@ -122,7 +122,7 @@ async def build(settings: ServerSettings) -> Server:
         identity=access,
         registry=registry,
         scheduler=Scheduler(db, registry),
-        claims=claims(db, keys),
+        claim=claims(db, keys),
         ingest=ingest(db, keys, timedelta(days=settings.late_delivery_days)),
         create_job=creator(db, settings.local_roots),
         heartbeats=Heartbeats(db, registry, server_id),

@@ -39,7 +39,7 @@ class Server:
     identity: "Identity"
     registry: "Registry"
     scheduler: "Scheduler"
-    claims: "Claims"
+    claim: "Claims"
     ingest: "Ingest"
     create_job: "Create"
     heartbeats: "Heartbeats"

@@ -13,7 +13,7 @@ from terracrew import procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app, builtin, diagnostics, local_token, serve
 from terracrew.server.context import Server
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
@@ -63,7 +63,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
         "heartbeats": server.heartbeats.run,
-        "messenger": Messenger(server).run,
+        "notify": HubNotifier(server).run,
         "presence": Presence(server).run,
         "failures": server.identity.failures.run,
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),

@@ -253,5 +253,5 @@ async def _foreign(stage: Stage, foreign: Person) -> Granted:
     jobs.root = await stage.hub.crew.app.scalar(
         "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=jobs.organization
     )
-    jobs.claim = stage.hub.server.claims
+    jobs.claim = stage.hub.server.claim
     return await _granted(stage, jobs)

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.notify import HubNotifier
 from tests.server.hub.wire import Client, Hub, on_postgres
 
 pytestmark = pytest.mark.feature("R4", "O2")
@@ -101,7 +101,7 @@ async def test_an_instance_that_comes_makes_nobody_look_at_the_other_instances(
                 key for _, key in wakes if key.endswith(fleet.server.registry.of(fleet.runner_id)[2].instance_id)
             )
             counts = counted(fleet.server.db, monkeypatch)
-            await Messenger(fleet.server).step({("instances", third)})
+            await HubNotifier(fleet.server).step({("instances", third)})
             assert sum(counts) == 1
 
 
@@ -126,7 +126,7 @@ async def test_hellos_of_one_fleet_do_not_wait_for_each_other(fleet: Hub) -> Non
 
 
 async def test_of_two_processes_of_a_fleet_with_one_name_that_come_at_once_one_is_welcome(fleet: Hub) -> None:
-    running = asyncio.create_task(Messenger(fleet.server).run())
+    running = asyncio.create_task(HubNotifier(fleet.server).run())
     welcomed: list[str] = []
     have_all_come = asyncio.Event()
     count = 0

@@ -13,7 +13,7 @@ from terracrew.server import serve
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from tests.server.hub.test_connections import refusal
 from tests.server.hub.test_registry import LONG, REF, Clock, Watched, executor, runner
@@ -62,7 +62,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
             await Presence(hub.server).step()
             assert ("instances", instance) in await woken.get(PATIENCE)
         assert await status(hub) == "OFFLINE"
-        await Messenger(hub.server).step({("instances", instance)})
+        await HubNotifier(hub.server).step({("instances", instance)})
         assert await refusal(client) == ("unavailable", False)
     async with hub.runner():
         assert await status(hub) == "ONLINE"
@@ -74,13 +74,13 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(hub: Hub, monk
     registry = hub.server.registry
     async with hub.runner() as client:
         (session,) = registry.runners.values()
-        session.held, session.named = {REF.job_id}, {REF}
+        session.active_jobs, session.reported_attempts = {REF.job_id}, {REF}
         monkeypatch.setattr(registry, "now", lambda: time.monotonic() + 61)
         registry.look()
         monkeypatch.setattr(registry, "_watching_since", 0.0)
         await hub.server.db.write(_silent)
         await Presence(hub.server).step()
-        await Messenger(hub.server).step({("runners", hub.runner_id)})
+        await HubNotifier(hub.server).step({("runners", hub.runner_id)})
         assert await refusal(client) == ("unavailable", False)
         await eventually(lambda: _is_forgotten(hub))
         assert registry.silence(REF, session.instance_id, LONG) == (LONG, False)
@@ -270,7 +270,7 @@ async def _heard_at(hub: Hub, ref: AttemptRef) -> float:
 
 def test_a_question_is_asked_once_and_a_cancellation_told_once() -> None:
     session = runner()
-    session.named = {REF}
+    session.reported_attempts = {REF}
     session.cancel(REF, "interrupt")
     session.cancel(REF, "interrupt")
     session.cancel(REF, "kill")

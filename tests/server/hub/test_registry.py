@@ -7,10 +7,10 @@ import pytest
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.heartbeats import Heartbeats
-from terracrew.server.connections.registry import REMEMBERED, ExecutorSession, Registry, RunnerSession
+from terracrew.server.connections.registry import REMEMBER_SECONDS, ExecutorSession, Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.grants import KEPT_BYTES, Archives
-from terracrew.server.jobs.claims import Won
+from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
 from terracrew.server.principals.model import SYSTEM
@@ -72,7 +72,7 @@ class Watched:
         self.clock = Clock()
         self.registry = Registry(self.clock)
         self.session = runner()
-        self.session.held = {REF.job_id}
+        self.session.active_jobs = {REF.job_id}
         self.registry.add(self.session)
         self.wait(LONG)
 
@@ -137,7 +137,7 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
     watched.registry.name(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
     watched.registry.remove(watched.session)
     assert len(watched.registry._closed) == 100, "only names of jobs that it has"  # pyright: ignore[reportPrivateUsage]
-    watched.wait(REMEMBERED)
+    watched.wait(REMEMBER_SECONDS)
     assert not watched.registry._closed  # pyright: ignore[reportPrivateUsage]
 
 
@@ -171,7 +171,7 @@ async def test_an_attempt_that_another_server_hears_is_not_lost(database: Databa
         theirs.add_executor(executor(ref))
     else:
         session = runner(instance)
-        session.held = {ref.job_id}
+        session.active_jobs = {ref.job_id}
         theirs.add(session)
         theirs.grant(session, ref)
         heartbeats.note(instance.id, 1)
@@ -187,7 +187,7 @@ async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(datab
     world, _, ref = await _claimed(database)
     registry = Registry()
     session = runner(await world.runner())
-    session.held = {ref.job_id}
+    session.active_jobs = {ref.job_id}
     registry.add(session)
     registry.name(session, [ref])
     heartbeats = Heartbeats(database, registry)
@@ -237,7 +237,7 @@ async def test_a_grant_leaves_even_if_its_archive_cannot_be_had(hub: Hub) -> Non
 async def test_one_archive_that_is_asked_for_by_many_at_once_is_counted_once(database: Database) -> None:
     """Its size was counted for each, until there was nothing left to forget and every grant failed."""
     world = await World.make(database)
-    won = Won(await (await world.runner()).has(await world.job(await world.module())), "archives/one", "")
+    won = ClaimWon(await (await world.runner()).has(await world.job(await world.module())), "archives/one", "")
     archives = Archives(Store())
     many = asyncio.gather(*(archives.complete(won) for _ in range(2 * KEPT_BYTES >> 20)))
     assert all(granted.spec.archive is not None for granted in await many)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew.server.hub import strangers
+from terracrew.server.hub import takeover
 from tests.server.hub.wire import Hub
 
 pytestmark = pytest.mark.feature("R4", "X3")
@@ -19,7 +19,7 @@ async def takeovers(hub: Hub) -> list[dict[str, Any]]:
 
 
 async def test_a_stranger_that_takes_a_place_is_written_down(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "PATIENCE", 0.2)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.2)
     async with hub.runner(), hub.connected(await hub.token()) as stranger:
         assert (await stranger.ask(hub.hello(instance_key="s" * 32)))["type"] == "welcome"
     [entry] = await takeovers(hub)
@@ -30,7 +30,7 @@ async def test_a_stranger_that_takes_a_place_is_written_down(hub: Hub, monkeypat
 async def test_who_has_the_key_and_comes_from_elsewhere_is_written_down_and_a_reconnection_is_not(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strangers, "PATIENCE", 0.2)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.2)
     async with hub.runner(), hub.connected(await hub.token()) as again:
         assert (await again.ask(hub.hello()))["type"] == "welcome"
     assert await takeovers(hub) == []

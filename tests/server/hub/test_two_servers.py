@@ -11,11 +11,11 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import build, close
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import strangers
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub import takeover
+from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.jobs import service
-from terracrew.server.jobs.create import NewJob, Wanted
+from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
 from tests.server.hub.wire import Hub, listening, ref_of
@@ -35,7 +35,7 @@ async def hubs(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hu
         one, other = [await stack.enter_async_context(listening(await Crew.make(each))) for each in (first, second)]
         other.share_credentials(one)
         for hub in (one, other):
-            messenger = asyncio.create_task(Messenger(hub.server).run())
+            messenger = asyncio.create_task(HubNotifier(hub.server).run())
             stack.callback(messenger.cancel)
         yield one, other
 
@@ -131,7 +131,7 @@ async def test_a_stranger_at_one_server_is_refused_by_the_word_of_whoever_is_con
         async with first.living():
             assert (await stranger.ask(other.hello(instance_key="s" * 32)))["code"] == "conflict"
         assert one.session().epoch == 1
-        monkeypatch.setattr(strangers, "PATIENCE", 0.3)
+        monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.3)
         async with other.connected(await other.token()) as later:
             assert (await later.ask(other.hello(instance_key="s" * 32)))["type"] == "welcome"
             assert (await first.get("refused"))["code"] == "superseded"
@@ -142,7 +142,7 @@ async def test_one_idempotency_key_used_on_two_servers_at_once_makes_one_job(hub
     """The slower of the two requests was answered 409 instead of with the job that the faster one had made."""
     one, _ = hubs
     module = await one.crew.world.module()
-    wanted = Wanted(one.crew.app.admin.principal, module, NewJob(JobType.PLAN), "nightly")
+    wanted = JobRequest(one.crew.app.admin.principal, module, NewJob(JobType.PLAN), "nightly")
     organization = wanted.principal.organization_id
     go_on, is_locked = asyncio.Event(), asyncio.Event()
 

@@ -98,9 +98,9 @@ async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(database
     world = await World.make(database)
     job, runner = await world.job(await world.module()), await world.runner()
     claimant = claims.Claimant(job, 1, runner.runner_id, runner.id, 1)
-    unheard = claims.Offered(claimant, claims.make_credentials())
+    unheard = claims.ClaimRequest(claimant, claims.make_credentials())
     assert await world.claim(unheard) is not None
-    await claims.take_back(database, claims.Offered(claimant, claims.make_credentials()))
+    await claims.take_back(database, claims.ClaimRequest(claimant, claims.make_credentials()))
     assert (await world.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
     await claims.take_back(database, unheard)
     await claims.take_back(database, unheard)

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import Made
-from terracrew.server.runs import known, made
+from terracrew.server.jobs.model import LoggedChange
+from terracrew.server.runs import attempt_report, made
 from tests.server.jobs.test_ingest import log
 from tests.server.jobs.test_made_once import Change
 
@@ -38,7 +38,11 @@ def test_what_a_log_says_was_made_is_found_in_bounded_time(text: str) -> None:
 
 def test_an_id_that_holds_brackets_is_found_whole() -> None:
     lines = ["a: Creating... [id=b [id=c]]", "d: Creating... [id=e", "f: Creation complete after 1s [id=]"]
-    assert made.made(lines) == [Made("a", "creating", "b [id=c]"), Made("d", "creating"), Made("f", "created")]
+    assert made.made(lines) == [
+        LoggedChange("a", "creating", "b [id=c]"),
+        LoggedChange("d", "creating"),
+        LoggedChange("f", "created"),
+    ]
 
 
 async def test_an_attempt_is_looked_at_in_bounded_time_whatever_its_log_holds(database: Database) -> None:
@@ -46,7 +50,7 @@ async def test_an_attempt_is_looked_at_in_bounded_time_whatever_its_log_holds(da
     change = await Change.begun(database)
     await change.tell(log("a: Creating..." + hostile(" [id=]") + "x\n" + hostile("\x9d") + "\n the last line \n"))
     start = time.process_time()
-    found = await database.read(lambda tx: known.known(tx, change.job_id, 1))
+    found = await database.read(lambda tx: attempt_report.report(tx, change.job_id, 1))
     assert time.process_time() - start < MAX_SECONDS
     assert found.last_line == "the last line"
 
@@ -58,8 +62,8 @@ async def test_only_some_of_many_doubts_have_their_log_read(
     change = await Change.begun(database)
     await change.tell(log("a.z: Creating...\n"))
     await change.gone(last=change.next - 1)
-    (doubt,) = await database.read(lambda tx: known.doubts(tx, change.module))
+    (doubt,) = await database.read(lambda tx: attempt_report.doubts(tx, change.module))
     assert (len(doubt.made), doubt.is_made_cut) == (1, False)
-    monkeypatch.setattr(known, "MAX_DOUBTS_WITH_MADE", 0)
-    (doubt,) = await database.read(lambda tx: known.doubts(tx, change.module))
+    monkeypatch.setattr(attempt_report, "MAX_DOUBTS_WITH_MADE", 0)
+    (doubt,) = await database.read(lambda tx: attempt_report.doubts(tx, change.module))
     assert (doubt.made, doubt.may_miss_state, doubt.is_made_cut) == ([], True, True)

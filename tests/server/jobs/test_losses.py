@@ -11,7 +11,7 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, decide, hearing, losses, service, store
+from terracrew.server.jobs import approvals, contact, decide, lost_attempts, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
@@ -86,7 +86,7 @@ class Lost:
 
     async def given_up(self) -> None:
         await self.step()
-        await losses.give_up(self.world.db, self.registry, self.admin, self.ref.job_id, 1)
+        await lost_attempts.give_up(self.world.db, self.registry, self.admin, self.ref.job_id, 1)
 
 
 @pytest.fixture
@@ -136,13 +136,13 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
 @pytest.mark.feature("O3")
 async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
     with pytest.raises(Conflict, match="is heard"):
-        await losses.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+        await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
     await lost.step()
     await lost.world.db.write(
         lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
     )
     with pytest.raises(Conflict, match="is heard"):
-        await losses.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
+        await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
 
 
 @pytest.mark.feature("O3", "J8")
@@ -272,7 +272,9 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
     await lost.step()
     await lost.silence()
-    stale = hearing.heard(lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3))
+    stale = contact.last_contact(
+        lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3)
+    )
     assert await begin(lost.world.db, lost.ref, 0, registry=lost.registry) == Begun(0)
     await service.settle(lost.world.db, lost.ref, lambda job, attempt, now: decide.lost(job, attempt, stale, now))
     attempt = await lost.attempt()
@@ -284,7 +286,7 @@ async def test_a_person_may_give_up_what_was_lost_before_the_server_started_agai
     """For a minute after each start the answer was that the attempt is heard, which nobody had."""
     await lost.step()
     restarted = Registry()
-    await losses.give_up(lost.world.db, restarted, lost.admin, lost.ref.job_id, 1)
+    await lost_attempts.give_up(lost.world.db, restarted, lost.admin, lost.ref.job_id, 1)
     assert (await lost.attempt()).is_in_doubt
 
 

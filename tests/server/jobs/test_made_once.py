@@ -12,9 +12,9 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, claims, decide, service
 from terracrew.server.jobs.ingest import ingest
-from terracrew.server.jobs.model import Attempt, Job, Made
+from terracrew.server.jobs.model import Attempt, Job, LoggedChange
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import known, made
+from terracrew.server.runs import attempt_report, made
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
@@ -152,7 +152,7 @@ async def test_an_engine_that_was_killed_while_its_executor_lived_leaves_the_mod
     assert (await change.job()).status == "FAILED"
     attempt = await change.attempt()
     assert (attempt.outcome, attempt.is_in_doubt) == ("failed", True)
-    assert (await change.world.db.read(lambda tx: known.known(tx, change.job_id, 1))).may_miss_state
+    assert (await change.world.db.read(lambda tx: attempt_report.report(tx, change.job_id, 1))).may_miss_state
     other = await change.world.job(change.module, kind="APPLY")
     assert await change.code(await change.start(1, other)) == "approval"
 
@@ -334,10 +334,10 @@ terraform_data.slow: Creating...
 terraform_data.slow: Still creating... [10s elapsed]
 terraform_data.slow (local-exec): other: Creation is what it says""".splitlines()
     assert made.made(lines) == [
-        Made("terraform_data.paid", "created", "a1"),
-        Made('module.net["eu"].aws_vpc.main', "changed", "vpc-1"),
-        Made("aws_instance.old[0]", "destroyed", "i-9"),
-        Made("terraform_data.slow", "creating"),
+        LoggedChange("terraform_data.paid", "created", "a1"),
+        LoggedChange('module.net["eu"].aws_vpc.main', "changed", "vpc-1"),
+        LoggedChange("aws_instance.old[0]", "destroyed", "i-9"),
+        LoggedChange("terraform_data.slow", "creating"),
     ]
 
 
@@ -348,8 +348,10 @@ async def test_the_next_approver_is_shown_how_far_the_change_came(change: Change
     await change.write(1)
     await change.tell(log("\x1b[1ma.y: Creation complete after 0s [id=2]\x1b[0m\na.z: Creating...\n"))
     await change.gone(last=change.next - 1)
-    (doubt,) = await change.world.db.read(lambda tx: known.doubts(tx, change.module))
+    (doubt,) = await change.world.db.read(lambda tx: attempt_report.doubts(tx, change.module))
     assert (doubt.reason, doubt.may_miss_state, doubt.states) == ("the executor was ended by signal 9", True, 1)
-    assert doubt.made == [Made("a.y", "created", "2"), Made("a.z", "creating")], "a.x is in the state that arrived"
+    assert doubt.made == [LoggedChange("a.y", "created", "2"), LoggedChange("a.z", "creating")], (
+        "a.x is in the state that arrived"
+    )
     assert doubt.module_state is not None
     assert (doubt.module_state.serial, doubt.module_state.resources, doubt.module_state.is_own) == (1, 3, True)

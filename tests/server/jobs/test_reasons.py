@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.model import Reason
-from terracrew.server.runs import known, reasons
+from terracrew.server.runs import attempt_report, reasons
 from terracrew.server.scheduling import crews
 from tests.server.jobs.world import Instance, World, begin
 
@@ -241,7 +241,7 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     await service.settle(
         queue.world.db,
         ref,
-        lambda job, attempt, now: decide.lost(job, attempt, decide.Heard(now - LEASE, True), now, long_ago),
+        lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(now - LEASE, True), now, long_ago),
     )
     await queue.runner.has(queue.job, 2)
     assert await queue.code() == "offered", "nobody hears the first one"
@@ -253,18 +253,18 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
 @pytest.mark.feature("O3")
 async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(queue: Queue) -> None:
     await queue.lose()
-    first = await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))
+    first = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert (first.may_miss_state, first.states, first.last_line, first.step) == (True, 0, "", None)
     step = """INSERT INTO steps (job_id, attempt, name, status, started_at) VALUES (:id, 1, 'apply', 'RUNNING', :now)
         ON CONFLICT (job_id, attempt, name) DO NOTHING"""
     await queue.set(step, id=queue.job)
-    running = await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))
+    running = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert (running.may_miss_state, running.step) == (True, "apply")
     await queue.set("UPDATE steps SET status = 'FAILED'")
-    cut = await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))
+    cut = await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert cut.may_miss_state, "its engine was killed, and the step says no more than that it failed"
     await queue.set("UPDATE attempts SET is_change_ended = true")
-    assert not (await queue.world.db.read(lambda tx: known.known(tx, queue.job, 1))).may_miss_state
+    assert not (await queue.world.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state
 
 
 @pytest.mark.feature("S6", "O2")

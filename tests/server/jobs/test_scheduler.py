@@ -82,7 +82,7 @@ async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered
     stage.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
     await sweeping
     assert socket.offers == [job]
-    assert session.held == {job}
+    assert session.active_jobs == {job}
 
 
 @pytest.mark.feature("S2")

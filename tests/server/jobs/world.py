@@ -5,7 +5,8 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import claims, leave, store
+from terracrew.server.jobs import begin as permission
+from terracrew.server.jobs import claims, store
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.secrets.keyring import Keyring
 
@@ -142,9 +143,9 @@ class Instance:
         self.runner_id = runner_id
         self.id = instance_id
 
-    async def claim(self, job_id: str, attempt: int = 1, epoch: int = 1) -> claims.Won | None:
+    async def claim(self, job_id: str, attempt: int = 1, epoch: int = 1) -> claims.ClaimWon | None:
         claimant = claims.Claimant(job_id, attempt, self.runner_id, self.id, epoch)
-        return await self.world.claim(claims.Offered(claimant, claims.make_credentials()))
+        return await self.world.claim(claims.ClaimRequest(claimant, claims.make_credentials()))
 
     async def has(self, job_id: str, attempt: int = 1) -> messages.Granted:
         won = await self.claim(job_id, attempt)
@@ -158,5 +159,5 @@ class Instance:
 async def begin(
     db: Database, ref: AttemptRef, state_version: int, plan_attempt: int | None = None, registry: Registry | None = None
 ) -> messages.Begun | messages.BeginRefused:
-    """Ask for leave to mutate, where nobody is connected unless a registry says so."""
-    return await leave.begin(db, registry or Registry(), ref, messages.Begin(state_version, plan_attempt))
+    """Ask for permission to apply, where nobody is connected unless a registry says so."""
+    return await permission.permit(db, registry or Registry(), ref, messages.Begin(state_version, plan_attempt))

@@ -133,7 +133,7 @@ class Crew:
         world.root = await app.scalar(
             "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=world.organization
         )
-        world.claim = app.server.claims
+        world.claim = app.server.claim
         return cls(app, world, await world.runner(slots=100))
 
     @property

@@ -12,7 +12,7 @@ from terracrew.protocol.events import Result
 from terracrew.server.api.metrics import gauges
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
-from terracrew.server.jobs.decide import Heard, give_up, lost
+from terracrew.server.jobs.decide import LastContact, give_up, lost
 from tests.server.app.fixtures import on_one
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 
@@ -74,13 +74,13 @@ async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: Crew)
     await attempt.begin()
     db = crew.server.db
     await service.settle(
-        db, attempt.ref, lambda job, own, now: lost(job, own, Heard(now - SILENCE, is_closed=True), now)
+        db, attempt.ref, lambda job, own, now: lost(job, own, LastContact(now - SILENCE, is_closed=True), now)
     )
     during = await scraped(crew)
     assert grown(before, during, "terracrew_attempts_lost_total") == 1
     assert during["terracrew_jobs_waiting", ("lost",)] == during["terracrew_attempts_lost_now", ()] == 1
     await service.settle(
-        db, attempt.ref, lambda job, own, now: give_up(job, own, Heard(now - SILENCE, is_closed=True), "ada", now)
+        db, attempt.ref, lambda job, own, now: give_up(job, own, LastContact(now - SILENCE, is_closed=True), "ada", now)
     )
     after = await scraped(crew)
     assert grown(before, after, "terracrew_attempts_in_doubt_total") == 1

@@ -11,11 +11,11 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call, tree_path
-from terracrew.server.jobs import approvals, bulk_cancel, create, losses, service
-from terracrew.server.jobs.model import Job, JobListed, JobStatus, JobView, Known
+from terracrew.server.jobs import approvals, bulk_cancel, create, lost_attempts, service
+from terracrew.server.jobs.model import AttemptReport, Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import known, lists, reasons
+from terracrew.server.runs import attempt_report, lists, reasons
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 
@@ -51,7 +51,7 @@ async def run_job(
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
     if key is not None and not 0 < len(key) <= 200:
         raise Invalid("an Idempotency-Key has 1 to 200 characters")
-    wanted = create.Wanted(request.user, tree_path(module), data, key)
+    wanted = create.JobRequest(request.user, tree_path(module), data, key)
     created = await request.server.create_job(wanted)
     return Response(created.job, status_code=201 if created.is_new else 200)
 
@@ -121,12 +121,12 @@ async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]
 
 
 @get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
-async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> Known:
+async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> AttemptReport:
     """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
 
     db = request.server.db
     found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    return await known.read(db, request.server.objects, found.id, attempt)
+    return await attempt_report.read(db, request.server.objects, found.id, attempt)
 
 
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
@@ -136,7 +136,7 @@ async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) ->
     If it is not gone after all, it may still be changing things. So it is fenced (it can write nothing current any more), the
     job is queued again, and nothing on the module is changed before a person has approved a plan that was made after this.
     """
-    return await losses.give_up(request.server.db, request.server.registry, request.user, job, attempt)
+    return await lost_attempts.give_up(request.server.db, request.server.registry, request.user, job, attempt)
 
 
 @post("/jobs/{job:str}/rerun", summary="Run a job again")

@@ -6,11 +6,11 @@ from typing import LiteralString
 
 from terracrew.errors import Unavailable
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections.registry import GAP, Registry
+from terracrew.server.connections.registry import GAP_SECONDS, Registry
 from terracrew.server.db.seam import Columns, Database, Param, Tx
 
-EVERY = 5.0
-STALE = 3 * EVERY
+WRITE_SECONDS = 5.0
+STALE_SECONDS = 3 * WRITE_SECONDS
 """A server that has said nothing about an executor for so long may have been killed."""
 IS_ELSEWHERE: LiteralString = (
     "coalesce(attempts.executor_server_id <> :server_id AND attempts.executor_heard_at > :since, false)"
@@ -63,7 +63,7 @@ async def is_elsewhere(tx: Tx, ref: AttemptRef, server_id: str) -> bool:
         job_id=ref.job_id,
         attempt=ref.attempt,
         server_id=server_id,
-        since=tx.now - STALE,
+        since=tx.now - STALE_SECONDS,
     )
     return row is not None and bool(row["yes"])
 
@@ -83,7 +83,7 @@ class Heartbeats:
     async def run(self) -> None:
         while True:
             await self.step()  # at once, also after the database was away: those who were heard meanwhile are online
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(WRITE_SECONDS)
 
     async def step(self) -> None:
         registry, began = self._registry, self._registry.now()
@@ -109,7 +109,7 @@ class Heartbeats:
                 registry.fell_silent = silent | registry.fell_silent
                 registry.pause()
                 raise
-            if registry.now() - began > GAP:
+            if registry.now() - began > GAP_SECONDS:
                 registry.pause()
 
     def _row(self, ref: AttemptRef, instance_id: str | None, at: float) -> tuple[Param, ...]:

@@ -14,14 +14,14 @@ from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.clock import steady
 from terracrew.server.principals.model import Principal
 
-GAP = 5.0
+GAP_SECONDS = 5.0
 """A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""
 
-REMEMBERED = 120.0
+REMEMBER_SECONDS = 120.0
 """Whoever went longer ago than this is long lost, whether it was seen to go or not."""
 
 
-MOST_NAMED = 2_000
+MAX_REPORTED_ATTEMPTS = 2_000
 """Of one runner, that are noted as heard. It can have 1,000 at a time, and as many that are over and still deliver."""
 
 
@@ -40,7 +40,7 @@ class RunnerSession:
         engines: dict[str, str],
         slots: int,
         is_draining: bool = False,
-        is_drained: bool = False,
+        drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
     ) -> None:
         self.socket = socket
@@ -57,7 +57,7 @@ class RunnerSession:
         self.is_disk_full = False
         self.is_closed = False
         """By its record, which is draining or disabled."""
-        self.is_drained = is_drained
+        self.drain_sent = drain_sent
         """What it was last told of that."""
         self.configuration = configuration
         """What it was last told of this."""
@@ -65,10 +65,10 @@ class RunnerSession:
         """Claims that are being decided."""
         self.ending: set[AttemptRef] = set()
         """Attempts that it reported as ended, and whose report is being decided."""
-        self.held: set[str] = set()
+        self.active_jobs: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()
-        self.named: set[AttemptRef] = set()
+        self.reported_attempts: set[AttemptRef] = set()
         """The attempts that its last hello or heartbeat named: only for these is it heard."""
         self.granted: set[AttemptRef] = set()
         """Granted since its last heartbeat, which could not name them yet."""
@@ -86,7 +86,7 @@ class RunnerSession:
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
         """End an attempt whose executor nobody can reach. What it was told once is not told again."""
         if self._canceled.get(ref) != mode:
-            self._canceled = {known: told for known, told in self._canceled.items() if known in self.named}
+            self._canceled = {known: told for known, told in self._canceled.items() if known in self.reported_attempts}
             self._canceled[ref] = mode
             self.socket.post(messages.CancelAttempt(ref.job_id, ref.attempt, mode))
 
@@ -102,7 +102,7 @@ class RunnerSession:
 
     @property
     def free(self) -> int:
-        return self.slots - len(self.held) - len(self.offered) if self.takes_jobs else 0
+        return self.slots - len(self.active_jobs) - len(self.offered) if self.takes_jobs else 0
 
 
 class ExecutorSession:
@@ -178,7 +178,7 @@ class Registry:
         if not self.of_runner[session.runner_id]:
             del self.of_runner[session.runner_id]
         if not session.socket.is_silent:
-            self._close(session, _own(session, session.named))
+            self._close(session, _own(session, session.reported_attempts))
         return True
 
     def of(self, runner_id: str) -> list[RunnerSession]:
@@ -193,14 +193,14 @@ class Registry:
 
     def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
         """A heartbeat. One that was on its way when a grant left cannot name it; the next one must."""
-        if not (attempts or session.named or session.granted):  # a fleet is mostly idle
+        if not (attempts or session.reported_attempts or session.granted):  # a fleet is mostly idle
             return
-        before, session.named = session.named, set(attempts) | session.granted
+        before, session.reported_attempts = session.reported_attempts, set(attempts) | session.granted
         session.granted = set()
-        self._close(session, _own(session, before - session.named))
+        self._close(session, _own(session, before - session.reported_attempts))
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
-        session.named.add(ref)
+        session.reported_attempts.add(ref)
         session.granted.add(ref)
 
     # ---- executors
@@ -228,11 +228,11 @@ class Registry:
     def look(self) -> None:
         """Called before each look at who is heard: after a gap (nobody was read, or the database was away) all have a full period."""
         now = self.now()
-        if now - self._looked_at > GAP:
+        if now - self._looked_at > GAP_SECONDS:
             self.pause()
         self._looked_at = now
-        self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBERED}
-        self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBERED}
+        self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBER_SECONDS}
+        self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBER_SECONDS}
 
     def pause(self) -> None:
         """There was a gap until now: who was silent in it, or seen to go, may be on its way back."""
@@ -275,7 +275,7 @@ class Registry:
         if closed_at is not None:
             ages.append(now - closed_at)
         session = self.runners.get(instance_id)
-        is_named = session is not None and ref in session.named
+        is_named = session is not None and ref in session.reported_attempts
         if session is not None and is_named:
             ages.append(now - session.heard_at)
         return min(ages), closed_at is not None and not is_named and ref not in self._silent
@@ -284,7 +284,7 @@ class Registry:
         """The attempts that these instances name, their own or not; for one of another's they are not heard."""
         for instance_id in instances:
             if session := self.runners.get(instance_id):
-                yield from ((ref, instance_id) for ref in islice(session.named, MOST_NAMED))
+                yield from ((ref, instance_id) for ref in islice(session.reported_attempts, MAX_REPORTED_ATTEMPTS))
 
     def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
         """Of a session that was not heard since the last gap nobody knows when it went: it counts as silent."""
@@ -295,4 +295,4 @@ class Registry:
 
 def _own(session: RunnerSession, refs: Iterable[AttemptRef]) -> Iterator[AttemptRef]:
     """Of the attempts that a runner names, those of jobs that it has: it may name whatever it likes."""
-    return (ref for ref in refs if ref.job_id in session.held)
+    return (ref for ref in refs if ref.job_id in session.active_jobs)

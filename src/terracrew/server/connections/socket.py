@@ -23,11 +23,11 @@ from terracrew.errors import (
 from terracrew.protocol import messages
 from terracrew.server.transport.keepalive import END_TURN, KEEP_ALIVE, PONG, SILENT, STOPPING
 
-LIMIT = 32 << 20
+MAX_WAITING_BYTES = 32 << 20
 """Bytes that may wait for a client that does not read; then it is dropped, and comes back when it can."""
 CLOSE_SECONDS = 5.0
 HELLO_SECONDS = 15.0
-_FOR_GOOD = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatible)
+_FINAL_ERRORS = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatible)
 """After these it is no use to come again with the same words. After all others, a database that was away among them, it is."""
 
 
@@ -70,7 +70,7 @@ class HubSocket:
         self._size += len(frame)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        elif self._size > LIMIT:
+        elif self._size > MAX_WAITING_BYTES:
             self.drop(Unavailable("this connection does not read what it is sent"))
 
     async def keep_alive(self) -> None:
@@ -115,7 +115,7 @@ class HubSocket:
 
     async def refuse(self, error: TerracrewError) -> None:
         """Say why, then close."""
-        is_final = isinstance(error, _FOR_GOOD) and not isinstance(error, Superseded)
+        is_final = isinstance(error, _FINAL_ERRORS) and not isinstance(error, Superseded)
         self.post(messages.Refused(error.code, error.message, is_final))
         await self.close(4403 if isinstance(error, Unauthenticated | Forbidden) else 4409)
 

@@ -14,7 +14,7 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as rows
 from terracrew.server.http.request import Call
-from terracrew.server.jobs import approvals, create, losses, service
+from terracrew.server.jobs import approvals, create, lost_attempts, service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import reasons
@@ -122,7 +122,7 @@ async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
     known = await server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     if form.confirm.strip().removeprefix("#") != str(known.number):
         raise Invalid(f"to confirm it, type the number of this job: {known.number}")
-    after = await losses.give_up(server.db, server.registry, request.user, job, form.attempt)
+    after = await lost_attempts.give_up(server.db, server.registry, request.user, job, form.attempt)
     return render.done(request, f"Attempt {form.attempt} of job #{after.number} is given up", f"{HERE}/{job}")
 
 

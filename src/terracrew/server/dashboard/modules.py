@@ -11,7 +11,7 @@ from terracrew.server.dashboard import destroy, forms, render
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import modules as rows
 from terracrew.server.http.request import Call
-from terracrew.server.jobs.create import NewJob, Wanted
+from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.runs import reasons
 
 HERE = "/dashboard/modules"
@@ -41,7 +41,7 @@ async def show(request: Call, module: FromPath[str]) -> Response[Any]:
 @post("/{module:str}/run")
 async def run(request: Call, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
-    made = await request.server.create_job(Wanted(request.user, module, form.job))
+    made = await request.server.create_job(JobRequest(request.user, module, form.job))
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 

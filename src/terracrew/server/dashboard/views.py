@@ -11,7 +11,7 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Source, Step
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.words import Badge
-from terracrew.server.jobs.model import TERMINAL, JobStatus, JobView, Known, Lock, Outcome, Reason
+from terracrew.server.jobs.model import TERMINAL, AttemptReport, JobStatus, JobView, Lock, Outcome, Reason
 from terracrew.server.modules.model import Module
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 
@@ -146,9 +146,9 @@ class JobPage(msgspec.Struct, frozen=True):
     may_approve: bool
     shown: int | None
     """The attempt whose log is shown alone; None shows that of the whole run."""
-    lost: Known | None
+    lost: AttemptReport | None
     """The current attempt, if it is lost in the middle of a change."""
-    doubts: list[Known]
+    doubts: list[AttemptReport]
     """Attempts that were given up, and are not known to be gone, because of which the module is in doubt."""
     quarantine: list[QuarantineRow]
     approval_refusal: str | None = None
@@ -249,7 +249,7 @@ class ModuleRow(msgspec.Struct, frozen=True):
 class ModulePage(msgspec.Struct, frozen=True):
     module: Module
     lock: Lock | None
-    doubts: list[Known]
+    doubts: list[AttemptReport]
     quarantine: list[QuarantineRow]
     jobs: list[JobRow]
     may_run: bool

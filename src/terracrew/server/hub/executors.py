@@ -31,7 +31,7 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import event_contents, log_settings
 from terracrew.server.hub.module_secrets import ModuleSecrets
-from terracrew.server.jobs import approvals, claims, decide, leave
+from terracrew.server.jobs import approvals, begin, claims, decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
@@ -162,7 +162,7 @@ class _Connection:
             raise Invalid("one hello a connection")
         await self.stop()  # what came before it is stored before it is answered
         db, registry, ref = self._server.db, self._server.registry, self.session.ref
-        self.session.socket.post(await retry_when_back(db, lambda: leave.begin(db, registry, ref, message)))
+        self.session.socket.post(await retry_when_back(db, lambda: begin.permit(db, registry, ref, message)))
 
     async def stop(self) -> None:
         """What has arrived is stored, even if its sender is gone."""

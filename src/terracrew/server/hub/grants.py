@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from terracrew.protocol.messages import Granted
-from terracrew.server.jobs.claims import Won
+from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.objects import Objects
 
 KEPT_BYTES = 64 << 20
@@ -23,7 +23,7 @@ class Archives:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
 
-    async def complete(self, won: Won) -> Granted:
+    async def complete(self, won: ClaimWon) -> Granted:
         """Never fails: the claim is committed, so the grant must leave. Its executor can ask for the archive, or say what is wrong."""
         if won.archive_object is None:
             return won.granted

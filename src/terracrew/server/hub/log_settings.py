@@ -22,7 +22,7 @@ async def of(tx: Tx, *runner_ids: str) -> dict[str, Configuration]:
     return {row["id"]: _decode(row["configuration"]) for row in rows}
 
 
-async def bring(server: "Server", runner_id: str | None = None) -> None:
+async def send(server: "Server", runner_id: str | None = None) -> None:
     """To the executors of one runner's attempts, or to all. What one was told last, it is not told again."""
     executors = [each for each in server.registry.executors.values() if runner_id in (None, each.runner_id)]
     if not executors:

@@ -12,7 +12,7 @@ from terracrew.server.runners.model import SILENCE_SECONDS
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-EVERY = 1.0
+POLL_SECONDS = 1.0
 log = structlog.get_logger("terracrew.hub")
 _NOTEWORTHY: LiteralString = """
 SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
@@ -37,7 +37,7 @@ class Presence:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(POLL_SECONDS)
             await self.step()
 
     async def step(self) -> None:

@@ -18,7 +18,7 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import places, strangers, takeovers
+from terracrew.server.hub import instances, takeover, takeover_audit
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import claims, decide
 from terracrew.server.jobs import service as jobs
@@ -28,7 +28,7 @@ from terracrew.server.runners.model import SILENCE_SECONDS
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-MOST_AT_ONCE = 256
+MAX_TASKS = 256
 """Claims, and words on attempts that ended, of one runner; one that is faster than the database is not read meanwhile."""
 MOST_ENGINES, LONGEST_NAME = 20, 100
 LEAVING_SECONDS = 5.0
@@ -62,7 +62,7 @@ def _decoded(frame: str | bytes) -> messages.FromRunner:
 
 async def _take_place(
     server: "Server", socket: HubSocket, principal: Principal, hello: messages.RunnerHello
-) -> tuple[RunnerSession, places.Place]:
+) -> tuple[RunnerSession, instances.InstanceRow]:
     if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
         raise Invalid(
             "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 printable characters"
@@ -81,11 +81,11 @@ async def _take_place(
         engines=hello.engines,
         slots=min(hello.capacity, record.max_jobs),
         is_draining=hello.is_draining,
-        is_drained=record.is_draining,
+        drain_sent=record.is_draining,
         configuration=record.configuration,
     )
-    session.held = {ref.job_id for ref in place.current}
-    session.named = set(hello.attempts)
+    session.active_jobs = {ref.job_id for ref in place.current}
+    session.reported_attempts = set(hello.attempts)
     session.is_disk_full = hello.is_disk_full
     # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
     session.is_closed = True
@@ -100,16 +100,16 @@ def _is_short(text: str) -> bool:
 
 async def _place(
     server: "Server", principal: Principal, hello: messages.RunnerHello
-) -> tuple[places.Record, places.Place]:
-    asked: list[strangers.Question] | None = None
+) -> tuple[instances.RunnerRow, instances.InstanceRow]:
+    asked: list[takeover.Question] | None = None
 
-    async def work(tx: Tx) -> tuple[places.Record, places.Place | list[strangers.Question]]:
-        record = await places.record(tx, principal, hello.runner_id)
+    async def work(tx: Tx) -> tuple[instances.RunnerRow, instances.InstanceRow | list[takeover.Question]]:
+        record = await instances.runner_row(tx, principal, hello.runner_id)
         gap_ended_at = tx.now - server.registry.watched_for if server.registry.watched_for < SILENCE_SECONDS else 0.0
-        seats = await takeovers.seats(tx, record, hello)
-        place = await places.take(tx, server.id, record, hello, asked, gap_ended_at)
-        if isinstance(place, places.Place):
-            await takeovers.record(tx, principal, record, hello, seats, place)
+        seats = await takeover_audit.former_instances(tx, record, hello)
+        place = await instances.take(tx, server.id, record, hello, asked, gap_ended_at)
+        if isinstance(place, instances.InstanceRow):
+            await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
 
     while True:
@@ -119,10 +119,10 @@ async def _place(
             if asked:
                 await _note_refused_takeover(server, principal, hello, refusal)
             raise
-        if isinstance(place, places.Place):
+        if isinstance(place, instances.InstanceRow):
             return record, place
         asked = place
-        await strangers.wait(server.db, asked)
+        await takeover.wait(server.db, asked)
 
 
 async def _note_refused_takeover(
@@ -136,21 +136,21 @@ async def _note_refused_takeover(
     )
 
 
-async def _welcome(server: "Server", session: RunnerSession, place: places.Place, protocol: int) -> None:
+async def _welcome(server: "Server", session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
             session.instance_id,
             session.epoch,
             protocol,
             session.configuration.heartbeat,
-            unknown=sorted(session.named - place.current),
-            is_draining=session.is_drained,
+            unknown=sorted(session.reported_attempts - place.current),
+            is_draining=session.drain_sent,
             log_level=session.configuration.levels,
             resume=place.resume,
         )
     )
-    await _miss(server, place.current - session.named)
-    await places.refresh(server, [session])
+    await _miss(server, place.current - session.reported_attempts)
+    await instances.refresh(server, [session])
     if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
         raise Unauthenticated("the credential of this connection was revoked")
 
@@ -172,7 +172,7 @@ async def _leave(server: "Server", session: RunnerSession) -> None:
     if server.registry.remove(session):  # else a newer connection of the same instance has taken its place
         server.scheduler.left(session)
         if _let_go(server, session.socket):
-            await retry_when_back(server.db, lambda: places.leave(server, session))
+            await retry_when_back(server.db, lambda: instances.disconnect(server, session))
         log.info("runner gone", runner=session.runner_id, instance=session.name)
 
 
@@ -188,12 +188,12 @@ async def _take(server: "Server", session: RunnerSession, message: messages.From
     server.registry.hear(session)
     if session.is_asked:
         session.is_asked = False
-        server.tasks.start(strangers.answer(server, session))
+        server.tasks.start(takeover.answer(server, session))
     match message:
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
             session.claiming += 1
-            await _aside(server, _claim(server, session, message), session.claiming)
+            await _in_task(server, _claim(server, session, message), session.claiming)
         case messages.Heartbeat():
             await _heartbeat(server, session, message)
         case messages.HandBack():
@@ -204,16 +204,16 @@ async def _take(server: "Server", session: RunnerSession, message: messages.From
             if ref in session.ending:
                 return  # said again while the database is slow or away: the first report is answered when it is settled
             session.ending.add(ref)
-            await _aside(server, _gone(server, session, ref, message), len(session.ending))
+            await _in_task(server, _gone(server, session, ref, message), len(session.ending))
         case messages.Renew():
             await _renew(server, session, message)
         case messages.RunnerHello():
             raise Invalid("one hello a connection")
 
 
-async def _aside(server: "Server", work: Coroutine[Any, Any, None], running: int) -> None:
+async def _in_task(server: "Server", work: Coroutine[Any, Any, None], running: int) -> None:
     """In a task of its own, unless there are many already: then nothing more is read before it is done."""
-    if running > MOST_AT_ONCE:
+    if running > MAX_TASKS:
         await work
     else:
         server.tasks.start(work)
@@ -229,16 +229,16 @@ async def _renew(server: "Server", session: RunnerSession, message: messages.Ren
 async def _claim(server: "Server", session: RunnerSession, message: messages.Claim) -> None:
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
-    offered = claims.Offered(claimant, claims.make_credentials())
-    won: claims.Won | None = None
+    request = claims.ClaimRequest(claimant, claims.make_credentials())
+    won: claims.ClaimWon | None = None
     server.scheduler.claiming(ref.job_id)
     try:
-        won = await server.claims(offered)
+        won = await server.claim(request)
     except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
         is_ours = isinstance(error, TerracrewError)
         reason = error.message if isinstance(error, TerracrewError) else repr(error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
-        server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, offered)))
+        server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, request)))
     finally:
         session.claiming -= 1
         if won is None:
@@ -306,7 +306,7 @@ async def _ended(
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
         return  # not acknowledged, so it is said again
 
-    def decision(job: jobs.Job, attempt: jobs.Attempt, now: "decide.datetime") -> "decide.Next | None":
+    def decision(job: jobs.Job, attempt: jobs.Attempt, now: "decide.datetime") -> "decide.Decision | None":
         if attempt.instance_id != session.instance_id:
             return None
         if saw_process:
@@ -314,6 +314,6 @@ async def _ended(
         return decide.hand_back(job, attempt, report.reason, now)
 
     await retry_when_back(server.db, lambda: jobs.settle(server.db, ref, decision))
-    session.named.discard(ref)
+    session.reported_attempts.discard(ref)
     session.granted.discard(ref)
     session.socket.post(messages.Settled(ref.job_id, ref.attempt))

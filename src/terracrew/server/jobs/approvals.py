@@ -11,7 +11,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approver_rules, decide, hearing, service, store
+from terracrew.server.jobs import approver_rules, contact, decide, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
 from terracrew.server.objects import Objects
@@ -48,7 +48,7 @@ async def approve(
 
     async def work(tx: Tx) -> Job:
         found = await service.find(tx, who, name, Verb.JOB_APPROVE)
-        doubts = await hearing.doubts(
+        doubts = await contact.doubts(
             tx, registry, found.module_id
         )  # attempts are held before jobs, as the ingest does
         job, plan = await _held(tx, found.id, attempt)

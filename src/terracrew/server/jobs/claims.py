@@ -29,14 +29,14 @@ class Claimant(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Offered(msgspec.Struct, frozen=True):
+class ClaimRequest(msgspec.Struct, frozen=True):
     """A claim with the credentials that its attempt gets if it wins."""
 
     claimant: Claimant
     credentials: Credentials
 
 
-class Won(msgspec.Struct, frozen=True):
+class ClaimWon(msgspec.Struct, frozen=True):
     granted: Granted
     archive_object: str | None
     """Where the source archive is, if the grant still has to be given it."""
@@ -95,7 +95,7 @@ LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans
 _source = msgspec.json.Decoder(Source)
 _audiences = msgspec.json.Decoder(list[str])
 
-Claims = Callable[[Offered], Awaitable[Won | None]]
+Claims = Callable[[ClaimRequest], Awaitable[ClaimWon | None]]
 
 
 def make_credentials() -> Credentials:
@@ -107,8 +107,8 @@ def make_credentials() -> Credentials:
 def claims(db: Database, keys: Keyring) -> Claims:
     """The way to claim: concurrent claims share a transaction; None means that somebody or something was in the way."""
 
-    async def work(tx: Tx, items: list[Offered]) -> list[Won | Exception | None]:
-        won: dict[int, Won] = {}
+    async def work(tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
+        won: dict[int, ClaimWon] = {}
         for turn in _turns(items):
             won |= await _claim(tx, keys, turn)
         return [won.get(id(item)) for item in items]
@@ -116,7 +116,7 @@ def claims(db: Database, keys: Keyring) -> Claims:
     return db.grouped(work)
 
 
-async def take_back(db: Database, offered: Offered) -> None:
+async def take_back(db: Database, offered: ClaimRequest) -> None:
     """A claim whose answer was lost may have been committed. Nobody was told of it, so nothing of it can run."""
     claimant = offered.claimant
 
@@ -136,13 +136,13 @@ async def take_back(db: Database, offered: Offered) -> None:
     await db.write(work)
 
 
-def _turns(items: Sequence[Offered]) -> Iterator[list[Offered]]:
+def _turns(items: Sequence[ClaimRequest]) -> Iterator[list[ClaimRequest]]:
     """Split a group so that no statement has two rows that compete for one job or for one instance's slots."""
     rest = sorted(items, key=lambda item: item.claimant.job_id)
     while rest:
         taken: set[str] = set()
-        turn: list[Offered] = []
-        later: list[Offered] = []
+        turn: list[ClaimRequest] = []
+        later: list[ClaimRequest] = []
         for item in rest:
             wanted = {item.claimant.job_id, item.claimant.instance_id}
             (later if wanted & taken else turn).append(item)
@@ -151,7 +151,7 @@ def _turns(items: Sequence[Offered]) -> Iterator[list[Offered]]:
         rest = later
 
 
-async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
+async def _claim(tx: Tx, keys: Keyring, turn: list[ClaimRequest]) -> dict[int, ClaimWon]:
     rows = [
         (
             item.claimant.job_id,
@@ -215,7 +215,7 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[Offered]) -> dict[int, Won]:
     return {id(item): _won(granted[item.claimant.job_id], item.credentials, keys) for item in winners}
 
 
-def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
+def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
     source = _source.decode(row["source"])
     module = contents.opened(keys, row["module_id"], row["sealed"])
     content: bytes | None = row["content"]
@@ -246,7 +246,7 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> Won:
     )
     archive = getattr(source, "archive_id", None)
     is_small = archive is not None and getattr(source, "size", 0) <= MAX_INLINE_ARCHIVE_BYTES
-    return Won(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
+    return ClaimWon(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
 
 
 def _inputs_sha256(row: Row, keys: Keyring) -> str:

@@ -48,7 +48,7 @@ def again(like: Job) -> NewJob:
     )
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class JobRequest(msgspec.Struct, frozen=True):
     """A job to be made, by whom, once for each key."""
 
     principal: Principal
@@ -63,19 +63,19 @@ class Created(msgspec.Struct, frozen=True):
     is_new: bool
 
 
-Create = Callable[[Wanted], Awaitable[Created]]
+Create = Callable[[JobRequest], Awaitable[Created]]
 
 
 async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
     """Queue a new job that asks for what this one asked for, in the name of who runs it again."""
     like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
-    return (await create(Wanted(who, like.module_id, again(like)))).job
+    return (await create(JobRequest(who, like.module_id, again(like)))).job
 
 
 class _Checked(msgspec.Struct, frozen=True):
     """What has passed every check: of which module, from what, and the job that was made for this key before."""
 
-    wanted: Wanted
+    wanted: JobRequest
     module: Module
     source: Source
     known: Job | None
@@ -101,7 +101,7 @@ FROM batch"""
 def creator(db: Database, roots: Sequence[Path]) -> Create:
     """The way to make jobs."""
 
-    async def work(tx: Tx, items: list[Wanted]) -> list[Created | Exception]:
+    async def work(tx: Tx, items: list[JobRequest]) -> list[Created | Exception]:
         found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
         checked: list[_Checked | TerracrewError] = []
         for item in items:
@@ -123,7 +123,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
 
     grouped = db.grouped(work)
 
-    async def create(wanted: Wanted) -> Created:
+    async def create(wanted: JobRequest) -> Created:
         try:
             return await grouped(wanted)
         except Conflict as error:
@@ -134,7 +134,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
     return create
 
 
-async def _check(tx: Tx, wanted: Wanted, module: Module, roots: Sequence[Path]) -> _Checked:
+async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Path]) -> _Checked:
     asked = wanted.asked
     if asked.type not in STEPS_OF:
         raise Invalid(f"{asked.type} is not a job for a module: use PLAN, APPLY or DESTROY")
@@ -153,7 +153,7 @@ async def _check(tx: Tx, wanted: Wanted, module: Module, roots: Sequence[Path]) 
     return _Checked(wanted, module, source, known)
 
 
-async def _repeated(tx: Tx, wanted: Wanted, module: Module, source: Source) -> Job | None:
+async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) -> Job | None:
     row = await tx.one(
         "SELECT " + store.JOB + """ FROM jobs
         WHERE organization_id = :organization_id AND created_by = :created_by AND idempotency_key = :key""",

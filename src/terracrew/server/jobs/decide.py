@@ -14,7 +14,7 @@ from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
-from terracrew.server.jobs.decision_types import Doubt, Heard, Module, Next, Report, Seat
+from terracrew.server.jobs.decision_types import ClaimContext, Decision, Doubt, LastContact, ModuleStanding, Report
 from terracrew.server.jobs.destruction import reason_to_ask
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
 
@@ -37,8 +37,15 @@ def is_current(job: Job, attempt: Attempt) -> bool:
 
 
 def claim(
-    job: Job, number: int, seat: Seat, now: datetime, *, is_module_busy: bool, has_quarantine: bool, made_by: str | None
-) -> Next | None:
+    job: Job,
+    number: int,
+    seat: ClaimContext,
+    now: datetime,
+    *,
+    is_module_busy: bool,
+    has_quarantine: bool,
+    made_by: str | None,
+) -> Decision | None:
     """Become the owner (rule 1). The statement in `claims` says the same in SQL, and is held against this by a test.
 
     `made_by` is the runner that made the plan which the job goes on with: no other may have it, while that runner is there and
@@ -51,26 +58,28 @@ def claim(
     if made_by not in (None, seat.runner_id):
         return None
     owner = {"runner_id": seat.runner_id, "instance_id": seat.instance_id, "claimed_at": now}
-    return Next(job.to(JobStatus.CLAIMED, now, **owner), Attempt(job.id, number, seat.runner_id, seat.instance_id, now))
+    return Decision(
+        job.to(JobStatus.CLAIMED, now, **owner), Attempt(job.id, number, seat.runner_id, seat.instance_id, now)
+    )
 
 
-def start(job: Job, attempt: Attempt, now: datetime) -> Next | None:
+def start(job: Job, attempt: Attempt, now: datetime) -> Decision | None:
     """The attempt's executor has been heard for the first time."""
     if not is_current(job, attempt) or job.status is not JobStatus.CLAIMED:
         return None
-    return Next(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now))
+    return Decision(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now))
 
 
 def begin(
     job: Job,
     attempt: Attempt,
-    module: Module,
+    module: ModuleStanding,
     state_version: int,
     plan: Plan | None,
     now: datetime,
     *,
     has_waited: bool,
-) -> Next | Refusal | None:
+) -> Decision | Refusal | None:
     """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names.
 
     `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
@@ -84,7 +93,7 @@ def begin(
         if attempt.begun_state_version != state_version:
             return "state_moved"
         # Who asks is heard. A reaper that found it silent a moment ago must not fence it while it has this leave in hand.
-        return None if attempt.lost_at is None else Next(job, replace(attempt, lost_at=None))
+        return None if attempt.lost_at is None else Decision(job, replace(attempt, lost_at=None))
     if job.cancel_mode is not None:
         return "canceled"
     if module.has_quarantine:
@@ -98,10 +107,10 @@ def begin(
         return "wait"
     begun = replace(attempt, begun_at=now, begun_state_version=state_version)
     used = None if plan is None else replace(plan, applied_by=attempt.number)
-    return Next(job, begun, plan=used, ends_doubt=bool(module.doubts))
+    return Decision(job, begun, plan=used, ends_doubt=bool(module.doubts))
 
 
-def reasons_to_ask(job: Job, module: Module, *, has_waited: bool) -> list[str]:
+def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> list[str]:
     """Why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
     found: list[str] = []
     if module.doubts:
@@ -137,7 +146,7 @@ def ends_change(step: StepStatus) -> bool:
     return not step.is_cut_short
 
 
-def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | None:
+def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decision | None:
     """The executor has reported how it ended. A late or superseded report changes nothing current (rules 2 and 5).
 
     It is the last event of an attempt, so everything before it has arrived and all of its processes have exited. A change
@@ -147,13 +156,13 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Next | 
     is_open = _is_open(job, attempt, is_delivered=True)
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or result.status == "WAITING":
         over = replace(over, is_in_doubt=attempt.is_in_doubt and is_open)
-        return None if attempt.ended_at is None or over == attempt else Next(job, over)
+        return None if attempt.ended_at is None or over == attempt else Decision(job, over)
     over = replace(over, is_in_doubt=is_open)
     if result.status == "CANCELED" and job.cancel_mode is None:
         # Nobody asked for it: the host was shut down, or the executor evicted.
         return _requeue(job, over.end("gone", now, result.message), now)
     ended = over.end(_OUTCOMES[result.status], now, result.message)
-    return Next(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
+    return Decision(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
 
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
@@ -175,7 +184,7 @@ def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta 
 # ---- a plan that waits for a person
 
 
-def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "") -> Next | None:
+def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "") -> Decision | None:
     """The plan was kept for a person to look at: the attempt ends, and with it slot and lock. `why` is kept with it."""
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
@@ -186,12 +195,12 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
         decide_by=now + timedelta(seconds=job.approval_seconds), why=plain(why),
     )  # fmt: skip
     if job.cancel_mode is not None:  # what was stored for it is known by its row, and removed with it
-        return Next(_canceled(job, now), ended, plan)
-    return Next(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
+        return Decision(_canceled(job, now), ended, plan)
+    return Decision(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
 
 
 def approve(
-    job: Job, plan: Plan, module: Module, seen: Collection[AttemptRef], by: str, now: datetime
+    job: Job, plan: Plan, module: ModuleStanding, seen: Collection[AttemptRef], by: str, now: datetime
 ) -> tuple[Job, Plan]:
     """Somebody has looked at this plan and at these doubts (`seen`): the job goes on with it, as a new attempt."""
     decided = _decided(job, plan, now, "approved", by, "")
@@ -211,7 +220,7 @@ def approve(
     return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
 
 
-def is_stale(plan: Plan, module: Module) -> bool:
+def is_stale(plan: Plan, module: ModuleStanding) -> bool:
     """Whether the state that a plan was made from is no longer the current one."""
     return plan.state_version != module.state_version
 
@@ -263,7 +272,7 @@ def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
 # ---- an attempt that does not
 
 
-def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """No process of it ever existed. After `begin` that cannot be true, and is not believed."""
     if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
         return None
@@ -271,14 +280,14 @@ def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | 
     return _requeue(job, ended, now, plan_attempt=job.plan_attempt)
 
 
-def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """It may not go on before a person has decided something for which the module's lock must be free: it plans again then."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
     return _requeue(job, attempt.end("waiting", now, reason), now)
 
 
-def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Next | None:
+def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision | None:
     """The runner that saw its processes says that all of them have exited, so nothing of it can act any more.
 
     That does not mean that nothing is unaccounted for: what the runner says of its deliveries counts only as far as the
@@ -290,17 +299,19 @@ def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Next | No
         ended = attempt.end("gone", now, report.reason)
         return _requeue(job, replace(ended, is_gone=True, is_in_doubt=is_open), now)
     over = replace(attempt, is_gone=True, is_in_doubt=attempt.is_in_doubt and is_open)
-    return None if attempt.ended_at is None or over == attempt else Next(job, over)
+    return None if attempt.ended_at is None or over == attempt else Decision(job, over)
 
 
-def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next | None:
+def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
     """A runner came back without an attempt that it was granted. Unknown is not dead: after `begin` nothing follows."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
     return _requeue(job, attempt.end("lost", now, reason), now)
 
 
-def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime, lease: timedelta = APPLY_LEASE) -> Next | None:
+def lost(
+    job: Job, attempt: Attempt, heard: LastContact, now: datetime, lease: timedelta = APPLY_LEASE
+) -> Decision | None:
     """Neither its runner nor its executor is heard: before `begin` it is requeued; after it, the job waits, locked, and says so.
 
     The lease runs from that moment, and is over when the attempt is heard again. When it runs out, the attempt is fenced.
@@ -309,27 +320,27 @@ def lost(job: Job, attempt: Attempt, heard: Heard, now: datetime, lease: timedel
         return None
     if not is_silent(attempt, heard, now):
         is_back = attempt.lost_at is not None and not heard.is_grace
-        return Next(job, replace(attempt, lost_at=None)) if is_back else None
+        return Decision(job, replace(attempt, lost_at=None)) if is_back else None
     if attempt.begun_at is None:
         return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
     if attempt.lost_at is None or _is_heard_since(attempt.lost_at, attempt, heard):
-        return Next(job, replace(attempt, lost_at=now))
+        return Decision(job, replace(attempt, lost_at=now))
     if now - attempt.lost_at < lease:
         return None
     return _fence(job, attempt, f"lost in the middle of a change, and not heard again for {lease}", now)
 
 
-def _is_heard_since(then: datetime, attempt: Attempt, heard: Heard) -> bool:
+def _is_heard_since(then: datetime, attempt: Attempt, heard: LastContact) -> bool:
     """It came and went while nobody looked (a server that was killed in between): it is lost anew."""
     return (not heard.is_grace and heard.last > then) or (attempt.heard_at is not None and attempt.heard_at > then)
 
 
-def is_silent(attempt: Attempt, heard: Heard, now: datetime) -> bool:
+def is_silent(attempt: Attempt, heard: LastContact, now: datetime) -> bool:
     last = max(heard.last, attempt.heard_at or heard.last)
     return now - last > (CLOSED_FOR if heard.is_closed else SILENT_FOR)
 
 
-def give_up(job: Job, attempt: Attempt, heard: Heard, by: str, now: datetime) -> Next:
+def give_up(job: Job, attempt: Attempt, heard: LastContact, by: str, now: datetime) -> Decision:
     """A person says that a lost attempt is gone (to unlock its module by force is the same act). It is fenced, not believed."""
     if not is_current(job, attempt):
         raise Conflict(f"attempt {attempt.number} of job {job.number} is over, or nobody's", status=job.status)
@@ -341,7 +352,7 @@ def give_up(job: Job, attempt: Attempt, heard: Heard, by: str, now: datetime) ->
     return _fence(job, attempt, f"lost in the middle of a change; {by} said that it is gone", now)
 
 
-def _fence(job: Job, attempt: Attempt, reason: str, now: datetime) -> Next:
+def _fence(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision:
     return _requeue(job, replace(attempt.end("lost", now, reason), is_in_doubt=True), now)
 
 
@@ -376,16 +387,16 @@ def adoption(
     return is_newest and not is_module_mutating and not has_quarantine
 
 
-def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Next:
+def _requeue(job: Job, attempt: Attempt, now: datetime, *, plan_attempt: int | None = None) -> Decision:
     if job.cancel_mode is not None:
-        return Next(_canceled(job, now), attempt)
+        return Decision(_canceled(job, now), attempt)
     is_loss = attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
     losses = job.losses + is_loss
     if losses >= MAX_LOSSES:
         message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"
-        return Next(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
+        return Decision(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
     kept = {} if plan_attempt is None else {"plan_attempt": plan_attempt, "plan": job.plan}
-    return Next(job.to(JobStatus.QUEUED, now, losses=losses, **kept), attempt)
+    return Decision(job.to(JobStatus.QUEUED, now, losses=losses, **kept), attempt)
 
 
 def _canceled(job: Job, now: datetime) -> Job:

@@ -9,7 +9,7 @@ from terracrew.server.jobs.destruction import DestroyLimits
 from terracrew.server.jobs.model import Attempt, Job, Plan
 
 
-class Next(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True):
     """A job, its attempt and its plan as they shall be saved, together."""
 
     job: Job
@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True):
     is_delivered: bool = False
 
 
-class Module(msgspec.Struct, frozen=True):
+class ModuleStanding(msgspec.Struct, frozen=True):
     """What `begin` and a late state need to know of a module."""
 
     state_version: int
@@ -48,7 +48,7 @@ class Module(msgspec.Struct, frozen=True):
     """How much an APPLY may destroy without an approval."""
 
 
-class Seat(msgspec.Struct, frozen=True):
+class ClaimContext(msgspec.Struct, frozen=True):
     """What a claim needs to know of the connection that makes it, and of its record."""
 
     runner_id: str
@@ -63,7 +63,7 @@ class Seat(msgspec.Struct, frozen=True):
     """It is the runner and the instance that the module names, where it names any."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class LastContact(msgspec.Struct, frozen=True):
     """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether both were seen to go."""
 
     last: datetime

@@ -223,7 +223,7 @@ class Lock(msgspec.Struct, frozen=True):
     """Since when its holder counts as lost: the lock is an orphan's."""
 
 
-class Made(msgspec.Struct, frozen=True):
+class LoggedChange(msgspec.Struct, frozen=True):
     """A resource that the log of an attempt says it changed, or had begun to change."""
 
     address: str
@@ -243,7 +243,7 @@ class ModuleState(msgspec.Struct, frozen=True):
     """Whether the attempt in question wrote it."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an attempt, for the person who decides what happens after it."""
 
     job_id: str
@@ -277,7 +277,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Of its log, without colours."""
     may_miss_state: bool = False
     """Whether a state may be missing: its engine changed something and is not known to have ended by itself."""
-    made: list[Made] = []
+    made: list[LoggedChange] = []
     """The resources that its log names as changed after the last state that has arrived."""
     is_made_cut: bool = False
     """Whether that part of the log is too long, so that only its end was read."""
@@ -316,7 +316,7 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """The one that it waits for a decision about, or went on with."""
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
-    doubts: list[Known] = []
+    doubts: list[AttemptReport] = []
     """Why its module is in doubt, if it is: whoever approves a plan should know."""
     run: list[RunPart] = []
     """What became of each attempt, as one sequence."""

@@ -29,7 +29,7 @@ _MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
     WHERE modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id)"""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class JobFilter(msgspec.Struct, frozen=True):
     """What a list asks for."""
 
     status: JobStatus | None = None
@@ -91,7 +91,7 @@ _READER: dict[str, LiteralString] = {name: _of_reader(matching) for name, matchi
 
 
 async def page(
-    tx: Tx, columns: LiteralString, organization_id: str, seen: Visible, wanted: Wanted, count: int
+    tx: Tx, columns: LiteralString, organization_id: str, seen: Visible, wanted: JobFilter, count: int
 ) -> list[Row]:
     """`columns` of the newest `count` jobs, from `jobs` and `modules`."""
     return await rows(tx, columns, await ids(tx, organization_id, seen, wanted, count))
@@ -107,7 +107,7 @@ async def rows(tx: Tx, columns: LiteralString, job_ids: Sequence[str]) -> list[R
     return sorted(found, key=lambda row: row["id"], reverse=True)
 
 
-async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: Wanted, count: int) -> list[str]:
+async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, count: int) -> list[str]:
     """The newest `count` jobs, newest first."""
     if seen.is_nothing:
         return []

@@ -10,7 +10,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approvals, decide, hearing, service, store
+from terracrew.server.jobs import approvals, contact, decide, service, store
 from terracrew.server.jobs.model import Attempt, Job
 
 EVERY = 1.0
@@ -35,13 +35,13 @@ class Reaper:
         unheard, now = await self._db.read(_unheard)
         self._registry.look()
         for attempt in unheard:
-            heard = hearing.heard(self._registry, attempt, now)
+            heard = contact.last_contact(self._registry, attempt, now)
             if decide.is_silent(attempt, heard, now) or attempt.lost_at is not None:
                 await self._try_to_look_at(attempt, heard)
         for job in await approvals.expire(self._db):
             log.info("a plan was not decided about in time", job=job.id)
 
-    async def _try_to_look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
+    async def _try_to_look_at(self, attempt: Attempt, heard: decide.LastContact) -> None:
         """Look at one attempt. What is wrong with it is logged once, and does not keep the others from being found."""
         ref = AttemptRef(attempt.job_id, attempt.number)
         try:
@@ -55,8 +55,8 @@ class Reaper:
         else:
             self._failing.discard(ref)
 
-    async def _look_at(self, attempt: Attempt, heard: decide.Heard) -> None:
-        def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Next | None:
+    async def _look_at(self, attempt: Attempt, heard: decide.LastContact) -> None:
+        def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:
             return decide.lost(job, attempt, heard, now, self._lease)
 
         ref = AttemptRef(attempt.job_id, attempt.number)

@@ -13,12 +13,12 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import decide, store
-from terracrew.server.jobs.decide import Next
+from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, JobView, Lock, StepRow
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import known, reasons, summary
+from terracrew.server.runs import attempt_report, reasons, summary
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -101,11 +101,11 @@ async def cancel_of_deleted_module(db: Database, job_id: str) -> None:
 
 
 async def settle(
-    db: Database, ref: AttemptRef, decision_of: Callable[[Job, Attempt, datetime], Next | None]
-) -> Next | None:
+    db: Database, ref: AttemptRef, decision_of: Callable[[Job, Attempt, datetime], Decision | None]
+) -> Decision | None:
     """Load an attempt and its job, decide, and save both if anything changes."""
 
-    async def work(tx: Tx) -> Next | None:
+    async def work(tx: Tx) -> Decision | None:
         found = await store.hold(tx, ref.job_id, ref.attempt)
         decision = decision_of(*found, store.moment(tx)) if found else None
         if found and decision is not None:
@@ -140,7 +140,7 @@ async def view(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
-        doubts=[] if job.is_terminal else await known.doubts(tx, job.module_id),
+        doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
         **names,
     )
 

@@ -9,7 +9,7 @@ from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.decide import Next
+from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
 
 JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
@@ -159,7 +159,7 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     tx.on_commit(partial(counts.attempt_moved, before, after))
 
 
-async def move(tx: Tx, job: Job, attempt: Attempt, decision: Next) -> None:
+async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
     """Save all of it; the steps that an attempt was in when it ended have ended, too."""
     await save_attempt(tx, attempt, decision.attempt)
     if decision.plan is not None:

@@ -32,7 +32,7 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
         module_id = await visible_module(tx, who, query.module)
         if module_id is None:
             return Page([])
-    wanted = reads.Wanted(query.status, query.is_open, module_id, paging.start(after))
+    wanted = reads.JobFilter(query.status, query.is_open, module_id, paging.start(after))
     columns = store.JOB + ", modules.path AS module_path"
     rows = await reads.page(tx, columns, who.organization_id or "", seen, wanted, limit + 1)
     page = paging.page([row_to(JobListed, row) for row in rows], limit)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from terracrew.escapes import ESCAPES
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.model import Made
+from terracrew.server.jobs.model import LoggedChange
 from terracrew.server.logs import chunks
 from terracrew.server.logs.ending import Ending
 
@@ -23,9 +23,9 @@ _FINISHED = {"Creation": "created", "Modifications": "changed", "Destruction": "
 _BEGUN = {"Creating": "creating", "Modifying": "changing", "Destroying": "destroying"}
 
 
-def made(lines: Iterable[str]) -> list[Made]:
+def made(lines: Iterable[str]) -> list[LoggedChange]:
     """Every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
-    found: dict[str, Made] = {}
+    found: dict[str, LoggedChange] = {}
     for coloured in lines:
         if len(coloured) > MAX_LINE_CHARACTERS or (" complete after " not in coloured and "ing..." not in coloured):
             continue
@@ -35,10 +35,10 @@ def made(lines: Iterable[str]) -> list[Made]:
             id_ = _id_of(match["rest"])
             if id_ is None:
                 id_ = before.id if before else ""
-            found[match["address"]] = Made(match["address"], _FINISHED[match["what"]], id_)  # pyright: ignore[reportArgumentType]
+            found[match["address"]] = LoggedChange(match["address"], _FINISHED[match["what"]], id_)  # pyright: ignore[reportArgumentType]
         elif match := _STARTED.match(line):
             id_ = _id_of(match["rest"]) or ""
-            found[match["address"]] = Made(match["address"], _BEGUN[match["what"]], id_)  # pyright: ignore[reportArgumentType]
+            found[match["address"]] = LoggedChange(match["address"], _BEGUN[match["what"]], id_)  # pyright: ignore[reportArgumentType]
     return list(found.values())
 
 
@@ -48,7 +48,9 @@ def _id_of(rest: str) -> str | None:
     return rest[start + len(_ID_START) : -1] if start >= 0 and rest.endswith("]") else None
 
 
-async def since(tx: Tx, job_id: str, attempt: int, event: int, moved: Ending | None = None) -> tuple[list[Made], bool]:
+async def since(
+    tx: Tx, job_id: str, attempt: int, event: int, moved: Ending | None = None
+) -> tuple[list[LoggedChange], bool]:
     """What the attempt's log says after this event, and whether the log was too long to be read from there.
 
     `moved` is the end of the part that is in the object store, which a transaction cannot read.

@@ -7,9 +7,9 @@ import msgspec
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Known, Lock
+from terracrew.server.jobs.model import AttemptReport, Lock
 from terracrew.server.modules.model import Module
-from terracrew.server.runs import known
+from terracrew.server.runs import attempt_report
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""
@@ -30,7 +30,7 @@ class Quarantined(msgspec.Struct, frozen=True):
 
 
 class ModuleView(Module, frozen=True, kw_only=True):
-    doubts: list[Known]
+    doubts: list[AttemptReport]
     """Attempts after which a change may be unaccounted for: every plan waits for a person."""
     quarantined: list[Quarantined]
     """The oldest 100 at most; the list of the module's states has all of them."""
@@ -48,7 +48,7 @@ async def view(tx: Tx, module: Module) -> ModuleView:
     )
     return ModuleView(
         **msgspec.structs.asdict(module),
-        doubts=await known.doubts(tx, module.id),
+        doubts=await attempt_report.doubts(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
     )

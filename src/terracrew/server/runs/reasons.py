@@ -11,7 +11,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.jobs import decide, hearing, store
+from terracrew.server.jobs import contact, decide, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import explain
@@ -192,7 +192,7 @@ async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> 
     found: dict[str, Reason] = {}
     for row in rows:
         attempt = row_to(Attempt, row)
-        if not attempt.is_gone and hearing.is_heard(registry, attempt, store.moment(tx)):
+        if not attempt.is_gone and contact.is_in_contact(registry, attempt, store.moment(tx)):
             which = f"attempt {attempt.number} of job #{row['job_number']}"
             text = f"{which}, which was given up, is heard: nothing begins before it is gone"
             found.setdefault(row["waiting"], Reason("in_doubt", text, _page(attempt.job_id)))

@@ -101,10 +101,10 @@ class Scheduler:
             await self._assigned.load(self._db)
         self._busy, held = await self._db.read(reads.busy)
         for session in self._registry.runners.values():
-            session.held = held.get(session.instance_id, set())
+            session.active_jobs = held.get(session.instance_id, set())
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
-            session.held.add(job_id)
+            session.active_jobs.add(job_id)
         online = await reads.online(self._db)
         self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
         refused, self._refused = self._refused, set()
@@ -249,7 +249,7 @@ class Scheduler:
         """A claim was won here."""
         self._just_claimed[job_id] = module_id, session
         self._busy.add(module_id)
-        session.held.add(job_id)
+        session.active_jobs.add(job_id)
         self._drop(job_id)
 
     def claiming(self, job_id: str) -> None:
@@ -268,7 +268,7 @@ class Scheduler:
     def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
         self._busy.discard(module_id)
         if session := self._registry.runners.get(instance_id):
-            session.held.discard(job_id)
+            session.active_jobs.discard(job_id)
         if head := self._head(module_id):
             self._line_up(head)
 

@@ -39,7 +39,7 @@ async def hold(tx: Tx, module_id: str) -> None:
 
 async def standing(
     tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
-) -> decide.Module:
+) -> decide.ModuleStanding:
     """What `begin` asks about a module."""
     row = await tx.one(
         """SELECT state_version, EXISTS (
@@ -48,7 +48,7 @@ async def standing(
         module_id=module_id,
     )
     assert row is not None
-    return decide.Module(row["state_version"], bool(row["has_quarantine"]), tuple(doubts), limits)
+    return decide.ModuleStanding(row["state_version"], bool(row["has_quarantine"]), tuple(doubts), limits)
 
 
 async def receive(

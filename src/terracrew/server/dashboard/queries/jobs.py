@@ -16,7 +16,7 @@ from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import known, lists, reasons
+from terracrew.server.runs import attempt_report, lists, reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.service import outputs_context
@@ -54,7 +54,7 @@ async def listing(
         except Invalid:  # whatever was typed into the field, it is the path of no module
             module_id = None
     chosen = JobStatus(status) if status and status != "open" else None
-    wanted = reads.Wanted(chosen, status == "open", module_id, before or "")
+    wanted = reads.JobFilter(chosen, status == "open", module_id, before or "")
     if module and module_id is None:
         rows = await _searched(tx, who, module, wanted, watch, count + 1)
     else:
@@ -65,15 +65,17 @@ async def listing(
 
 async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
     """Those that have not ended."""
-    return await _rows(tx, who, reads.Wanted(is_open=True), watch, limit)
+    return await _rows(tx, who, reads.JobFilter(is_open=True), watch, limit)
 
 
-async def _rows(tx: Tx, who: Principal, wanted: reads.Wanted, watch: Watch, count: int) -> list[JobRow]:
+async def _rows(tx: Tx, who: Principal, wanted: reads.JobFilter, watch: Watch, count: int) -> list[JobRow]:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     return await _made(tx, await reads.page(tx, _COLUMNS, who.organization_id or "", seen, wanted, count), watch)
 
 
-async def _searched(tx: Tx, who: Principal, typed: str, wanted: reads.Wanted, watch: Watch, count: int) -> list[JobRow]:
+async def _searched(
+    tx: Tx, who: Principal, typed: str, wanted: reads.JobFilter, watch: Watch, count: int
+) -> list[JobRow]:
     """The jobs of the first modules that match what is being typed, or the one job whose number it is."""
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     number = typed.removeprefix("#")
@@ -115,7 +117,7 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         may_approve=may_approve,
         approval_refusal=refusal,
         shown=attempt if attempt in {each.number for each in view.attempts} else None,
-        lost=await known.known(tx, job.id, job.attempt) if is_lost else None,
+        lost=await attempt_report.report(tx, job.id, job.attempt) if is_lost else None,
         doubts=view.doubts,
         quarantine=await states.quarantine(tx, who, job.module_id, place),
     )

@@ -14,7 +14,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import known
+from terracrew.server.runs import attempt_report
 from terracrew.server.runs.reasons import Watch
 
 RECENT = 20
@@ -60,7 +60,7 @@ async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
     return ModulePage(
         module=module,
         lock=await service.lock(tx, module.id),
-        doubts=await known.doubts(tx, module.id),
+        doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.quarantine(tx, who, module.id, place),
         jobs=(await jobs.listing(tx, who, "", module.path, None, watch, RECENT)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),

@@ -4,7 +4,7 @@ from terracrew.errors import NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import decide, hearing, service, store
+from terracrew.server.jobs import contact, decide, service, store
 from terracrew.server.jobs.model import Job
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -20,7 +20,7 @@ async def give_up(db: Database, registry: Registry, who: Principal, name: str, n
             raise NotFound(f"job {name} has no attempt {number}")
         job, attempt = found
         now = store.moment(tx)
-        decision = decide.give_up(job, attempt, hearing.heard(registry, attempt, now), who.name, now)
+        decision = decide.give_up(job, attempt, contact.last_contact(registry, attempt, now), who.name, now)
         await store.move(tx, job, attempt, decision)
         await audit.record(tx, who, "job.give_up", "job", job.id, {"attempt": number})
         return decision.job

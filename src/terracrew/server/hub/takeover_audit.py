@@ -8,11 +8,11 @@ from terracrew.protocol.messages import RunnerHello
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.places import Place, Record
+from terracrew.server.hub.instances import InstanceRow, RunnerRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
-MAX_SEATS = 20
+MAX_FORMER_INSTANCES = 20
 _OWN_NAME: LiteralString = (
     "SELECT id, name, key_sha256, address, is_connected FROM instances WHERE runner_id = :id AND name = :name"
 )
@@ -21,7 +21,7 @@ SELECT id, name, key_sha256, address, is_connected FROM instances
 WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :count"""
 
 
-class Seat(msgspec.Struct, frozen=True):
+class FormerInstance(msgspec.Struct, frozen=True):
     """An instance as it was before a process took its place."""
 
     id: str
@@ -31,15 +31,17 @@ class Seat(msgspec.Struct, frozen=True):
     is_connected: bool
 
 
-async def seats(tx: Tx, owner: Record, hello: RunnerHello) -> list[Seat]:
+async def former_instances(tx: Tx, owner: RunnerRow, hello: RunnerHello) -> list[FormerInstance]:
     """Return the instances whose place this process may take. Their number does not depend on the size of the fleet."""
     rows = await tx.all(_OWN_NAME, id=owner.id, name=hello.instance)
     if not owner.allow_multiple_instances:
-        rows = [*rows, *await tx.all(_OTHER_NAMES, id=owner.id, name=hello.instance, count=MAX_SEATS)]
-    return rows_to(Seat, rows)
+        rows = [*rows, *await tx.all(_OTHER_NAMES, id=owner.id, name=hello.instance, count=MAX_FORMER_INSTANCES)]
+    return rows_to(FormerInstance, rows)
 
 
-async def record(tx: Tx, who: Principal, owner: Record, hello: RunnerHello, before: list[Seat], place: Place) -> None:
+async def record(
+    tx: Tx, who: Principal, owner: RunnerRow, hello: RunnerHello, before: list[FormerInstance], place: InstanceRow
+) -> None:
     """Write down what the process has taken, and where its instance is now.
 
     A process that comes back with its own key from its own address (after a lost connection, say) takes nothing from

@@ -17,10 +17,10 @@ from terracrew.server.secrets import credentials
 if TYPE_CHECKING:
     from terracrew.server.connections.registry import RunnerSession
     from terracrew.server.context import Server
-    from terracrew.server.hub.places import Record
+    from terracrew.server.hub.instances import RunnerRow
 
-PATIENCE = 5.0
-LOOK_EVERY = 0.5
+ANSWER_TIMEOUT_SECONDS = 5.0
+POLL_SECONDS = 0.5
 MAX_QUESTIONS = 10
 """How many connections a newcomer may ask. A runner that takes one process has more only if it took several until a moment ago."""
 _NAMESAKE: LiteralString = """
@@ -43,7 +43,7 @@ SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected 
 FROM batch JOIN instances ON instances.id = batch.id"""
 
 
-NOBODY = "-"
+NO_DIGEST = "-"
 """Stands for the digest of a secret that was not given; no digest looks like it."""
 
 
@@ -56,11 +56,11 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def resume_digest(hello: RunnerHello) -> str:
-    return credentials.digest(hello.resume) if hello.resume else NOBODY
+    return credentials.digest(hello.resume) if hello.resume else NO_DIGEST
 
 
-async def meet(
-    tx: Tx, owner: "Record", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
+async def questions_for(
+    tx: Tx, owner: "RunnerRow", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
 ) -> list[Question]:
     """Make sure that the place is free. What is returned has to be asked first; the second time, `asked` is what was.
 
@@ -84,7 +84,7 @@ async def meet(
     return questions
 
 
-async def _in_the_way(tx: Tx, owner: "Record", hello: RunnerHello, key: str) -> list[Row]:
+async def _in_the_way(tx: Tx, owner: "RunnerRow", hello: RunnerHello, key: str) -> list[Row]:
     """The connected instances that this one cannot be connected beside.
 
     Both statements cost the same however many instances the runner has and had: each process of a large fleet that
@@ -105,20 +105,20 @@ async def _ask(tx: Tx, row: Row) -> Question:
     return Question(row["id"], row["epoch"], tx.now if found is None else found["asked_at"])
 
 
-async def _displace(tx: Tx, owner: "Record", row: Row, question: Question) -> None:
+async def _displace(tx: Tx, owner: "RunnerRow", row: Row, question: Question) -> None:
     if not await tx.run(_DISPLACE, id=row["id"], epoch=row["epoch"], asked_at=question.asked_at, now=tx.now):
         raise _refusal(owner, row)
     tx.wake("instances", f"{owner.id} {row['id']}")
 
 
-def _still_there(owner: "Record", row: Row) -> Unavailable:
+def _still_there(owner: "RunnerRow", row: Row) -> Unavailable:
     """Not final: what the old connection has just said may have been sent before its process ended."""
     return Unavailable(
         f"another connection of {row['name']} of {owner.path} has the same key and answers; come again when it has ended"
     )
 
 
-def _refusal(owner: "Record", row: Row) -> Conflict:
+def _refusal(owner: "RunnerRow", row: Row) -> Conflict:
     if owner.allow_multiple_instances:
         return Conflict(
             f"an instance named {row['name']} of {owner.path} is connected already; name this one otherwise"
@@ -131,10 +131,10 @@ def _refusal(owner: "Record", row: Row) -> Conflict:
 async def wait(db: Database, questions: Sequence[Question]) -> None:
     """Until one has answered, or all have gone, or the time is up."""
     clock = asyncio.get_running_loop().time
-    end = clock() + PATIENCE
+    end = clock() + ANSWER_TIMEOUT_SECONDS
     with db.listen("answered") as wakeups:
         while (left := end - clock()) > 0 and await db.read(lambda tx: _are_open(tx, questions)):
-            await wakeups.get(timeout=min(left, LOOK_EVERY))
+            await wakeups.get(timeout=min(left, POLL_SECONDS))
 
 
 async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:

@@ -14,10 +14,10 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections.configuration import Configuration
-from terracrew.server.connections.registry import MOST_NAMED, RunnerSession
+from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import strangers
+from terracrew.server.hub import takeover
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 REMOVED = "this runner has been removed; what it still runs is delivered without it. To use this machine again, register a runner"
 
 
-class Record(msgspec.Struct, frozen=True):
+class RunnerRow(msgspec.Struct, frozen=True):
     """What the hub needs to know of a runner's record."""
 
     id: str
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, frozen=True):
     configuration: Configuration
 
 
-class Place(msgspec.Struct, frozen=True):
+class InstanceRow(msgspec.Struct, frozen=True):
     instance_id: str
     epoch: int
     current: set[AttemptRef]
@@ -56,7 +56,7 @@ SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, 
 FROM runners WHERE id = :id"""
 
 
-async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
+async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> RunnerRow:
     """The record that the principal may serve.
 
     A record for one process is locked until the transaction ends: of two processes that come, one is first. The processes of
@@ -70,7 +70,7 @@ async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
         if await tx.one("SELECT id FROM removed WHERE id = :id", id=wanted):
             raise Removed(REMOVED)
         raise NotFound("there is no such runner for this credential")
-    found = row_to(Record, row)
+    found = row_to(RunnerRow, row)
     authorize.require_runner(principal, found)
     return found
 
@@ -78,13 +78,13 @@ async def record(tx: Tx, principal: Principal, runner_id: str) -> Record:
 async def take(
     tx: Tx,
     server_id: str,
-    owner: Record,
+    owner: RunnerRow,
     hello: messages.RunnerHello,
-    asked: Sequence[strangers.Question] | None = None,
+    asked: Sequence[takeover.Question] | None = None,
     gap_ended_at: float = 0.0,
-) -> Place | list[strangers.Question]:
+) -> InstanceRow | list[takeover.Question]:
     """The instance's row, with a new epoch; or those that have to be asked first."""
-    if questions := await strangers.meet(tx, owner, hello, asked, gap_ended_at):
+    if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
         return questions
     key, resume = credentials.digest(hello.instance_key), secrets.token_hex(32)
     row = await tx.one(
@@ -112,7 +112,7 @@ async def take(
         is_disk_full=hello.is_disk_full,
         isolation=hello.isolation,
         resume=credentials.digest(resume),
-        resumed=strangers.resume_digest(hello),
+        resumed=takeover.resume_digest(hello),
         now=tx.now,
     )
     if row is None:
@@ -121,12 +121,12 @@ async def take(
         "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')", id=row["id"]
     )
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}
-    await heartbeats.named(tx, row["id"], hello.attempts[:MOST_NAMED])
+    await heartbeats.named(tx, row["id"], hello.attempts[:MAX_REPORTED_ATTEMPTS])
     tx.wake("instances", f"{owner.id} {row['id']}")
-    return Place(row["id"], row["epoch"], current, resume)
+    return InstanceRow(row["id"], row["epoch"], current, resume)
 
 
-async def leave(server: "Server", session: RunnerSession) -> None:
+async def disconnect(server: "Server", session: RunnerSession) -> None:
     async def work(tx: Tx) -> None:
         await tx.run(
             """UPDATE instances SET is_connected = false, disconnected_at = :now
@@ -140,7 +140,7 @@ async def leave(server: "Server", session: RunnerSession) -> None:
     await server.db.write(work)
 
 
-FEW = 100
+REFRESH_BATCH_ROWS = 100
 """Of thousands of connections so many are looked at in one go; whoever has something to do meanwhile does it in between."""
 _STANDING: LiteralString = """
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity,
@@ -152,24 +152,24 @@ FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id 
 async def refresh(server: "Server", sessions: Iterable[RunnerSession]) -> None:
     """Bring what their records say now to open connections: slots, drain and disable; what a record no longer has, ends."""
     asked = iter(sessions)
-    while few := list(islice(asked, FEW)):
+    while few := list(islice(asked, REFRESH_BATCH_ROWS)):
         names = [(session.instance_id,) for session in few]
         rows = await server.db.read(lambda tx, names=names: tx.each(_STANDING, {"id": "text"}, names))
         found = {row["instance_id"]: row for row in rows}
         for session in few:
             if server.registry.has(session):
-                _bring(server, session, found.get(session.instance_id))
+                _bring_up_to_date(server, session, found.get(session.instance_id))
         await asyncio.sleep(0)
 
 
-def _bring(server: "Server", session: RunnerSession, row: Row | None) -> None:
+def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None) -> None:
     if row is None:
         session.socket.drop(Removed(REMOVED))
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
     elif not row["is_connected"]:
         session.socket.give_up(Unavailable("this instance was not heard for too long, and counts as gone; come again"))
-    elif not authorize.may_serve_runner(session.principal, owner := row_to(Record, row)):
+    elif not authorize.may_serve_runner(session.principal, owner := row_to(RunnerRow, row)):
         session.socket.drop(Unauthenticated("this credential does not serve this runner any more"))
     else:
         if row["asked_at"] is not None:
@@ -177,11 +177,11 @@ def _bring(server: "Server", session: RunnerSession, row: Row | None) -> None:
         _apply(server, session, owner, min(row["capacity"], owner.max_jobs))
 
 
-def _apply(server: "Server", session: RunnerSession, owner: Record, slots: int) -> None:
+def _apply(server: "Server", session: RunnerSession, owner: RunnerRow, slots: int) -> None:
     before = session.slots, session.is_closed
     session.slots, session.is_closed = slots, owner.is_draining or owner.is_disabled
-    if session.is_drained != owner.is_draining:
-        session.is_drained = owner.is_draining
+    if session.drain_sent != owner.is_draining:
+        session.drain_sent = owner.is_draining
         session.socket.post(messages.Drain(owner.is_draining))
     session.configure(owner.configuration)
     if before != (session.slots, session.is_closed):

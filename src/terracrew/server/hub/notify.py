@@ -11,15 +11,15 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub import log_settings, places
+from terracrew.server.hub import instances, log_settings
 from terracrew.server.jobs.model import ACTIVE
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 TOPICS = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
-SWEEP_EVERY = 30.0
-LEEWAY = 10.0
+SWEEP_SECONDS = 30.0
+TOKEN_LEEWAY_SECONDS = 10.0
 """Seconds that a token's end may be passed: its holder renews it long before, and clocks differ a little."""
 _CANCELED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {heartbeats.IS_ELSEWHERE} AS is_elsewhere
@@ -29,7 +29,7 @@ _JOBS = """
 SELECT jobs.id, jobs.status, jobs.attempt, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id"""
 
 
-class Messenger:
+class HubNotifier:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._registry = server.registry
@@ -38,12 +38,12 @@ class Messenger:
         clock = asyncio.get_running_loop().time
         with self._server.db.listen(*TOPICS) as wakeups:
             await self.step({("access", "")})  # whatever was heard and not acted on before the database went away
-            next_sweep = clock() + SWEEP_EVERY
+            next_sweep = clock() + SWEEP_SECONDS
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
                 if clock() >= next_sweep:
                     await self.sweep()
-                    next_sweep = clock() + SWEEP_EVERY
+                    next_sweep = clock() + SWEEP_SECONDS
                 await self.step(woken)
 
     async def step(self, woken: set[tuple[str, str]]) -> None:
@@ -57,12 +57,12 @@ class Messenger:
         for instance_id in {key.partition(" ")[2] for topic, key in woken if topic == "instances"}:
             if session := self._registry.runners.get(instance_id):
                 sessions[instance_id] = session
-        await places.refresh(self._server, sessions.values())
+        await instances.refresh(self._server, sessions.values())
         for topic, key in woken:
             if topic == "access":
                 await self._revoked(key)
             elif key and topic == "configuration":
-                await log_settings.bring(self._server, key)
+                await log_settings.send(self._server, key)
             elif key and topic == "cancel":
                 await self._cancel(key)
             elif topic == "asked" and (session := self._registry.runners.get(key)):
@@ -74,10 +74,10 @@ class Messenger:
         """Look at everything that is connected: what its record, its token and its job say now."""
         now = time.time()
         for session in self._registry.runners.values():
-            if (session.principal.expires_at or now) < now - LEEWAY:
+            if (session.principal.expires_at or now) < now - TOKEN_LEEWAY_SECONDS:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
-        await places.refresh(self._server, list(self._registry.runners.values()))
-        await log_settings.bring(self._server)
+        await instances.refresh(self._server, list(self._registry.runners.values()))
+        await log_settings.send(self._server)
         refs = list(self._registry.executors)
         for row in await self._server.db.read(lambda tx: _jobs_of(tx, refs)) if refs else ():
             executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))
@@ -89,7 +89,7 @@ class Messenger:
         """To the executor of a job, or of all that are to end; through the runner only where no server can reach it."""
 
         async def read(tx: Tx) -> list[Row]:
-            known = {"server_id": self._server.id, "since": tx.now - heartbeats.STALE}
+            known = {"server_id": self._server.id, "since": tx.now - heartbeats.STALE_SECONDS}
             if job_id is None:
                 return await tx.all(_CANCELED, **known)
             return await tx.all(_CANCELED + " AND jobs.id = :id", id=job_id, **known)

@@ -9,16 +9,16 @@ from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import Attempt
 
 
-def heard(registry: Registry, attempt: Attempt, now: datetime) -> decide.Heard:
+def last_contact(registry: Registry, attempt: Attempt, now: datetime) -> decide.LastContact:
     """After a gap, all count as heard for a while."""
     age = (now - (attempt.heard_at or attempt.claimed_at)).total_seconds()
     watched_for = registry.watched_for
     silence, is_closed = registry.silence(AttemptRef(attempt.job_id, attempt.number), attempt.instance_id, age)
-    return decide.Heard(now - timedelta(seconds=silence), is_closed, is_grace=watched_for <= silence < age)
+    return decide.LastContact(now - timedelta(seconds=silence), is_closed, is_grace=watched_for <= silence < age)
 
 
-def is_heard(registry: Registry, attempt: Attempt, now: datetime) -> bool:
-    return not decide.is_silent(attempt, heard(registry, attempt, now), now)
+def is_in_contact(registry: Registry, attempt: Attempt, now: datetime) -> bool:
+    return not decide.is_silent(attempt, last_contact(registry, attempt, now), now)
 
 
 async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doubt]:
@@ -28,7 +28,7 @@ async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doub
         decide.Doubt(
             AttemptRef(attempt.job_id, attempt.number),
             attempt.ended_at or now,
-            is_heard=not attempt.is_gone and is_heard(registry, attempt, now),
+            is_heard=not attempt.is_gone and is_in_contact(registry, attempt, now),
         )
         for attempt in await store.doubtful(tx, module_id)
     ]

@@ -7,7 +7,7 @@ from terracrew.escapes import plain
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import Known, Made, ModuleState
+from terracrew.server.jobs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.logs import chunks, ending
 from terracrew.server.objects import Objects
 from terracrew.server.runs import made
@@ -19,15 +19,15 @@ MAX_DOUBTS_WITH_MADE = 5
 """For how many attempts in doubt one view searches the log for what they made."""
 
 
-async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> Known:
+async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> AttemptReport:
     """What is known of any attempt, wherever its log is. Megabytes of it may be read."""
     moved = await ending.read(db, objects, job_id, attempt, made.MAX_LOG_BYTES)
-    return await db.read_in_background(lambda tx: known(tx, job_id, attempt, moved=moved))
+    return await db.read_in_background(lambda tx: report(tx, job_id, attempt, moved=moved))
 
 
-async def known(
+async def report(
     tx: Tx, job_id: str, attempt: int, *, with_made: bool = True, moved: ending.Ending | None = None
-) -> Known:
+) -> AttemptReport:
     """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole.
 
     The log of an attempt that is lost or in doubt is in its rows. `moved` is the end of any other.
@@ -56,11 +56,11 @@ async def known(
     )  # fmt: skip
     if row is None:
         raise NotFound(f"{job_id} has no attempt {attempt}")
-    found = row_to(Known, row)
+    found = row_to(AttemptReport, row)
     steps = await store.steps(tx, job_id, attempt)
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
-    changed, is_cut = list[Made](), may_miss_state
+    changed, is_cut = list[LoggedChange](), may_miss_state
     if may_miss_state and with_made:
         changed, is_cut = await made.since(tx, job_id, attempt, row["state_event"] or 0, moved)
     return msgspec.structs.replace(
@@ -75,7 +75,7 @@ async def known(
     )
 
 
-async def doubts(tx: Tx, module_id: str) -> list[Known]:
+async def doubts(tx: Tx, module_id: str) -> list[AttemptReport]:
     """What is known of each attempt that puts a module in doubt, oldest first."""
     rows = await tx.all(
         """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
@@ -83,7 +83,7 @@ async def doubts(tx: Tx, module_id: str) -> list[Known]:
         module_id=module_id,
     )
     return [
-        await known(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
+        await report(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
         for index, row in enumerate(rows)
     ]
 

@@ -5,7 +5,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import decide, hearing, store
+from terracrew.server.jobs import contact, decide, store
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
@@ -19,7 +19,7 @@ _REFUSALS = {
 }
 
 
-async def begin(
+async def permit(
     db: Database, registry: Registry, ref: AttemptRef, asked: messages.Begin
 ) -> messages.Begun | messages.BeginRefused:
     """Leave to mutate, or why not (rule 4)."""
@@ -29,7 +29,7 @@ async def begin(
         if found is None:
             raise NotFound(f"{ref.job_id} has no attempt {ref.attempt}")
         job, attempt = found
-        doubts = await hearing.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
+        doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         module = await states.standing(tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits)
         plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)

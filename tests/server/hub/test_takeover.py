@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from terracrew.protocol import messages
-from terracrew.server.hub import strangers
-from terracrew.server.hub.messenger import Messenger
+from terracrew.server.hub import takeover
+from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from tests.server.hub.wire import PATIENCE, Client, Hub
 
@@ -19,8 +19,8 @@ SECOND: dict[str, Any] = {"instance": "two", "instance_key": "s" * 32}
 
 
 @pytest.fixture
-async def messenger(hub: Hub) -> AsyncIterator[None]:
-    running = asyncio.create_task(Messenger(hub.server).run())
+async def notify(hub: Hub) -> AsyncIterator[None]:
+    running = asyncio.create_task(HubNotifier(hub.server).run())
     yield
     running.cancel()
 
@@ -29,7 +29,7 @@ async def come(hub: Hub, client: Client, hello: dict[str, Any]) -> dict[str, Any
     return await client.ask(hub.hello(**hello))
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [STRANGER, SECOND])
 async def test_a_stranger_is_refused_when_the_first_has_answered_and_the_first_is_undisturbed(
     hub: Hub, hello: dict[str, Any]
@@ -44,13 +44,13 @@ async def test_a_stranger_is_refused_when_the_first_has_answered_and_the_first_i
         await first.granted(await hub.job())
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [STRANGER, SECOND])
 async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
     hub: Hub, hello: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was refused for a minute, though nobody was there."""
-    monkeypatch.setattr(strangers, "PATIENCE", 0.3)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.3)
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger:
         assert (await come(hub, stranger, hello))["type"] == "welcome"
         ended = await first.get("refused")
@@ -64,13 +64,13 @@ async def test_a_stranger_gets_the_place_of_one_that_does_not_answer(
 async def test_the_process_that_was_welcomed_takes_its_place_again_without_a_wait(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strangers, "PATIENCE", 600.0)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 600.0)
     async with hub.connected(await hub.token()) as first, hub.connected(await hub.token()) as again:
         welcome = await come(hub, first, {})
         assert (await come(hub, again, {"resume": welcome["resume"]}))["type"] == "welcome"
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}, {"resume": "f" * 64}])
 async def test_the_key_of_a_working_directory_does_not_displace_a_connection_that_answers(
     hub: Hub, hello: dict[str, Any]
@@ -88,24 +88,24 @@ async def test_the_key_of_a_working_directory_does_not_displace_a_connection_tha
     assert await hub.crew.app.scalar(noted, id=hub.runner_id) == 1
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 @pytest.mark.parametrize("hello", [{}, {"instance": "renamed"}])
 async def test_a_restarted_process_gets_the_place_of_its_predecessor_that_does_not_answer(
     hub: Hub, hello: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash of the machine the server still has the old connection, and hears nothing on it."""
-    monkeypatch.setattr(strangers, "PATIENCE", 0.3)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.3)
     async with hub.runner(), hub.connected(await hub.token()) as again:
         hub.server.registry.pause()  # also where the server itself has just been away
         assert (await come(hub, again, hello))["type"] == "welcome"
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predecessor(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection of a process that was killed is closed by the kernel, before or while the new one is at the door."""
-    monkeypatch.setattr(strangers, "PATIENCE", 600.0)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 600.0)
     async with hub.runner() as first, hub.connected(await hub.token()) as again:
         coming = asyncio.create_task(come(hub, again, {}))
         await first.get("configure")
@@ -114,7 +114,7 @@ async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predece
             assert (await coming)["type"] == "welcome"
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_names_are_free(hub: Hub) -> None:
     await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET allow_multiple_instances = true"))
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger, first.living():
@@ -136,12 +136,12 @@ async def test_a_question_whose_wake_up_was_lost_is_asked_all_the_same(hub: Hub)
         assert (await coming)["code"] == "conflict"
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 @pytest.mark.feature("O6")
 async def test_after_a_gap_a_stranger_does_not_get_the_place_of_one_that_may_be_on_its_way_back(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strangers, "PATIENCE", 0.1)
+    monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.1)
     async with hub.runner(), hub.connected(await hub.token()) as stranger:
         hub.server.registry.pause()
         refused = await come(hub, stranger, STRANGER)
@@ -151,7 +151,7 @@ async def test_after_a_gap_a_stranger_does_not_get_the_place_of_one_that_may_be_
             assert (await come(hub, later, STRANGER))["type"] == "welcome"
 
 
-@pytest.mark.usefixtures("messenger")
+@pytest.mark.usefixtures("notify")
 async def test_of_processes_that_come_at_once_one_is_welcome(hub: Hub) -> None:
     answers: list[str] = []
     all_have_come = asyncio.Event()
