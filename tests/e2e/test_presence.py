@@ -100,7 +100,7 @@ def test_a_second_process_is_refused_in_words_and_the_first_is_undisturbed(syste
     before = wait_for(system, "ONLINE")["instances"]
     second = system.start_runner(credentials, "two")
     assert ended(second) != 0
-    assert "takes one process, and one is connected" in second.log.read_text()
+    assert "allows one process, and one is connected" in second.log.read_text()
     after = runner_of(system)["instances"]
     assert [each["connected_at"] for each in after] == [each["connected_at"] for each in before]
     assert "was closed" not in first.log.read_text()

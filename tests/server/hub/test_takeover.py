@@ -81,7 +81,7 @@ async def test_the_key_of_a_working_directory_does_not_displace_a_connection_tha
         async with first.living():
             refused = await come(hub, thief, hello)
         assert (refused["type"], refused["code"], refused["is_final"]) == ("refused", "unavailable", False), refused
-        assert "answers; come again when it has ended" in refused["message"]
+        assert "answers; try again when it has ended" in refused["message"]
         assert hub.session() is before
         await first.granted(await hub.job())
     noted = "SELECT count(*) FROM audit WHERE action = 'runner.takeover_refused' AND target_id = :id"

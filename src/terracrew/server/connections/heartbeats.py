@@ -1,4 +1,4 @@
-"""Heartbeats: noted in memory, written in one batch every few seconds, so that every server knows who is heard on any."""
+"""Collects heartbeats in memory and writes them in one batch every few seconds, so that every server knows them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Columns, Database, Param, Tx
 
 WRITE_SECONDS = 5.0
 STALE_SECONDS = 3 * WRITE_SECONDS
-"""A server that has said nothing about an executor for so long may have been killed."""
+"""If a server has written nothing about its executor for this long, it may have been killed."""
 IS_ELSEWHERE: LiteralString = (
     "coalesce(attempts.executor_server_id <> :server_id AND attempts.executor_heard_at > :since, false)"
 )

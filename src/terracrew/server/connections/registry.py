@@ -1,4 +1,4 @@
-"""Who is connected to this server, how much each can take, and when each attempt was last heard."""
+"""Knows which runners and executors are connected to this server, their free slots, and their last contact."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,14 +15,14 @@ from terracrew.server.db.clock import steady
 from terracrew.server.principals.model import Principal
 
 GAP_SECONDS = 5.0
-"""A look at the attempts that comes so much later than the one before says nothing about who was silent meanwhile."""
+"""If two checks are further apart than this, the server was stopped in between and cannot tell who was silent."""
 
 REMEMBER_SECONDS = 120.0
-"""Whoever went longer ago than this is long lost, whether it was seen to go or not."""
+"""How long the registry remembers a disconnected attempt; after that it is lost in any case."""
 
 
 MAX_REPORTED_ATTEMPTS = 2_000
-"""Of one runner, that are noted as heard. It can have 1,000 at a time, and as many that are over and still deliver."""
+"""The most attempts of one runner that are noted as in contact: 1,000 that run, and as many that still deliver."""
 
 
 class RunnerSession:
@@ -45,7 +45,7 @@ class RunnerSession:
     ) -> None:
         self.socket = socket
         self.principal = principal
-        """Whose credential it shows; renewed with the token."""
+        """The owner of its credential; replaced when the token is renewed."""
         self.runner_id = runner_id
         self.instance_id = instance_id
         self.name = name
@@ -53,38 +53,38 @@ class RunnerSession:
         self.engines = engines
         self.slots = slots
         self.is_draining = is_draining
-        """Whether its last hello or heartbeat said so."""
+        """Reported by the runner in its last hello or heartbeat."""
         self.is_disk_full = False
         self.is_closed = False
-        """By its record, which is draining or disabled."""
+        """Whether its runner is draining or disabled in the database."""
         self.drain_sent = drain_sent
-        """What it was last told of that."""
+        """The last drain flag that was sent to the runner."""
         self.configuration = configuration
-        """What it was last told of this."""
+        """The last configuration that was sent to the runner."""
         self.claiming = 0
-        """Claims that are being decided."""
+        """The number of claims that are being decided."""
         self.ending: set[AttemptRef] = set()
         """Attempts that it reported as ended, and whose report is being decided."""
         self.active_jobs: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
         self.offered: set[str] = set()
         self.reported_attempts: set[AttemptRef] = set()
-        """The attempts that its last hello or heartbeat named: only for these is it heard."""
+        """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.granted: set[AttemptRef] = set()
-        """Granted since its last heartbeat, which could not name them yet."""
+        """Attempts that were granted after its last heartbeat, which could not report them yet."""
         self.heard_at = 0.0
         self.is_asked = False
         """Whether it still has to answer the question that `ask` sent."""
         self._canceled: dict[AttemptRef, CancelMode] = {}
 
     def ask(self) -> None:
-        """Have it say that it lives: whatever it is configured to, it answers to with a heartbeat."""
+        """Ask the runner whether it is alive: it answers a `configure` with a heartbeat."""
         if not self.is_asked:
             self.is_asked = True
             self.socket.post(messages.ConfigureRunner(self.configuration.heartbeat, self.configuration.levels))
 
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
-        """End an attempt whose executor nobody can reach. What it was told once is not told again."""
+        """Cancel an attempt whose executor no server can reach. The same request is sent only once."""
         if self._canceled.get(ref) != mode:
             self._canceled = {known: told for known, told in self._canceled.items() if known in self.reported_attempts}
             self._canceled[ref] = mode
@@ -106,18 +106,18 @@ class RunnerSession:
 
 
 class ExecutorSession:
-    """One connected executor. What it was told once is not told again."""
+    """One connected executor. It gets each message only once."""
 
     def __init__(self, socket: HubSocket, ref: AttemptRef) -> None:
         self.socket = socket
         self.ref = ref
         self.address: str | None = None
         self.runner_id = ""
-        """Known when it is welcome."""
+        """Set when the executor is welcomed."""
         self.log_settings = LogSettings()
         self.heard_at = 0.0
         self.is_far_from_runner = False
-        """Whether its runner was not connected to this server when it came."""
+        """Whether its runner was not connected to this server when the executor connected."""
         self.has_left = asyncio.Event()
         self._canceled: CancelMode | None = None
         self._is_superseded = False
@@ -148,23 +148,23 @@ class Registry:
     def __init__(self, clock: Callable[[], float] = steady) -> None:
         self.now = clock
         self.runners: dict[str, RunnerSession] = {}
-        """By instance id."""
+        """Sessions by instance id."""
         self.of_runner: dict[str, dict[str, RunnerSession]] = {}
-        """By runner id, then instance id."""
+        """Sessions by runner id, then instance id."""
         self.executors: dict[AttemptRef, ExecutorSession] = {}
         self._closed: dict[AttemptRef, float] = {}
-        """When an attempt's executor went, or its runner, or the runner ceased to name it: whichever was last."""
+        """When the last of these happened: an attempt's executor or runner disconnected, or the runner no longer reported it."""
         self._silent: dict[AttemptRef, float] = {}
-        """Attempts whose executor was given up because it answered no ping, and when it was last heard."""
+        """Attempts whose executor was dropped because it answered no ping, with the time of the last contact."""
         self.fell_silent: dict[AttemptRef, float] = {}
-        """Those of them that the other servers do not know of yet."""
+        """Those of them that were not yet written to the database."""
         self._looked_at = self._watching_since = clock()
 
     # ---- runners
 
     def add(self, session: RunnerSession) -> None:
         if old := self.runners.get(session.instance_id):
-            old.socket.drop(Superseded("a newer connection of this instance has taken its place"))
+            old.socket.drop(Superseded("a newer connection of this instance has replaced this one"))
         self.hear(session)
         self.runners[session.instance_id] = session
         self.of_runner.setdefault(session.runner_id, {})[session.instance_id] = session
@@ -182,7 +182,7 @@ class Registry:
         return True
 
     def of(self, runner_id: str) -> list[RunnerSession]:
-        """The instances of a runner."""
+        """Return the sessions of a runner's instances."""
         return list(self.of_runner.get(runner_id, {}).values())
 
     def has(self, session: RunnerSession) -> bool:
@@ -192,7 +192,7 @@ class Registry:
         session.heard_at = self.now()
 
     def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
-        """A heartbeat. One that was on its way when a grant left cannot name it; the next one must."""
+        """Take the attempts of a heartbeat. If a grant was sent at the same time, the next heartbeat must report it."""
         if not (attempts or session.reported_attempts or session.granted):  # a fleet is mostly idle
             return
         before, session.reported_attempts = session.reported_attempts, set(attempts) | session.granted
@@ -207,7 +207,7 @@ class Registry:
 
     def add_executor(self, session: ExecutorSession) -> None:
         if old := self.executors.get(session.ref):
-            old.socket.drop(Superseded("a newer connection of this attempt has taken its place"))
+            old.socket.drop(Superseded("a newer connection of this attempt has replaced this one"))
         self.hear(session)
         session.socket.on_heard = lambda: self.hear(session)
         self.executors[session.ref] = session
@@ -226,7 +226,7 @@ class Registry:
     # ---- who is heard
 
     def look(self) -> None:
-        """Called before each look at who is heard: after a gap (nobody was read, or the database was away) all have a full period."""
+        """Call this before each check for silence. After a gap, every client gets a full period to report."""
         now = self.now()
         if now - self._looked_at > GAP_SECONDS:
             self.pause()
@@ -235,26 +235,26 @@ class Registry:
         self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBER_SECONDS}
 
     def pause(self) -> None:
-        """There was a gap until now: who was silent in it, or seen to go, may be on its way back."""
+        """Record that a gap ends now: clients that were silent or disconnected in it may be reconnecting."""
         self._watching_since = self.now()
         self._closed.clear()
 
     @property
     def watched_for(self) -> float:
-        """Seconds since the start, or since the last gap."""
+        """The seconds since the start, or since the last gap."""
         return self.now() - self._watching_since
 
     @property
     def closed(self) -> list[AttemptRef]:
-        """Attempts that were seen to go, here."""
+        """The attempts whose connections to this server were closed."""
         return list(self._closed)
 
     def is_elsewhere(self, ref: AttemptRef) -> None:
-        """What went here is connected to another server, or over."""
+        """Forget a closed attempt that is connected to another server or has ended."""
         self._closed.pop(ref, None)
 
     def silence_of(self, instance_id: str, epoch: int, age: float) -> float:
-        """For how many seconds an instance was not heard; `age` is what the database knows of that."""
+        """Return for how many seconds an instance was silent; `age` is the value from the database."""
         now = self.now()
         ages = [age, now - self._watching_since]
         session = self.runners.get(instance_id)
@@ -263,9 +263,9 @@ class Registry:
         return min(ages)
 
     def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
-        """For how many seconds neither the attempt's executor nor its runner (naming it) was heard; and were both seen to go?
+        """Return for how many seconds an attempt was silent, and whether its executor and its runner both disconnected.
 
-        `age` is what the database knows: how long ago it was claimed, or heard by whichever server.
+        `age` is the value from the database: the time since the claim or the last contact with any server.
         """
         if ref in self.executors:
             return 0.0, False
@@ -281,18 +281,18 @@ class Registry:
         return min(ages), closed_at is not None and not is_named and ref not in self._silent
 
     def named(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
-        """The attempts that these instances name, their own or not; for one of another's they are not heard."""
+        """Yield the attempts that these instances report, whether they own them or not."""
         for instance_id in instances:
             if session := self.runners.get(instance_id):
                 yield from ((ref, instance_id) for ref in islice(session.reported_attempts, MAX_REPORTED_ATTEMPTS))
 
     def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
-        """Of a session that was not heard since the last gap nobody knows when it went: it counts as silent."""
+        """Note that attempts were closed. If the session was silent since the last gap, it is unknown when; then it is silent."""
         if session.heard_at >= self._watching_since:
             now = self.now()
             self._closed |= dict.fromkeys(refs, now)
 
 
 def _own(session: RunnerSession, refs: Iterable[AttemptRef]) -> Iterator[AttemptRef]:
-    """Of the attempts that a runner names, those of jobs that it has: it may name whatever it likes."""
+    """Return the reported attempts that belong to jobs of this runner, because a runner could report any attempt."""
     return (ref for ref in refs if ref.job_id in session.active_jobs)

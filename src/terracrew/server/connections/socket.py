@@ -1,4 +1,4 @@
-"""One WebSocket of the hub: messages out in their order, without a task of its own while there is nothing to say."""
+"""One WebSocket of the hub. It sends messages in order, and has a writer task only while messages wait."""
 
 import asyncio
 import contextlib
@@ -24,18 +24,18 @@ from terracrew.protocol import messages
 from terracrew.server.transport.keepalive import END_TURN, KEEP_ALIVE, PONG, SILENT, STOPPING
 
 MAX_WAITING_BYTES = 32 << 20
-"""Bytes that may wait for a client that does not read; then it is dropped, and comes back when it can."""
+"""If more bytes wait for a client that does not read, the connection is dropped."""
 CLOSE_SECONDS = 5.0
 HELLO_SECONDS = 15.0
 _FINAL_ERRORS = (Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Incompatible)
-"""After these it is no use to come again with the same words. After all others, a database that was away among them, it is."""
+"""After these errors, the same hello would be refused again. After all others, a client should try again."""
 
 
 class HubSocket:
-    """Made by the task that serves it; anybody may post to it or drop it."""
+    """The task that serves the connection creates it; any task may post to it or drop it."""
 
     def __init__(self, receive: Receive, send: Send, door: asyncio.Semaphore | None = None) -> None:
-        """`door`: how many may be let in at a time, so that a fleet that returns as one leaves room for everything else."""
+        """`door` limits how many hellos are handled at a time, so that a reconnecting fleet does not block other work."""
         self._receive, self._send = receive, send
         self._door, self._is_in_door = door, False
         self._waiting: deque[bytes] = deque()
@@ -45,23 +45,23 @@ class HubSocket:
         self._is_closing = False
         self.is_open = True
         self.dropped: TerracrewError | None = None
-        """Why somebody else than its own task ended it."""
+        """Why another task dropped the connection."""
         self.on_heard: Callable[[], None] | None = None
-        """Called whenever something comes, the answer to a ping too."""
+        """Called whenever a frame or the answer to a ping arrives."""
         self._code = 0
 
     @property
     def is_silent(self) -> bool:
-        """It was given up because its client was not heard for too long, and nobody saw that client go."""
+        """Whether the connection was dropped because its client was silent for too long, without a disconnect."""
         return self._code == SILENT
 
     @property
     def is_left_by_us(self) -> bool:
-        """It was closed because this server stops: its client is where it was, and will come back."""
+        """Whether the connection was closed because this server stops; the client will reconnect."""
         return self._code == STOPPING
 
     def post(self, message: msgspec.Struct) -> None:
-        """Send when the client takes it; never waits, never raises."""
+        """Queue a message for the client. This never waits and never raises."""
         self._leave_door()
         if not self.is_open:
             return
@@ -74,7 +74,7 @@ class HubSocket:
             self.drop(Unavailable("this connection does not read what it is sent"))
 
     async def keep_alive(self) -> None:
-        """Have it answer pings from now on: one that says nothing for long is then known to be there, or given up."""
+        """Start to send pings, so that a connection without messages is known to be alive or is dropped."""
         await self._send({"type": KEEP_ALIVE})  # pyright: ignore[reportArgumentType]  (not of ASGI)
 
     async def end_turn(self) -> None:
@@ -82,19 +82,19 @@ class HubSocket:
         await self._send({"type": END_TURN})  # pyright: ignore[reportArgumentType]  (not of ASGI)
 
     async def hello(self) -> str | bytes | None:
-        """The first frame, which a client that means well does not keep us waiting for."""
+        """Return the first frame, or raise Invalid if it does not arrive in time."""
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 frame = await self.receive()
         except TimeoutError:
-            raise Invalid(f"no hello came within {HELLO_SECONDS:.0f} s") from None
+            raise Invalid(f"no hello arrived within {HELLO_SECONDS:.0f} s") from None
         if frame is not None and self._door is not None:
             await self._door.acquire()  # until it is answered: a welcome, or why not
             self._is_in_door = True
         return frame
 
     async def receive(self) -> str | bytes | None:
-        """The next frame; None when the client has gone."""
+        """Return the next frame, or None when the client has disconnected."""
         while self.is_open:
             event = await self._receive()
             if event["type"] == "websocket.disconnect":
@@ -108,19 +108,19 @@ class HubSocket:
             text = event.get("text")
             frame = event.get("bytes") if text is None else text
             if text is not None and len(text) > messages.MAX_TEXT_FRAME_BYTES:
-                raise TooLarge(f"a text frame has up to {messages.MAX_TEXT_FRAME_BYTES} bytes")
+                raise TooLarge(f"a text frame may have up to {messages.MAX_TEXT_FRAME_BYTES} bytes")
             if frame is not None:
                 return frame
         return None
 
     async def refuse(self, error: TerracrewError) -> None:
-        """Say why, then close."""
+        """Send the error, then close."""
         is_final = isinstance(error, _FINAL_ERRORS) and not isinstance(error, Superseded)
         self.post(messages.Refused(error.code, error.message, is_final))
         await self.close(4403 if isinstance(error, Unauthenticated | Forbidden) else 4409)
 
     async def close(self, code: int = 1000) -> None:
-        """What waits is sent first, to a client that reads."""
+        """Close the connection after sending the messages that wait, if the client reads them in time."""
         self._leave_door()
         self._is_closing = True
         if self._writer is not None:
@@ -134,13 +134,13 @@ class HubSocket:
             self._writer.cancel()
 
     def drop(self, why: TerracrewError) -> None:
-        """End the connection from another task. Nothing that it still says is heard: its own task is cancelled, and closes."""
+        """End the connection from another task. The serving task is cancelled and closes it; no more frames are read."""
         if self.is_open and not self._is_closing and self.dropped is None and self._serving is not None:
             self.dropped = why
             self._serving.cancel()
 
     def give_up(self, why: TerracrewError) -> None:
-        """Drop it, as nobody has heard its client for too long."""
+        """Drop the connection because its client was silent for too long."""
         self._code = SILENT
         self.drop(why)
 

@@ -1,4 +1,4 @@
-"""A connected executor: it delivers its attempt's events and asks for leave to mutate."""
+"""Serves a connected executor, which delivers its attempt's events and asks for permission to apply."""
 
 import asyncio
 import contextlib

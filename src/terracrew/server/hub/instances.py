@@ -1,4 +1,4 @@
-"""The place of a runner's process: its record, the row of its instance with a new epoch for every connection, and its leaving."""
+"""The rows of a connected runner process: its runner, and its instance, which gets a new epoch for every connection."""
 
 import asyncio
 import secrets
@@ -25,11 +25,11 @@ from terracrew.server.secrets import credentials
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-REMOVED = "this runner has been removed; what it still runs is delivered without it. To use this machine again, register a runner"
+REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
 
 
 class RunnerRow(msgspec.Struct, frozen=True):
-    """What the hub needs to know of a runner's record."""
+    """The columns of a runner that the hub uses."""
 
     id: str
     organization_id: str | None
@@ -46,9 +46,9 @@ class InstanceRow(msgspec.Struct, frozen=True):
     instance_id: str
     epoch: int
     current: set[AttemptRef]
-    """The attempts that it was granted and that have not ended."""
+    """The attempts that the instance was granted and that have not ended."""
     resume: str
-    """With this, the same process takes this place again at once."""
+    """The secret with which the same process reconnects without a takeover."""
 
 
 _RECORD: LiteralString = """
@@ -57,10 +57,10 @@ FROM runners WHERE id = :id"""
 
 
 async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> RunnerRow:
-    """The record that the principal may serve.
+    """Return the runner that the principal may serve.
 
-    A record for one process is locked until the transaction ends: of two processes that come, one is first. The processes of
-    a record for many do not wait for each other; `take` decides between two of the same name.
+    The row of a runner for one process is locked until the transaction ends, so that of two processes one is first. Processes
+    of a runner with several instances do not wait for each other; `take` decides between two with the same name.
     """
     wanted = ids.parse("rnr", runner_id)
     row = await tx.one(_RECORD, id=wanted)
@@ -83,7 +83,7 @@ async def take(
     asked: Sequence[takeover.Question] | None = None,
     gap_ended_at: float = 0.0,
 ) -> InstanceRow | list[takeover.Question]:
-    """The instance's row, with a new epoch; or those that have to be asked first."""
+    """Insert or update the instance's row with a new epoch, or return the connections that must be asked first."""
     if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
         return questions
     key, resume = credentials.digest(hello.instance_key), secrets.token_hex(32)
@@ -116,7 +116,7 @@ async def take(
         now=tx.now,
     )
     if row is None:
-        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; come again")
+        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
     held = await tx.all(
         "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')", id=row["id"]
     )
@@ -141,7 +141,7 @@ async def disconnect(server: "Server", session: RunnerSession) -> None:
 
 
 REFRESH_BATCH_ROWS = 100
-"""Of thousands of connections so many are looked at in one go; whoever has something to do meanwhile does it in between."""
+"""The number of connections in one batch. Between two batches, other tasks of the event loop run."""
 _STANDING: LiteralString = """
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity,
     runners.id, runners.organization_id, runners.service_account_id, runners.path, runners.is_disabled, runners.is_draining,
@@ -150,7 +150,7 @@ FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id 
 
 
 async def refresh(server: "Server", sessions: Iterable[RunnerSession]) -> None:
-    """Bring what their records say now to open connections: slots, drain and disable; what a record no longer has, ends."""
+    """Apply the current rows to open connections: slots, drain, disable. Connections whose row is gone are dropped."""
     asked = iter(sessions)
     while few := list(islice(asked, REFRESH_BATCH_ROWS)):
         names = [(session.instance_id,) for session in few]
@@ -168,9 +168,11 @@ def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None)
     elif row["epoch"] != session.epoch:
         session.socket.drop(Superseded("a newer connection of this instance has taken its place"))
     elif not row["is_connected"]:
-        session.socket.give_up(Unavailable("this instance was not heard for too long, and counts as gone; come again"))
+        session.socket.give_up(
+            Unavailable("this instance was silent for too long and counts as disconnected; connect again")
+        )
     elif not authorize.may_serve_runner(session.principal, owner := row_to(RunnerRow, row)):
-        session.socket.drop(Unauthenticated("this credential does not serve this runner any more"))
+        session.socket.drop(Unauthenticated("this credential is no longer valid for this runner"))
     else:
         if row["asked_at"] is not None:
             session.ask()

@@ -17,13 +17,13 @@ _decode = msgspec.json.Decoder(Configuration).decode
 
 
 async def of(tx: Tx, *runner_ids: str) -> dict[str, Configuration]:
-    """What is set for these; nothing is for one that was removed, and its executors go on by their own settings."""
+    """Return the configurations of these runners. A removed one has none, and its executors keep their own settings."""
     rows = await tx.each(_CONFIGURATIONS, {"id": "text"}, [(each,) for each in sorted(set(runner_ids))])
     return {row["id"]: _decode(row["configuration"]) for row in rows}
 
 
 async def send(server: "Server", runner_id: str | None = None) -> None:
-    """To the executors of one runner's attempts, or to all. What one was told last, it is not told again."""
+    """Send the settings to the executors of one runner, or to all. An executor gets only changes."""
     executors = [each for each in server.registry.executors.values() if runner_id in (None, each.runner_id)]
     if not executors:
         return

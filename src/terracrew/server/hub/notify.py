@@ -1,6 +1,6 @@
-"""Carries what was decided to whom it concerns: cancellations, superseded attempts, changed records, revoked credentials.
+"""Sends decisions to the connections that they concern: cancellations, superseded attempts, changed rows, revoked credentials.
 
-It acts on wake-ups. One that was lost costs a moment: everything that is connected here is looked at again, now and then.
+It acts on wake-ups. A lost wake-up costs only time: a sweep regularly checks everything that is connected here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOPICS = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
 SWEEP_SECONDS = 30.0
 TOKEN_LEEWAY_SECONDS = 10.0
-"""Seconds that a token's end may be passed: its holder renews it long before, and clocks differ a little."""
+"""The time for which an expired token is still accepted: its holder renews it long before, and clocks differ a little."""
 _CANCELED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {heartbeats.IS_ELSEWHERE} AS is_elsewhere
 FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
@@ -37,7 +37,7 @@ class HubNotifier:
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         with self._server.db.listen(*TOPICS) as wakeups:
-            await self.step({("access", "")})  # whatever was heard and not acted on before the database went away
+            await self.step({("access", "")})  # wake-ups that arrived before the database went away
             next_sweep = clock() + SWEEP_SECONDS
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
@@ -47,13 +47,13 @@ class HubNotifier:
                 await self.step(woken)
 
     async def step(self, woken: set[tuple[str, str]]) -> None:
-        """Act on what has happened. A topic without a key: anything of it may have."""
+        """Act on wake-ups. For a topic without a key, everything is checked."""
         if any(not key for _, key in woken):
             await self.sweep()
-        # First, so that a removed runner hears that it is, and not that it was revoked.
+        # This comes first, so that a removed runner learns that it was removed, not that its credential was revoked.
         changed = {key for topic, key in woken if topic in ("runners", "access")}
         sessions = {each.instance_id: each for key in changed for each in self._registry.of(key)}
-        # A process that came or went concerns its own place only: to look at all of its runner's is O(n^2) when a fleet returns.
+        # A process that came or went concerns its own instance only; checking all of its runner's is O(n^2) when a fleet returns.
         for instance_id in {key.partition(" ")[2] for topic, key in woken if topic == "instances"}:
             if session := self._registry.runners.get(instance_id):
                 sessions[instance_id] = session
@@ -71,7 +71,7 @@ class HubNotifier:
                 self._ended(key)
 
     async def sweep(self) -> None:
-        """Look at everything that is connected: what its record, its token and its job say now."""
+        """Compare every connection with its current row, token and job."""
         now = time.time()
         for session in self._registry.runners.values():
             if (session.principal.expires_at or now) < now - TOKEN_LEEWAY_SECONDS:
@@ -86,7 +86,7 @@ class HubNotifier:
         await self._cancel()
 
     async def _cancel(self, job_id: str | None = None) -> None:
-        """To the executor of a job, or of all that are to end; through the runner only where no server can reach it."""
+        """Send cancellations to the executor of one job, or of all; through the runner only if no server can reach it."""
 
         async def read(tx: Tx) -> list[Row]:
             known = {"server_id": self._server.id, "since": tx.now - heartbeats.STALE_SECONDS}
@@ -107,7 +107,7 @@ class HubNotifier:
             executor.supersede()
 
     async def _revoked(self, key: str) -> None:
-        """A secret of this runner or service account is no longer good; the connections of its other secrets go on."""
+        """Drop connections with a revoked secret of this runner or service account; those with other secrets stay."""
         for session in list(self._registry.runners.values()):
             is_meant = key in ("", session.runner_id, session.principal.id)
             if is_meant and not await self._server.identity.tokens.is_live(session.principal):

@@ -1,4 +1,4 @@
-"""Presence: notices who has fallen silent, and whatever else about connections no event would tell this server."""
+"""Marks silent instances as disconnected, and finds other changes of connections for which there is no event."""
 
 import asyncio
 from typing import TYPE_CHECKING, LiteralString
@@ -29,7 +29,7 @@ WHERE attempts.executor_server_id <> batch.server_id OR instances.server_id <> b
 
 
 class Presence:
-    """Each server looks at every instance, also at those whose server was killed; all of it is compare-and-set."""
+    """Checks every instance of all servers, including those whose server was killed, and writes by compare-and-set."""
 
     def __init__(self, server: "Server") -> None:
         self._server = server
@@ -60,13 +60,13 @@ class Presence:
         return rows, [AttemptRef(row["job_id"], row["number"]) for row in found]
 
     def _ask(self, row: Row) -> None:
-        """A stranger's question; the wake-up that came with it may have been lost."""
+        """Forward the question of a takeover, because its wake-up may have been lost."""
         session = self._registry.runners.get(row["id"])
         if session is not None and session.epoch == row["epoch"]:
             session.ask()
 
 
 async def _offline(tx: Tx, row: Row) -> None:
-    """The server that has its connection ends that, when it hears of this."""
+    """Mark an instance as disconnected. The server with its connection drops that when it is notified."""
     if await tx.run(_OFFLINE, id=row["id"], epoch=row["epoch"], heard_at=row["heard_at"], now=tx.now):
         tx.wake("instances", f"{row['runner_id']} {row['id']}")

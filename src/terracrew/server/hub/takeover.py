@@ -1,6 +1,6 @@
-"""A stranger at a place that is taken: whoever has it is asked whether it lives, and keeps it undisturbed if it answers in time.
+"""Takeover of a connected instance: the old connection is asked whether it is alive, and keeps its place if it answers.
 
-The question is in the database, since any server may have the connection; wake-ups only make it fast.
+The question is in the database, because any server may have the old connection; wake-ups only make it fast.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.5
 MAX_QUESTIONS = 10
-"""How many connections a newcomer may ask. A runner that takes one process has more only if it took several until a moment ago."""
+"""The most connections that a new process may ask. A runner for one process has more only if it allowed several before."""
 _NAMESAKE: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
 WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
@@ -44,11 +44,11 @@ FROM batch JOIN instances ON instances.id = batch.id"""
 
 
 NO_DIGEST = "-"
-"""Stands for the digest of a secret that was not given; no digest looks like it."""
+"""Used in place of the digest of a secret that was not given; no digest is equal to it."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Asked of one connection. Answered when it is no longer in the row as it was put there."""
+    """A question to one connection. It is answered once the row no longer has this `asked_at`."""
 
     instance_id: str
     epoch: int
@@ -62,11 +62,12 @@ def resume_digest(hello: RunnerHello) -> str:
 async def questions_for(
     tx: Tx, owner: "RunnerRow", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
 ) -> list[Question]:
-    """Make sure that the place is free. What is returned has to be asked first; the second time, `asked` is what was.
+    """Return the questions to ask before the new process may connect. On the second call, `asked` is what was asked.
 
-    Only the process that had the last connection knows what its welcome said, and is let in at once. The key of a working
-    directory is on a disk: whoever has it is let in when the connection that has the place does not answer. A process that
-    has ended leaves a connection that the kernel closes, so its successor waits only after a crash of the whole machine.
+    Only the process of the last connection knows the secret of its welcome, and is accepted at once. The key of the
+    working directory is on a disk, so a process that has it is accepted only if the old connection does not answer.
+    The kernel closes the connection of a process that has ended, so a new process waits only after a crash of the
+    whole machine.
     """
     key = credentials.digest(hello.instance_key)
     questions: list[Question] = []
@@ -78,17 +79,19 @@ async def questions_for(
         elif question not in asked:
             raise _still_there(owner, row) if is_own else _refusal(owner, row)
         elif row["connected_at"] < gap_ended_at and not is_own:
-            raise Unavailable(f"{row['name']} of {owner.path} may be on its way back: this server was away; come again")
+            raise Unavailable(
+                f"{row['name']} of {owner.path} may be reconnecting, because this server was away; try again"
+            )
         else:
             await _displace(tx, owner, row, question)
     return questions
 
 
 async def _in_the_way(tx: Tx, owner: "RunnerRow", hello: RunnerHello, key: str) -> list[Row]:
-    """The connected instances that this one cannot be connected beside.
+    """Return the connected instances that exclude this one.
 
-    Both statements cost the same however many instances the runner has and had: each process of a large fleet that
-    reconnects runs one of them.
+    The cost of both statements does not depend on how many instances the runner has: each reconnecting process of a
+    large fleet runs one of them.
     """
     name, resume = hello.instance, resume_digest(hello)
     if owner.allow_multiple_instances:
@@ -112,24 +115,24 @@ async def _displace(tx: Tx, owner: "RunnerRow", row: Row, question: Question) ->
 
 
 def _still_there(owner: "RunnerRow", row: Row) -> Unavailable:
-    """Not final: what the old connection has just said may have been sent before its process ended."""
+    """Return an error that is not final: the old connection's answer may have been sent before its process ended."""
     return Unavailable(
-        f"another connection of {row['name']} of {owner.path} has the same key and answers; come again when it has ended"
+        f"another connection of {row['name']} of {owner.path} has the same key and answers; try again when it has ended"
     )
 
 
 def _refusal(owner: "RunnerRow", row: Row) -> Conflict:
     if owner.allow_multiple_instances:
         return Conflict(
-            f"an instance named {row['name']} of {owner.path} is connected already; name this one otherwise"
+            f"an instance named {row['name']} of {owner.path} is already connected; give this one another name"
         )
     return Conflict(
-        f"{owner.path} takes one process, and {row['name']} is connected; allow several instances, or stop that one"
+        f"{owner.path} allows one process, and {row['name']} is connected; allow several instances, or stop that one"
     )
 
 
 async def wait(db: Database, questions: Sequence[Question]) -> None:
-    """Until one has answered, or all have gone, or the time is up."""
+    """Wait until one connection has answered, all have gone, or the time is up."""
     clock = asyncio.get_running_loop().time
     end = clock() + ANSWER_TIMEOUT_SECONDS
     with db.listen("answered") as wakeups:
@@ -148,7 +151,7 @@ async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
 
 
 async def answer(server: "Server", session: "RunnerSession") -> None:
-    """The connection that was asked has said something."""
+    """Record that the connection that was asked has sent something."""
 
     async def work(tx: Tx) -> None:
         if await tx.run(_ANSWER, id=session.instance_id, epoch=session.epoch, now=tx.now):

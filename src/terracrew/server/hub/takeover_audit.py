@@ -1,4 +1,4 @@
-"""Takeovers in the audit: a process takes the place of one that counts as connected, and where each of them came from."""
+"""Records takeovers in the audit log, with the addresses of the new and the old process."""
 
 from typing import LiteralString
 
@@ -22,7 +22,7 @@ WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :coun
 
 
 class FormerInstance(msgspec.Struct, frozen=True):
-    """An instance as it was before a process took its place."""
+    """An instance as it was before a new process took it over."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class FormerInstance(msgspec.Struct, frozen=True):
 
 
 async def former_instances(tx: Tx, owner: RunnerRow, hello: RunnerHello) -> list[FormerInstance]:
-    """Return the instances whose place this process may take. Their number does not depend on the size of the fleet."""
+    """Return the instances that this process may take over. Their number does not depend on the size of the fleet."""
     rows = await tx.all(_OWN_NAME, id=owner.id, name=hello.instance)
     if not owner.allow_multiple_instances:
         rows = [*rows, *await tx.all(_OTHER_NAMES, id=owner.id, name=hello.instance, count=MAX_FORMER_INSTANCES)]
@@ -42,10 +42,9 @@ async def former_instances(tx: Tx, owner: RunnerRow, hello: RunnerHello) -> list
 async def record(
     tx: Tx, who: Principal, owner: RunnerRow, hello: RunnerHello, before: list[FormerInstance], place: InstanceRow
 ) -> None:
-    """Write down what the process has taken, and where its instance is now.
+    """Record what the process has taken over, and its new address.
 
-    A process that comes back with its own key from its own address (after a lost connection, say) takes nothing from
-    anybody.
+    A process that reconnects with its own key from its own address takes nothing over.
     """
     key = credentials.digest(hello.instance_key)
     for seat in before:

@@ -1,4 +1,4 @@
-"""Leave to mutate: given to the current attempt, for a plan that nothing has overtaken, or refused with the reason."""
+"""Permission to apply: the current attempt gets it if its plan is up to date; otherwise it is refused with the reason."""
 
 from terracrew.errors import NotFound
 from terracrew.protocol import messages
@@ -22,7 +22,7 @@ _REFUSALS = {
 async def permit(
     db: Database, registry: Registry, ref: AttemptRef, asked: messages.Begin
 ) -> messages.Begun | messages.BeginRefused:
-    """Leave to mutate, or why not (rule 4)."""
+    """Grant permission to apply, or say why not (rule 4)."""
 
     async def work(tx: Tx) -> messages.Begun | messages.BeginRefused:
         found = await store.hold(tx, ref.job_id, ref.attempt)

@@ -39,12 +39,12 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 class ClaimWon(msgspec.Struct, frozen=True):
     granted: Granted
     archive_object: str | None
-    """Where the source archive is, if the grant still has to be given it."""
+    """The object with the source archive, if it still has to be added to the grant."""
     module_id: str
 
 
-# A module that was deleted has left the organization of its jobs: one that was queued at that moment is not run any more.
-# An expression of the status: by the status alone PostgreSQL, when it takes the queue for short, reads all of it for each claim.
+# A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
+# `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
 CLAIM: LiteralString = f"""
 UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
 FROM batch
@@ -105,7 +105,7 @@ def make_credentials() -> Credentials:
 
 
 def claims(db: Database, keys: Keyring) -> Claims:
-    """The way to claim: concurrent claims share a transaction; None means that somebody or something was in the way."""
+    """Return the function that claims a job. Concurrent claims share a transaction. None means that the claim failed."""
 
     async def work(tx: Tx, items: list[ClaimRequest]) -> list[ClaimWon | Exception | None]:
         won: dict[int, ClaimWon] = {}
@@ -117,7 +117,7 @@ def claims(db: Database, keys: Keyring) -> Claims:
 
 
 async def take_back(db: Database, offered: ClaimRequest) -> None:
-    """A claim whose answer was lost may have been committed. Nobody was told of it, so nothing of it can run."""
+    """Hand back a claim whose answer was lost but which may have been committed. No runner knows of it, so nothing runs."""
     claimant = offered.claimant
 
     async def work(tx: Tx) -> None:

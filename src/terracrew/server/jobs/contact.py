@@ -1,4 +1,4 @@
-"""Whether an attempt is heard: here, by what is connected, and on the other servers, by what they noted in the database."""
+"""Tells when an attempt was last in contact, with this server or, according to the database, with another one."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from terracrew.server.jobs.model import Attempt
 
 
 def last_contact(registry: Registry, attempt: Attempt, now: datetime) -> decide.LastContact:
-    """After a gap, all count as heard for a while."""
+    """Return the last contact with an attempt. After a gap, every attempt counts as in contact for a while."""
     age = (now - (attempt.heard_at or attempt.claimed_at)).total_seconds()
     watched_for = registry.watched_for
     silence, is_closed = registry.silence(AttemptRef(attempt.job_id, attempt.number), attempt.instance_id, age)
@@ -22,7 +22,7 @@ def is_in_contact(registry: Registry, attempt: Attempt, now: datetime) -> bool:
 
 
 async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doubt]:
-    """Why the module is in doubt, if it is."""
+    """Return the doubts about the module, if any."""
     now = store.moment(tx)
     return [
         decide.Doubt(

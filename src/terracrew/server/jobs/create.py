@@ -30,15 +30,15 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: JobType
     priority: int = 0
     source: Source | None = None
-    """Instead of the module's own, for this job; whoever may change the module may do that."""
+    """The source of this job instead of the module's own. It needs the permission to change the module."""
     needs_approval: bool = False
-    """Let a person look at its plan, also where the module does not ask for that."""
+    """Whether the plan needs approval even if the module does not require it."""
     is_destroy_plan: bool = False
     """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
 
 
 def again(like: Job) -> NewJob:
-    """A new job that asks for everything that this one asked for; the source is the module's, unless it had its own."""
+    """Return the request for a job like this one. The source is the module's, unless the job had its own."""
     return NewJob(
         like.type,
         like.priority,
@@ -49,7 +49,7 @@ def again(like: Job) -> NewJob:
 
 
 class JobRequest(msgspec.Struct, frozen=True):
-    """A job to be made, by whom, once for each key."""
+    """A request to create a job, by a principal, at most once for each idempotency key."""
 
     principal: Principal
     module: str
@@ -67,13 +67,13 @@ Create = Callable[[JobRequest], Awaitable[Created]]
 
 
 async def run_again(db: Database, create: Create, who: Principal, name: str) -> Job:
-    """Queue a new job that asks for what this one asked for, in the name of who runs it again."""
+    """Queue a new job with the same request as this one, on behalf of the caller."""
     like = await db.read(lambda tx: service.find(tx, who, name, Verb.JOB_READ))
     return (await create(JobRequest(who, like.module_id, again(like)))).job
 
 
 class _Checked(msgspec.Struct, frozen=True):
-    """What has passed every check: of which module, from what, and the job that was made for this key before."""
+    """A request that has passed every check, with its module, its source and the earlier job with the same key."""
 
     wanted: JobRequest
     module: Module

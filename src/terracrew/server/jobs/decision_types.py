@@ -1,4 +1,4 @@
-"""What the functions of `decide` are given about an attempt, a module or a connection, and what they return."""
+"""The arguments and results of the functions in `decide`."""
 
 from datetime import datetime
 
@@ -10,27 +10,27 @@ from terracrew.server.jobs.model import Attempt, Job, Plan
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A job, its attempt and its plan as they shall be saved, together."""
+    """A job, its attempt and its plan, to be saved together."""
 
     job: Job
     attempt: Attempt
     plan: Plan | None = None
-    """As it shall be; None leaves it as it is."""
+    """The plan to save; None keeps the stored one."""
     ends_doubt: bool = False
-    """Whether the module is no longer in doubt: a person has looked, and the plan that was approved has begun."""
+    """Whether this ends the module's doubt: an approved plan has begun."""
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """An attempt of any job of the module after which something may be unaccounted for."""
+    """An attempt of any job of the module that may have made changes that no state records."""
 
     ref: AttemptRef
     fenced_at: datetime
     is_heard: bool
-    """Whether the server has contact with it, and it has not been reported as terminated."""
+    """Whether the server is in contact with it and it has not been reported as terminated."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the runner that saw an attempt's processes says once all of them have exited."""
+    """A runner's report that all processes of an attempt have exited."""
 
     reason: str
     last: int | None = None
@@ -39,34 +39,34 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class ModuleStanding(msgspec.Struct, frozen=True):
-    """What `begin` and a late state need to know of a module."""
+    """The facts about a module that `begin` and a late state depend on."""
 
     state_version: int
     has_quarantine: bool
     doubts: tuple[Doubt, ...] = ()
     limits: DestroyLimits = DestroyLimits()
-    """How much an APPLY may destroy without an approval."""
+    """How much an APPLY may destroy without approval."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):
-    """What a claim needs to know of the connection that makes it, and of its record."""
+    """The facts about a connection and its runner that a claim depends on."""
 
     runner_id: str
     instance_id: str
     is_connected: bool
-    """With the epoch that the claim came with."""
+    """Whether the instance is connected with the epoch of the claim."""
     takes_jobs: bool
-    """Whether it is enabled and not draining, by its record and by its last heartbeat."""
+    """Whether it is enabled and not draining, according to its record and its last heartbeat."""
     free: int
     is_assigned: bool
     is_chosen: bool
-    """It is the runner and the instance that the module names, where it names any."""
+    """Whether the module is pinned to this runner and instance, or to none."""
 
 
 class LastContact(msgspec.Struct, frozen=True):
-    """When the attempt's runner (while it names the attempt) or its executor was last heard, and whether both were seen to go."""
+    """The last contact with an attempt, through its executor or a runner that reports it; and whether both disconnected."""
 
     last: datetime
     is_closed: bool
     is_grace: bool = False
-    """Nobody could be heard for a while: `last` is when that was over, and says nothing of this attempt."""
+    """Whether `last` is the end of a gap in which this server received nothing, so that it says nothing about this attempt."""

@@ -1,4 +1,4 @@
-"""Attempts that were lost in the middle of a change, given up by a person."""
+"""Lets a person give up an attempt that was lost in the middle of a change."""
 
 from terracrew.errors import NotFound
 from terracrew.server.audit import service as audit
@@ -11,7 +11,7 @@ from terracrew.server.principals.model import Principal
 
 
 async def give_up(db: Database, registry: Registry, who: Principal, name: str, number: int) -> Job:
-    """A person says that a lost attempt is gone: it is fenced, and its module in doubt until somebody has looked."""
+    """Fence a lost attempt that a person declares gone. Its module is in doubt until a plan is approved."""
 
     async def work(tx: Tx) -> Job:
         job_id = (await service.find(tx, who, name, Verb.JOB_CANCEL)).id

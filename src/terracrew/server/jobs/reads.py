@@ -30,13 +30,13 @@ _MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
 
 
 class JobFilter(msgspec.Struct, frozen=True):
-    """What a list asks for."""
+    """The filters of a list of jobs."""
 
     status: JobStatus | None = None
     is_open: bool = False
     """Only jobs that have not ended."""
     module_id: str | None = None
-    """Of a module that the reader may see."""
+    """Only jobs of this module, which the reader may see."""
     before: str = ""
     """Only jobs that are older than this one."""
 

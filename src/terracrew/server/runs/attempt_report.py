@@ -1,4 +1,4 @@
-"""What is known of an attempt, for the person who decides whether it is gone or whether its module may be changed again."""
+"""Collects what is known about an attempt, for the person who decides whether it is gone or approves the next plan."""
 
 import msgspec
 
@@ -14,13 +14,13 @@ from terracrew.server.runs import made
 
 LONGEST_LINE = 400
 LAST_BYTES = 8 << 10
-"""How much of a log is read, from its end, to find its last line."""
+"""The number of bytes at the end of a log that are searched for its last line."""
 MAX_DOUBTS_WITH_MADE = 5
-"""For how many attempts in doubt one view searches the log for what they made."""
+"""The number of attempts in doubt whose logs one view searches for changes."""
 
 
 async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> AttemptReport:
-    """What is known of any attempt, wherever its log is. Megabytes of it may be read."""
+    """Report on any attempt, wherever its log is stored. This may read megabytes of the log."""
     moved = await ending.read(db, objects, job_id, attempt, made.MAX_LOG_BYTES)
     return await db.read_in_background(lambda tx: report(tx, job_id, attempt, moved=moved))
 
@@ -28,9 +28,9 @@ async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> Att
 async def report(
     tx: Tx, job_id: str, attempt: int, *, with_made: bool = True, moved: ending.Ending | None = None
 ) -> AttemptReport:
-    """Without `with_made`, the log is not searched for what was made, and the answer says that it was not read whole.
+    """Report on an attempt. Without `with_made`, the log is not searched for changes, and the report says so.
 
-    The log of an attempt that is lost or in doubt is in its rows. `moved` is the end of any other.
+    The log of an attempt that is lost or in doubt is in rows. `moved` is the end of any other log.
     """
     row = await tx.one(
         """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
@@ -76,7 +76,7 @@ async def report(
 
 
 async def doubts(tx: Tx, module_id: str) -> list[AttemptReport]:
-    """What is known of each attempt that puts a module in doubt, oldest first."""
+    """Report on each attempt that puts a module in doubt, oldest first."""
     rows = await tx.all(
         """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
