@@ -53,6 +53,7 @@ from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
+from terracrew.server.rekey import key_holders
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import open_keyring
@@ -104,6 +105,7 @@ async def build(settings: ServerSettings) -> Server:
     db = await open_database(settings.database)
     try:
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
+        await key_holders.require_key(db, keys)
         if count := await contents.seal_plain(db, keys):
             log.info("inputs and environment of modules, which were stored in plain text, are encrypted", modules=count)
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))

@@ -12,13 +12,15 @@ from terracrew.protocol.events import Output, OutputsRead
 from terracrew.server.app import build, close
 from terracrew.server.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
 from terracrew.server.context import Server
+from terracrew.server.db import lease
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
-from terracrew.server.rekey import progress, service
+from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import INLINE
+from tests.server.app.fixtures import on_one
 from tests.server.app.world import World, open_world
 from tests.server.identity.earlier import sealed_by_an_earlier_version
 from tests.server.logs.crew import DONE, Crew, fact
@@ -158,6 +160,58 @@ async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_re
     assert (await Rekey(world.server).step()).status == "stopped"
     actions = [each["action"] for each in (await world.admin.get("/api/v1/audit")).json()["items"]]
     assert actions[:2] == ["server.stop_rekey", "server.rekey"]
+
+
+@pytest.mark.feature("X4")
+async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(world: World) -> None:
+    """It began, and a second server without the new key answered 500 to everybody who read what was encrypted under it."""
+    db, old = world.server.db, Keyring([OLD])
+    await key_holders.announce(db, world.server.id, world.server.keys)
+    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
+    await lease.acquire(db, f"{key_holders.LEASE_PREFIX}srv_other", old.key_id, 60)
+    refused = await world.admin.refused("POST", "/api/v1/rekey", 409)
+    assert "srv_other" in refused
+    assert old.key_id in refused
+    await key_holders.withdraw(db, "srv_other", old)
+    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
+
+
+async def test_a_rekey_is_not_finished_while_a_server_that_started_meanwhile_encrypts_under_the_old_key(
+    world: World,
+) -> None:
+    """It was finished, the operator removed the old key, and what that server had written since could not be read."""
+    await populate(world)
+    server = replace(world.server, keys=_with_new_key(world))
+    await lease.acquire(server.db, f"{key_holders.LEASE_PREFIX}srv_other", world.server.keys.key_id, 60)
+    found = await rekeyed(server)
+    assert (found.status, found.failed) == ("incomplete", 1)
+    assert "srv_other" in found.problem
+    assert (await heads(server))["check value"] != {server.keys.head}
+    await key_holders.withdraw(server.db, "srv_other", world.server.keys)
+    assert (await rekeyed(server)).status == "finished"
+
+
+async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
+    database_url: str, tmp_path: Path
+) -> None:
+    key_file = tmp_path / "key"
+    key_file.write_text(text(OLD))
+    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+        settings = world.server.settings
+        await world.server.db.write(lambda tx: progress.start(tx, Keyring([NEW]).key_id))
+    with pytest.raises(Invalid, match=Keyring([NEW]).key_id):
+        await build(settings)
+    key_file.write_text(text(OLD, NEW))
+    await close(await build(settings))
+
+
+@on_one
+async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(world: World) -> None:
+    if world.server.db.kind != "sqlite":
+        pytest.skip("PostgreSQL may have other servers")
+    await lease.acquire(world.server.db, f"{key_holders.LEASE_PREFIX}srv_killed", Keyring([OLD]).key_id, 60)
+    await key_holders.announce(world.server.db, world.server.id, world.server.keys)
+    assert (await world.admin.post("/api/v1/rekey")).status_code == 202
 
 
 class _Broken:

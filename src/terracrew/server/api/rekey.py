@@ -7,7 +7,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.rekey import progress
+from terracrew.server.rekey import key_holders, progress
 from terracrew.server.rekey.progress import Progress
 
 
@@ -24,10 +24,14 @@ async def show(request: Call) -> Progress:
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
 async def start(request: Call) -> Progress:
-    """It runs in the background. Asked for again, it goes on, or looks at everything once more."""
+    """It runs in the background, and is refused while a running server encrypts under another key.
+
+    Asked for again, it goes on, or looks at everything once more.
+    """
 
     async def work(tx: Tx) -> Progress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+        await key_holders.require_all(tx, request.server.keys.key_id)
         await audit.record(tx, request.user, "server.rekey", "server", request.server.keys.key_id)
         return await progress.start(tx, request.server.keys.key_id)
 

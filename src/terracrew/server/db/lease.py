@@ -29,3 +29,24 @@ async def release(db: Database, name: str, holder: str) -> bool:
         return await tx.run("DELETE FROM leases WHERE name = :name AND holder = :holder", name=name, holder=holder) > 0
 
     return await db.write(work)
+
+
+async def holders(tx: Tx, prefix: str) -> dict[str, str]:
+    """Return the holders of the leases that have not expired and whose names begin so, by the rest of their names."""
+    rows = await tx.all(
+        "SELECT name, holder FROM leases WHERE substr(name, 1, :length) = :prefix AND expires_at > :now ORDER BY name",
+        length=len(prefix),
+        prefix=prefix,
+        now=tx.now,
+    )
+    return {row["name"].removeprefix(prefix): row["holder"] for row in rows}
+
+
+async def delete_expired(tx: Tx, prefix: str, now: float) -> None:
+    """Delete the leases whose names begin so and that have expired at this time."""
+    await tx.run(
+        "DELETE FROM leases WHERE substr(name, 1, :length) = :prefix AND expires_at <= :now",
+        length=len(prefix),
+        prefix=prefix,
+        now=now,
+    )

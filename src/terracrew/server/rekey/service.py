@@ -16,6 +16,7 @@ from terracrew.errors import NotFound, TerracrewError
 from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Tx
+from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
 from terracrew.server.rekey.progress import NAME, Progress
@@ -44,10 +45,14 @@ class Rekey:
         self._progress = Progress()
 
     async def run(self) -> None:
-        with self._db.listen(NAME) as wakeups:
-            while True:
-                await self.step()
-                await wakeups.get(LOOK_SECONDS)
+        try:
+            with self._db.listen(NAME) as wakeups:
+                while True:
+                    await key_holders.announce(self._db, self._server.id, self._keys)
+                    await self.step()
+                    await wakeups.get(LOOK_SECONDS)
+        finally:
+            await key_holders.withdraw(self._db, self._server.id, self._keys)
 
     async def step(self) -> Progress:
         """Do what is asked for, to its end."""
@@ -77,6 +82,8 @@ class Rekey:
                 break
         else:
             self._count(0, ["another server still encrypts under an older key: restart it with the newest key first"])
+        if others := await self._db.read(lambda tx: key_holders.problem(tx, self._keys.key_id)):
+            self._count(0, [others])
         is_whole = not self._progress.failed
         if is_whole:
             await self._column(LAST)

@@ -55,6 +55,10 @@ class Keyring:
         """Names the key that encrypts."""
         return self._primary.hex()
 
+    def has(self, key_id: str) -> bool:
+        """Tell whether this keyring decrypts what was encrypted under that key."""
+        return any(key.hex() == key_id for key in self._ciphers)
+
     def encrypt(self, plain: bytes, context: str) -> bytes:
         """Encrypt for one purpose and place: it decrypts only with the same context."""
         nonce = secrets.token_bytes(_NONCE_LENGTH)
