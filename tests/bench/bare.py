@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.contract import Place
-from terracrew.executor.engines.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu.engine import Tofu
 from terracrew.executor.engines.tofu.plugins import Plugins
 from terracrew.protocol.spec import Step

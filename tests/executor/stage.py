@@ -12,9 +12,10 @@ import msgspec
 from inotify_simple import INotify, flags
 
 from terracrew import archive
+from terracrew.attempt.record import AttemptRecord
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
-from terracrew.protocol.start import AttemptRecord, ExecutorStart, IsolationSettings, LogStreamSettings
+from terracrew.protocol.start import ExecutorStart, IsolationSettings, LogStreamSettings
 from tests.executor.hub_server import API, HUB, KEY, Hub
 
 CREDENTIALS = Credentials(HUB, API, KEY)

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from terracrew.attempt.encryption import AttemptCipher
+from terracrew.attempt.record import AttemptRecord
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.state.large_states import LargeStates
@@ -16,7 +18,6 @@ from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Result, Stream
 from terracrew.protocol.spec import JobType, Step
-from terracrew.protocol.start import AttemptRecord
 from tests.executor.hub_server import API, HUB, Hub
 from tests.executor.stage import Stage
 
@@ -64,7 +65,7 @@ async def test_a_state_that_is_being_written_stands_before_what_follows_it(tmp_p
     """An engine that was killed right after it had handed its state over: the state came behind the result, and was refused."""
     box = Outbox(tmp_path / "outbox")
     recorder = Recorder(box, Redactor([]), Offsets(tmp_path / "offsets", box))
-    states = States(LargeStates(tmp_path / "states", 0), recorder, key=bytes(32), owner="job_1:1")
+    states = States(LargeStates(tmp_path / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1))
     states.is_writable = True
     large = json.dumps({"serial": 1, "lineage": "a", "resources": [], "padding": "x" * (3 << 20)}).encode()
     writing = asyncio.create_task(states.write(large))

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.attempt.encryption import AttemptCipher
+from terracrew.attempt.exit_codes import DELIVERED, UNDELIVERED
+from terracrew.attempt.record import AttemptRecord
 from terracrew.client import hub as hub_client
 from terracrew.errors import ForeignAnswer
-from terracrew.executor.delivery.delivery import DELIVERED, UNDELIVERED, Delivery
+from terracrew.executor.delivery.delivery import Delivery
 from terracrew.executor.state.states import States
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.spec import Step
-from terracrew.protocol.start import AttemptRecord, LogStreamSettings
+from terracrew.protocol.start import LogStreamSettings
 from terracrew.protocol.uploads import PART_BYTES
 from tests.executor.hub_server import HUB, KEY, Hub
 
@@ -29,7 +32,7 @@ async def delivery(hub: Hub, tmp_path: Path) -> AsyncIterator[Delivery]:
 
 
 async def write_state(delivery: Delivery) -> None:
-    states = States(delivery.large_states, delivery.recorder, key=KEY, owner="job_1:1")
+    states = States(delivery.large_states, delivery.recorder, AttemptCipher(KEY, "job_1", 1))
     states.is_writable = True
     delivery.recorder.step = Step.APPLY
     await states.write(LARGE)

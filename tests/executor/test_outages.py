@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from terracrew.attempt.encryption import AttemptCipher
+from terracrew.attempt.record import AttemptRecord
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.output.lines import Piece
@@ -20,7 +22,6 @@ from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType, Step
-from terracrew.protocol.start import AttemptRecord
 from tests.executor.hub_server import API, HUB, Hub
 from tests.executor.stage import Executor, Gate, Stage, gone, joined, module, session
 from tests.small_disk import fill
@@ -333,7 +334,7 @@ async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refuse
     """An error would make the engine write it beside itself, on the same full disk, and then nowhere."""
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
-    states = States(LargeStates(small_disk / "states", 0), recorder, key=bytes(32), owner="job_1:1")
+    states = States(LargeStates(small_disk / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1))
     states.is_writable = True
     recorder.output(Piece(b"a line\n", 7))
     fill(small_disk / "ballast")

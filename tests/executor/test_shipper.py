@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.attempt.record import AttemptRecord
 from terracrew.client import hub as hub_client
 from terracrew.errors import Invalid
 from terracrew.executor.control import Control
@@ -18,7 +19,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
 from terracrew.protocol.spec import Step
-from terracrew.protocol.start import AttemptRecord, LogStreamSettings
+from terracrew.protocol.start import LogStreamSettings
 from tests.executor.hub_server import HUB, Hub
 
 NEVER = 3600.0

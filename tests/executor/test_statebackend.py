@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.state.http_backend import StateBackend, secret_of
@@ -46,7 +47,7 @@ class Backend:
         self.outbox = Outbox(folder / "outbox")
         recorder = Recorder(self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox))
         recorder.step = Step.APPLY
-        self.states = States(LargeStates(folder / "states", 0), recorder, key=KEY, owner="job_1:1")
+        self.states = States(LargeStates(folder / "states", 0), recorder, AttemptCipher(KEY, "job_1", 1))
         self.states.is_writable = True
         self.server = StateBackend(self.states, SECRET)
         self.client = Client(self.server.url)

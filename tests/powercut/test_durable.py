@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import durable
-from terracrew.attempt import directories, processes
+from terracrew.attempt import directories, ownership, process_record, record
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.state.large_states import LargeStates
@@ -63,25 +63,25 @@ def test_a_directory_is_moved_from_one_place_to_another(disk: Path, power: Power
 
 def test_a_grant_survives_and_so_does_the_fact_that_a_process_signed_it(disk: Path, power: PowerCut) -> None:
     """Symptom: after a power cut `pid` had 0 bytes, and the job was stuck forever with its lock held."""
-    directory = directories.write(disk, granted(), "http://server")
+    directory = directories.create(disk, granted(), "http://server")
     assert power.syncs == 3
-    assert directories.record_of(power.restored() / directory.name) is not None
-    assert directories.process_of(power.restored() / directory.name) is None
-    assert directories.sign(directory, processes.of(os.getpid()))
+    assert record.find(power.restored() / directory.name) is not None
+    assert ownership.process_of(power.restored() / directory.name) is None
+    assert ownership.sign(directory, process_record.of(os.getpid()))
     assert power.syncs == 4, "a start costs four syncs, three by the runner and one by the executor"
     after = power.restored() / directory.name
-    assert directories.process_of(after) == directories.UNKNOWN_PROCESS, (
+    assert ownership.process_of(after) == ownership.UNKNOWN_PROCESS, (
         "there was a process; none of before the cut is alive"
     )
-    salvage = processes.of(os.getpid(), is_salvage=True)
-    assert directories.sign(directory, salvage)
-    assert directories.process_of(power.restored() / directory.name) == salvage
+    salvage = process_record.of(os.getpid(), is_salvage=True)
+    assert ownership.sign(directory, salvage)
+    assert ownership.process_of(power.restored() / directory.name) == salvage
 
 
 def test_a_hand_back_survives(disk: Path, power: PowerCut) -> None:
-    directory = directories.write(disk, granted(), "http://server")
-    assert directories.seal(directory)
-    assert directories.seal(power.restored() / directory.name)
+    directory = directories.create(disk, granted(), "http://server")
+    assert ownership.forbid_start(directory)
+    assert ownership.forbid_start(power.restored() / directory.name)
 
 
 def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:

@@ -8,13 +8,19 @@ import subprocess
 import time
 from pathlib import Path
 
+from terracrew.attempt.process_record import ProcessRecord
+from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
 
 HELPER = os.getpid()
 """The process that has imported this module, and that the executor is forked from."""
 
 
-def run(start: ExecutorStart, address: str = "") -> int:
+def run(start: ExecutorStart, process: ProcessRecord) -> int:
+    return startup.run_in_directory(start, process, _act)
+
+
+def _act(start: ExecutorStart, address: str = "") -> int:
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
     told: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: told.append("SIGTERM"))
@@ -74,6 +80,6 @@ def _say(line, **facts) -> None:
     line.flush()
 
 
-def run_behind_allow_list(start: ExecutorStart) -> int:
+def run_behind_allow_list(start: ExecutorStart, process: ProcessRecord) -> int:
     """The same where the engine's environment holds only what the allow-list lets through."""
-    return run(start, start.environment["STAGE_proxy"])
+    return startup.run_in_directory(start, process, lambda start: _act(start, start.environment["STAGE_proxy"]))

@@ -6,16 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew.attempt import directories, processes
+from terracrew.attempt import directories, ownership, process_record
+from terracrew.attempt.record import AttemptRecord
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.start import AttemptRecord
 from terracrew.runner.attempts.supervisor import describe_end
+from terracrew.runner.processes import search
 from tests.runner.conftest import granted
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    return directories.write(tmp_path, granted(), "http://server")
+    return directories.create(tmp_path, granted(), "http://server")
 
 
 def test_a_journaled_grant_is_found_again_with_what_its_delivery_needs(directory: Path) -> None:
@@ -29,30 +30,30 @@ def test_a_journaled_grant_is_found_again_with_what_its_delivery_needs(directory
 
 def test_a_grant_is_never_journaled_twice(directory: Path) -> None:
     with pytest.raises(FileExistsError):
-        directories.write(directory.parent, granted(), "http://server")
+        directories.create(directory.parent, granted(), "http://server")
 
 
 def test_of_hand_back_and_executor_only_one_gets_the_attempt(directory: Path) -> None:
-    mine = processes.of(os.getpid())
-    assert directories.seal(directory)
-    assert directories.seal(directory)
-    assert not directories.sign(directory, mine)
-    assert directories.process_of(directory) is None
+    mine = process_record.of(os.getpid())
+    assert ownership.forbid_start(directory)
+    assert ownership.forbid_start(directory)
+    assert not ownership.sign(directory, mine)
+    assert ownership.process_of(directory) is None
 
 
 def test_an_attempt_that_an_executor_has_signed_is_not_sealed(directory: Path) -> None:
-    mine = processes.of(os.getpid())
-    assert directories.sign(directory, mine)
-    assert not directories.seal(directory)
-    assert directories.process_of(directory) == mine
+    mine = process_record.of(os.getpid())
+    assert ownership.sign(directory, mine)
+    assert not ownership.forbid_start(directory)
+    assert ownership.process_of(directory) == mine
     assert sorted(os.listdir(directory)) == ["attempt.json", "pid"]
 
 
 def test_a_salvage_signs_over_the_executor_that_died(directory: Path) -> None:
-    directories.sign(directory, processes.of(os.getpid()))
-    salvage = processes.of(os.getppid(), is_salvage=True)
-    assert directories.sign(directory, salvage)
-    assert directories.process_of(directory) == salvage
+    ownership.sign(directory, process_record.of(os.getpid()))
+    salvage = process_record.of(os.getppid(), is_salvage=True)
+    assert ownership.sign(directory, salvage)
+    assert ownership.process_of(directory) == salvage
 
 
 def test_what_is_not_an_attempt_is_left_alone(tmp_path: Path) -> None:
@@ -63,17 +64,17 @@ def test_what_is_not_an_attempt_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_this_process_is_alive_and_its_number_at_another_time_is_not() -> None:
-    mine = processes.of(os.getpid())
-    assert processes.is_alive(mine)
-    assert not processes.is_alive(msgspec.structs.replace(mine, start_time=mine.start_time - 1))
-    assert not processes.is_alive(msgspec.structs.replace(mine, boot_id="another boot"))
-    assert list(processes.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
+    mine = process_record.of(os.getpid())
+    assert process_record.is_alive(mine)
+    assert not process_record.is_alive(msgspec.structs.replace(mine, start_time=mine.start_time - 1))
+    assert not process_record.is_alive(msgspec.structs.replace(mine, boot_id="another boot"))
+    assert list(search.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
 
 
 @pytest.mark.feature("O4")
 def test_a_host_that_was_restarted_is_named_as_the_cause() -> None:
     """After a reboot the attempt "ended while no runner watched it", and nobody thought of the host."""
-    mine = processes.of(os.getpid())
+    mine = process_record.of(os.getpid())
     before = msgspec.structs.replace(mine, boot_id="another boot")
     assert describe_end(None, before) == "the host was restarted while it ran"
     assert describe_end(None, mine) == "the executor ended while no runner watched it"

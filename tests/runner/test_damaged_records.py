@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.attempt import directories, processes
+from terracrew import procfs
+from terracrew.attempt import directories, files, ownership, process_record
 from terracrew.protocol.messages import Gone, HandBack, Heartbeat, Settled
 from terracrew.runner.dispatch.local import Handle, Local
-from terracrew.runner.processes import members
+from terracrew.runner.processes import members, search
 from tests.runner.conftest import Bench, granted, refs, until_gone
 
 pytestmark = pytest.mark.feature("O4")
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.feature("O4")
 async def test_an_attempt_whose_process_record_is_damaged_is_salvaged(bench: Bench, left: bytes) -> None:
     """Symptom: `pid` came back with 0 bytes. The runner named the attempt and could not follow it, so the job was stuck."""
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
     (directory / "pid").write_bytes(left)
     runner = await bench.start()
     peer = await bench.hub.peer()
@@ -49,7 +50,7 @@ async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(bench
     peer = await bench.hub.peer()
     for _ in range(3):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
-    assert processes.stat(engine)
+    assert procfs.stat(engine)
     assert bench.theatre.is_empty
     fifo.write_text("")
     salvage = await bench.theatre.actor()
@@ -63,7 +64,7 @@ async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_hol
     actor = await bench.grant(await bench.hub.peer())
     await runner.kill()
     (bench.attempts / "job_1.1" / "pid").write_bytes(b"")
-    found = processes.holder_of(bench.attempts / "job_1.1" / directories.LOCK)
+    found = search.holder_of(bench.attempts / "job_1.1" / files.LOCK)
     assert found is not None
     assert (found.pid, found.is_guess) == (actor.facts["pid"], False)
     await actor.tell("finish")
@@ -73,7 +74,7 @@ async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_si
     """An operator's shell in the directory of an attempt with a damaged record was killed when the job was canceled."""
     shell = await asyncio.create_subprocess_exec("sleep", "600", cwd=tmp_path, start_new_session=True)
     try:
-        found = processes.found_in([tmp_path])
+        found = search.found_in([tmp_path])
         assert found is not None
         assert found.pid == shell.pid
         members.send(found, signal.SIGTERM)
@@ -92,8 +93,8 @@ async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_si
 async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a_person(bench: Bench) -> None:
     """Without `attempt.json` nobody has the credential to deliver with. The server must not wait for this attempt."""
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
-    directories.sign(directory, processes.ProcessRecord(1, 1, "an earlier boot"))
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot"))
     (directory / "attempt.json").write_bytes(b"")
     (directory / "outbox").write_bytes(b"events")
     await bench.start()
@@ -108,7 +109,7 @@ async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a
 async def test_a_grant_whose_record_is_damaged_and_that_no_process_signed_is_handed_back(bench: Bench) -> None:
     """`pid` is durable before an executor does anything: without it nothing ran, whatever else is damaged."""
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
     (directory / "attempt.json").write_bytes(b"")
     await bench.start()
     peer = await bench.hub.peer()
@@ -120,8 +121,8 @@ async def test_a_grant_whose_record_is_damaged_and_that_no_process_signed_is_han
 async def test_a_mark_of_delivery_that_came_back_empty_does_not_count(bench: Bench) -> None:
     """Symptom: an empty `done` was taken for a delivery of an unknown number of events."""
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
-    directories.sign(directory, processes.ProcessRecord(1, 1, "an earlier boot", is_salvage=True))
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot", is_salvage=True))
     (directory / "done").write_bytes(b"")
     await bench.start()
     peer = await bench.hub.peer()
@@ -132,7 +133,7 @@ async def test_a_mark_of_delivery_that_came_back_empty_does_not_count(bench: Ben
 async def test_an_attempt_that_cannot_be_followed_is_not_named(bench: Bench) -> None:
     """Symptom: the runner named an attempt in every heartbeat that it could do nothing about, so the server waited for it."""
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
     (directory / "pid").mkdir()  # cannot be read, for a reason that nobody thought of
     runner = await bench.start()
     peer = await bench.hub.peer()
@@ -146,8 +147,8 @@ async def test_an_attempt_that_cannot_be_followed_is_not_named(bench: Bench) -> 
 
 async def test_a_workspace_whose_link_was_lost_is_found_by_its_name(bench: Bench) -> None:
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
-    directories.sign(directory, processes.ProcessRecord(1, 1, "an earlier boot"))
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot"))
     bench.workspaces.mkdir()
     (bench.workspaces / "job_1.1").mkdir()
     await bench.start()

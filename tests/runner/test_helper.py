@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew.attempt import directories
+from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import zygote
 from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 from tests.runner.stage import Stage
@@ -25,7 +24,7 @@ async def helper() -> AsyncIterator[ZygoteClient]:
 
 @pytest.fixture
 def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
-    directory = directories.write(tmp_path, granted(), "http://server")
+    directory = directories.create(tmp_path, granted(), "http://server")
     environment = {"STAGE": theatre.path}
     return ExecutorStart(
         "http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), environment, granted()
@@ -42,7 +41,7 @@ async def test_exit_codes_and_signals_are_reported(helper: ZygoteClient, theatre
     forked = await helper.fork(start)
     actor = await theatre.actor()
     assert forked.process.pid == actor.pid
-    assert directories.process_of(Path(start.directory)) == forked.process
+    assert ownership.process_of(Path(start.directory)) == forked.process
     await actor.tell("exit 42")
     assert await _exit_code(forked) == 42
 
@@ -60,15 +59,15 @@ async def test_what_an_executor_raises_is_in_its_own_log(
 ) -> None:
     forked = await helper.fork(start)
     await (await theatre.actor()).tell("stumble")
-    assert await _exit_code(forked) == zygote.CRASHED
+    assert await _exit_code(forked) == exit_codes.CRASHED
     assert "RuntimeError: told to ['stumble']" in (Path(start.directory) / "executor.log").read_text()
 
 
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
     helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:
-    assert directories.seal(Path(start.directory))
-    assert await _exit_code(await helper.fork(start)) == zygote.IN_USE
+    assert ownership.forbid_start(Path(start.directory))
+    assert await _exit_code(await helper.fork(start)) == exit_codes.IN_USE
     assert theatre.is_empty
 
 
@@ -78,7 +77,7 @@ async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
     salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
     first = await helper.fork(salvage)
     actor = await theatre.actor()
-    assert await _exit_code(await helper.fork(salvage)) == zygote.IN_USE
+    assert await _exit_code(await helper.fork(salvage)) == exit_codes.IN_USE
     assert theatre.is_empty
     await actor.tell("exit 0")
     assert await _exit_code(first) == 0

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.attempt import directories
+from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import zygote
 from terracrew.runner.dispatch.zygote_client import ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
 
@@ -18,8 +17,8 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The process that starts executors was stopped; the runner gave the attempt back and removed its directory."""
-    directory = directories.write(tmp_path, granted(), "http://server")
-    directories.seal(directory)
+    directory = directories.create(tmp_path, granted(), "http://server")
+    ownership.forbid_start(directory)
     directories.remove(directory)
     helper = ZygoteClient("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
@@ -28,7 +27,7 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
         )
         os.close(forked.pidfd)
         async with asyncio.timeout(BOUND):
-            assert await forked.exit_code == zygote.IN_USE
+            assert await forked.exit_code == exit_codes.IN_USE
     finally:
         await helper.close()
     assert "Traceback" not in capfd.readouterr().err

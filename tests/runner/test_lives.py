@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from terracrew import procfs
-from terracrew.attempt import directories, processes
+from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
 from tests.runner.conftest import BOUND, Bench, granted, refs, until_gone
 
@@ -182,7 +182,7 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     await peer.say(Offer("job_2", 1))
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
-    assert processes.stat(engine)
+    assert procfs.stat(engine)
     assert bench.theatre.is_empty
     assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]  # the slot is not free
     fifo.write_text("")
@@ -211,7 +211,7 @@ async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_
     assert peer.hello.attempts == refs(("job_1", 1))
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
-    assert processes.stat(engine)
+    assert procfs.stat(engine)
     assert bench.theatre.is_empty
     assert not peer.heard(Gone)
     fifo.write_text("")
@@ -286,7 +286,7 @@ async def test_a_cancel_through_the_runner_interrupts_the_executor(bench: Bench)
 @pytest.mark.feature("O4")
 async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(bench: Bench) -> None:
     bench.attempts.mkdir()
-    directories.write(bench.attempts, granted(), bench.hub.url)
+    directories.create(bench.attempts, granted(), bench.hub.url)
     (bench.attempts / "job_2.3").mkdir()  # the disk had not even got the record
     await bench.start()
     peer = await bench.hub.peer()
@@ -303,10 +303,10 @@ async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(b
 @pytest.mark.feature("O4")
 async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted(bench: Bench) -> None:
     bench.attempts.mkdir()
-    directory = directories.write(bench.attempts, granted(), bench.hub.url)
-    mine = processes.of(os.getpid())
-    stranger = processes.ProcessRecord(mine.pid, mine.start_time - 1, mine.boot_id)
-    assert directories.sign(directory, stranger)
+    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    mine = process_record.of(os.getpid())
+    stranger = process_record.ProcessRecord(mine.pid, mine.start_time - 1, mine.boot_id)
+    assert ownership.sign(directory, stranger)
     await bench.start()
     salvage = await bench.theatre.actor()
     assert salvage.facts["is_salvage"]
@@ -315,7 +315,7 @@ async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted
 
 async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_connection(bench: Bench) -> None:
     bench.attempts.mkdir()
-    directories.write(bench.attempts, granted(), bench.hub.url)
+    directories.create(bench.attempts, granted(), bench.hub.url)
     await bench.start()
     peer = await bench.hub.peer()
     await peer.hear(HandBack)

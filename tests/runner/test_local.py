@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.attempt import directories, processes
+from terracrew import procfs
+from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
@@ -21,7 +22,7 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
     os.mkfifo(tmp_path / "fifo")
     local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}, kill_seconds=0.1)
     try:
-        directory = directories.write(tmp_path, granted(), "http://server")
+        directory = directories.create(tmp_path, granted(), "http://server")
         handle = await local.start(
             ExecutorStart(
                 "http://server",
@@ -38,18 +39,18 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
         async with asyncio.timeout(BOUND):
             _, code = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
         assert code == -9
-        found = processes.stat(engine)
+        found = procfs.stat(engine)
         assert found is None or not found.is_alive
     finally:
         await local.close()
 
 
 async def test_what_was_sealed_is_not_adopted(tmp_path: Path) -> None:
-    directory = directories.write(tmp_path, granted(), "http://server")
+    directory = directories.create(tmp_path, granted(), "http://server")
     local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         with pytest.raises(NotStarted):
             local.adopt(directory)
-        assert not directories.sign(directory, processes.of(os.getpid()))
+        assert not ownership.sign(directory, process_record.of(os.getpid()))
     finally:
         await local.close()

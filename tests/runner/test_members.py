@@ -137,7 +137,7 @@ class Dispatcher:
 
     async def escaped(self, fifo: Path) -> tuple[Handle, int]:
         """Start an executor, and in it a process in another session that ignores interrupts."""
-        directory, folder = directories.write(self._folder, granted(), "http://server"), str(self._folder)
+        directory, folder = directories.create(self._folder, granted(), "http://server"), str(self._folder)
         start = ExecutorStart(
             "http://server", str(directory), folder, folder, folder, {"STAGE": self._theatre.path}, granted()
         )

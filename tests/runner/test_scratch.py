@@ -8,7 +8,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner.attempts.temp_directories import MAX_PATH_BYTES, Scratch
+from terracrew.runner.attempts.temp_directories import MAX_PATH_BYTES, TempDirectories
 
 pytestmark = pytest.mark.feature("J14")
 
@@ -29,12 +29,12 @@ def ref() -> AttemptRef:
 )
 def test_the_default_directories_leave_room_for_the_sockets_of_plug_ins(root: Path, default: str) -> None:
     """With the default paths the directory was never used, and every job warned about it."""
-    directory = Scratch(str(root), "one").make(ref())["TMPDIR"]
+    directory = TempDirectories(str(root), "one").make(ref())["TMPDIR"]
     assert len(default + directory.removeprefix(str(root))) <= MAX_PATH_BYTES
 
 
 def test_each_attempt_has_its_own_directory_which_is_removed_with_it(root: Path) -> None:
-    scratch, one, other = Scratch(str(root), "one"), ref(), ref()
+    scratch, one, other = TempDirectories(str(root), "one"), ref(), ref()
     first, second = [Path(scratch.make(each)["TMPDIR"]) for each in (one, other)]
     assert first != second
     assert first.stat().st_mode & 0o777 == 0o700
@@ -46,12 +46,12 @@ def test_each_attempt_has_its_own_directory_which_is_removed_with_it(root: Path)
 def test_a_new_process_removes_what_no_attempt_needs_and_nothing_of_others(root: Path) -> None:
     """A runner that was given /tmp removed everything in it, and the plug-in sockets of another runner's applies."""
     one, other = ref(), ref()
-    kept = Path(Scratch(str(root), "one").make(one)["TMPDIR"])
-    ended = Path(Scratch(str(root), "one").make(ref())["TMPDIR"])
-    of_another_runner = Path(Scratch(str(root), "two").make(other)["TMPDIR"])
+    kept = Path(TempDirectories(str(root), "one").make(one)["TMPDIR"])
+    ended = Path(TempDirectories(str(root), "one").make(ref())["TMPDIR"])
+    of_another_runner = Path(TempDirectories(str(root), "two").make(other)["TMPDIR"])
     of_somebody = root / "somebody"
     of_somebody.mkdir()
-    Scratch(str(root), "one").sweep([one])
+    TempDirectories(str(root), "one").sweep([one])
     assert (kept.exists(), ended.exists()) == (True, False)
     assert (of_another_runner.exists(), of_somebody.exists()) == (True, True)
 
@@ -59,7 +59,7 @@ def test_a_new_process_removes_what_no_attempt_needs_and_nothing_of_others(root:
 def test_a_root_that_is_too_long_for_sockets_is_replaced_by_a_short_one_of_this_user_alone(tmp_path: Path) -> None:
     """Engines used the system's temporary directory then, which every job of every runner can read and write."""
     one = ref()
-    scratch = Scratch(str(tmp_path / ("x" * 100)), str(tmp_path))
+    scratch = TempDirectories(str(tmp_path / ("x" * 100)), str(tmp_path))
     directory = Path(scratch.make(one)["TMPDIR"])
     assert len(str(directory)) <= MAX_PATH_BYTES
     assert directory.stat().st_mode & 0o777 == 0o700

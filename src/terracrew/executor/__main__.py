@@ -1,12 +1,25 @@
-"""Starts an executor with what it reads from its standard input, for dispatchers that cannot fork one."""
+"""Starts an executor from what it reads from its standard input, for dispatchers that cannot fork one.
 
+The process leads a session of its own, so that a runner finds the processes that outlive it.
+"""
+
+import os
 import sys
 
 import msgspec
 
 from terracrew import procfs
-from terracrew.executor import main
+from terracrew.attempt import process_record
+from terracrew.executor import main, startup
 from terracrew.protocol.start import ExecutorStart
 
+
+def _run() -> int:
+    if os.getsid(0) != os.getpid():
+        os.setsid()  # a leader of a process group cannot do this: start a job of an interactive shell with setsid(1)
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=ExecutorStart)
+    return main.run(start, process_record.of(os.getpid()))
+
+
 procfs.forbid_inspection()
-sys.exit(main.run(msgspec.json.decode(sys.stdin.buffer.read(), type=ExecutorStart)))
+sys.exit(startup.exit_code_of(_run))

@@ -14,12 +14,14 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import uvloop
 
+from terracrew.attempt import files, record
+from terracrew.attempt.encryption import AttemptCipher
+from terracrew.attempt.process_record import ProcessRecord
+from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import run_before_loop, salvage
-from terracrew.executor.delivery import delivery
+from terracrew.executor import run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import Delivery
 from terracrew.executor.engines import process
 from terracrew.executor.output.engine_output import Output
@@ -32,7 +34,7 @@ from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.start import AttemptRecord, ExecutorStart
+from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
@@ -44,8 +46,12 @@ def warm(engine_paths: Sequence[str]) -> None:
     discovery.find_all(engine_paths)
 
 
-def run(start: ExecutorStart) -> int:
-    """Run the attempt, or deliver what a dead executor left of it; the exit code of the process."""
+def run(start: ExecutorStart, process: ProcessRecord) -> int:
+    """Run the attempt, or deliver what a dead executor left of it. Returns the exit code of this process."""
+    return startup.run_in_directory(start, process, _run_attempt)
+
+
+def _run_attempt(start: ExecutorStart) -> int:
     work = salvage.run(start) if start.is_salvage else _attempt(start)
     loop = uvloop.new_event_loop()
     try:
@@ -59,12 +65,12 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     if (granted := start.granted) is None:
         raise Invalid("there is no job in what the executor was started with")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
-    if (directory / delivery.OUTBOX).exists():
+    if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used: an attempt is run once")
     parts = Delivery(directory, _record(start, granted), start.log_stream)
-    output = Output(directory / delivery.OUTPUT, parts.recorder)
-    owner = f"{spec.job_id}:{spec.attempt}"
-    states = States(parts.large_states, parts.recorder, key=credentials.state_key, owner=owner)
+    output = Output(directory / files.OUTPUT, parts.recorder)
+    cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
+    states = States(parts.large_states, parts.recorder, cipher)
     backend = StateBackend(states, http_backend.secret_of(credentials.hub))
     steps = Steps(
         start,
@@ -73,7 +79,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         output=output,
         states=states,
         backend=backend,
-        outputs=Outputs(parts.large_states, parts.recorder, key=credentials.state_key, owner=owner),
+        outputs=Outputs(parts.large_states, parts.recorder, cipher),
         leave=parts.leave,
         control=parts.control,
         transfer=parts.transfer,
@@ -118,12 +124,11 @@ async def _work(steps: Steps) -> Result:
 
 
 def _record(start: ExecutorStart, granted: Granted) -> AttemptRecord:
-    """What the runner keeps of the attempt on disk, where there is a runner; what it wants masked is masked."""
+    """Return what the delivery needs. The secrets that the runner recorded on disk are masked, too."""
     spec, credentials = granted.spec, granted.credentials
     keys = [credentials.state_key] + ([spec.resume.key] if spec.resume else [])
     secrets = [credentials.api, *(base64.b64encode(key).decode() for key in keys)]
     secrets += names.secrets_of(start.environment) + names.secrets_of(spec.environment) + names.secrets_of(spec.inputs)
     with contextlib.suppress(FileNotFoundError):
-        kept = msgspec.json.decode((Path(start.directory) / delivery.RECORD).read_bytes(), type=AttemptRecord)
-        secrets += kept.secrets
+        secrets += record.read(Path(start.directory)).secrets
     return AttemptRecord(spec.job_id, spec.attempt, start.server_url, credentials.hub, secrets, spec.module_path)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import delivered
-from terracrew.executor.delivery import delivery
+from terracrew.attempt import delivered, exit_codes, files
+from terracrew.attempt import record as attempt_record
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.delivery.delivery import Delivery
-from terracrew.executor.engines.engine_directory import EngineDirectory
 from terracrew.executor.output.engine_output import Output
 from terracrew.executor.state import leftover, states
 from terracrew.executor.state.large_states import PLAIN
@@ -23,19 +23,18 @@ from terracrew.masking import names
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.spec import STEPS, Step
-from terracrew.protocol.start import AttemptRecord, ExecutorStart
+from terracrew.protocol.start import ExecutorStart
 
 
 async def run(start: ExecutorStart) -> int:
     directory = Path(start.directory)
     if delivered.is_done(directory):
-        return delivered.DELIVERED
-    record = msgspec.json.decode((directory / delivery.RECORD).read_bytes(), type=AttemptRecord)
+        return exit_codes.DELIVERED
+    kept = attempt_record.read(directory)
     # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
     tokens = cloud_tokens.left(directory, EngineDirectory(Path(start.engine_directory)))
-    secrets = [*record.secrets, *names.secrets_of(start.environment), *tokens]
-    record = msgspec.structs.replace(record, secrets=secrets)
-    parts = Delivery(directory, record, start.log_stream, is_salvage=True)
+    secrets = [*kept.secrets, *names.secrets_of(start.environment), *tokens]
+    parts = Delivery(directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True)
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
         # What the server has comes first: if the machine crashed, that may be more than the disk kept.
@@ -58,9 +57,9 @@ async def run(start: ExecutorStart) -> int:
 
 async def _read_on(parts: Delivery) -> None:
     """The engine may have printed on after its executor died."""
-    if not (parts.directory / delivery.OUTPUT).exists():
+    if not (parts.directory / files.OUTPUT).exists():
         return
-    output = Output(parts.directory / delivery.OUTPUT, parts.recorder)
+    output = Output(parts.directory / files.OUTPUT, parts.recorder)
     await output.drain()
     output.close()
 

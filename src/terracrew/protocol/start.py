@@ -1,4 +1,4 @@
-"""What a dispatcher hands to an executor it starts, and what a runner keeps on disk of an attempt it was granted."""
+"""What a dispatcher gives to an executor that it starts."""
 
 from typing import Literal
 
@@ -37,7 +37,7 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Where this runner's workspaces are. A kept plan can go on by an instance that has them at the same place."""
     engine_directory: str
     """Where this attempt's engine and its executor exchange files; it holds no file that the engine may not read. The
-    executor makes it, see `executor/engines/engine_directory.py`, and the runner removes it."""
+    executor makes it, see `attempt/engine_directory.py`, and the runner removes it."""
     environment: dict[str, str]
     """The engine's base environment, already less everything that is Terracrew's own."""
     granted: Granted | None = None
@@ -47,19 +47,3 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     isolation: IsolationSettings = IsolationSettings()
     is_salvage: bool = False
     """The executor of this attempt is dead: deliver what its directory still holds, run nothing. `granted` is then None."""
-
-
-class AttemptRecord(msgspec.Struct, frozen=True):
-    """`attempt.json` (0600) in the attempt's directory, synced to disk before anything is started."""
-
-    job_id: str
-    attempt: int
-    server_url: str
-    hub: str
-    """The attempt's hub credential: with it whatever is left can be delivered, even by a runner that was removed."""
-    secrets: list[str]
-    """What must be masked in what the engine still prints."""
-    module_path: str = ""
-
-    def __repr__(self) -> str:
-        return f"AttemptRecord({self.job_id!r}, {self.attempt})"

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from terracrew import __version__
-from terracrew.attempt.delivered import DELIVERED, DONE, INCOMPATIBLE, REFUSED, UNDELIVERED
+from terracrew.attempt import delivered, exit_codes, files
+from terracrew.attempt.record import AttemptRecord
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import Leave
 from terracrew.executor.delivery.outbox import Outbox
@@ -16,11 +17,7 @@ from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
-from terracrew.protocol.start import AttemptRecord, LogStreamSettings
-
-RECORD = "attempt.json"
-OUTBOX = "outbox"
-OUTPUT = "output"
+from terracrew.protocol.start import LogStreamSettings
 
 
 class Delivery:
@@ -30,12 +27,12 @@ class Delivery:
         self.directory = directory
         loopback = http_backend.secret_of(record.hub)
         self.control = Control()
-        self.outbox = Outbox(directory / OUTBOX)
-        self.large_states = LargeStates(directory / "states", self.outbox.last)
+        self.outbox = Outbox(directory / files.OUTBOX)
+        self.large_states = LargeStates(directory / files.STATES, self.outbox.last)
         self.recorder = Recorder(
             self.outbox,
             Redactor([record.hub, loopback, http_backend.basic(loopback), *record.secrets]),
-            Offsets(directory / "output.offset", self.outbox),
+            Offsets(directory / files.OUTPUT_OFFSET, self.outbox),
         )
         # A result ends the log, and a dead executor may have left one: nothing is added after that.
         trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
@@ -61,16 +58,9 @@ class Delivery:
     async def finish(self) -> int:
         """Wait until the server has everything, for hours if need be; the exit code."""
         if await self.shipper.deliver():
-            self._leave_last_number(DONE)
-            return DELIVERED
+            delivered.mark_done(self.directory, self.outbox.last)
+            return exit_codes.DELIVERED
         if self.control.is_refused_for_now:
-            return INCOMPATIBLE
-        self._leave_last_number(REFUSED)
-        return UNDELIVERED
-
-    def _leave_last_number(self, name: str) -> None:
-        """The file appears with its content: a runner never reads one that is half written."""
-        draft = self.directory / f"{name}.new"
-        draft.write_text(str(self.outbox.last))
-        draft.chmod(0o600)
-        draft.replace(self.directory / name)
+            return exit_codes.INCOMPATIBLE
+        delivered.mark_refused(self.directory, self.outbox.last)
+        return exit_codes.UNDELIVERED

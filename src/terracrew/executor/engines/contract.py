@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu.plugins import Plugins
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step

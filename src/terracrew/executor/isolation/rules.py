@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import plugins
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, Rule, Ruleset, Surroundings

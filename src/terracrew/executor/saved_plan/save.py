@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from terracrew.attempt import encryption, files
 from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
@@ -19,7 +20,6 @@ from terracrew.toolchains.discovery import Found
 
 MOST = 1 << 30
 """As much as a server takes."""
-_FILE = "kept"
 _AGAIN_SECONDS = 2.0
 
 
@@ -32,7 +32,7 @@ async def keep(
     plan: Path,
     *,
     directory: Path,
-    owner: str,
+    context: str,
     key: bytes,
     state_version: int,
     transfer: Transfer,
@@ -40,12 +40,10 @@ async def keep(
     say: Callable[[str], None],
 ) -> KeptPlan:
     """Store the plan and the workspace of the attempt in this directory. What is left of both here is encrypted."""
-    place, file = workspace.of(directory), directory / _FILE
+    place, file = workspace.of(directory), directory / files.SAVED_PLAN
     is_full = False
     try:
-        while (
-            packed := await asyncio.to_thread(_pack, file, key, _context(owner), about(engine), plan, place)
-        ) is None:
+        while (packed := await asyncio.to_thread(_pack, file, key, context, about(engine), plan, place)) is None:
             if control.is_stopping:
                 raise Unavailable("the disk of this runner is full")
             if not is_full:
@@ -66,14 +64,14 @@ async def restore(
     place = Path(resume.path)
     if place.parent != root or not workspace.is_name(place.name, job_id):
         raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")
-    file = directory / _FILE
+    file = directory / files.SAVED_PLAN
     try:
         if await transfer.download("plan", file, most=MOST) != resume.sha256:
             raise Invalid("what was kept of it did not arrive whole: its SHA-256 is another")
         workspace.claim(root, place.name, directory)
         try:
-            owner = f"{job_id}:{resume.attempt}"
-            made_with = await asyncio.to_thread(_unpack, file, resume.key, _context(owner), plan, place)
+            context = encryption.saved_plan_context(job_id, resume.attempt)
+            made_with = await asyncio.to_thread(_unpack, file, resume.key, context, plan, place)
             if made_with != about(engine):
                 raise Invalid(f"it was made with {_name(made_with)}, and this is {_name(about(engine))}")
         except BaseException:
@@ -107,10 +105,6 @@ def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path) -> Ab
 def _clear(directory: Path, plan: Path) -> None:
     plan.unlink(missing_ok=True)
     workspace.release(directory)
-
-
-def _context(owner: str) -> str:
-    return f"{owner}:plan"
 
 
 def _name(about: About) -> str:

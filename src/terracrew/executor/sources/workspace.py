@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from terracrew import archive, trees
+from terracrew.attempt import files
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.sources.archive_cache import ArchiveCache
@@ -25,7 +26,6 @@ T = TypeVar("T")
 _CHUNK = 1 << 20
 _SMALL_BYTES = 1 << 20
 _SMALL_ENTRIES = 300
-LINK = "workspace"
 
 
 def claim(root: Path, name: str, directory: Path) -> Path:
@@ -35,18 +35,18 @@ def claim(root: Path, name: str, directory: Path) -> Path:
         path.mkdir(mode=0o700)
     except FileExistsError:
         raise Conflict(f"the workspace {path} is in use") from None
-    (directory / LINK).symlink_to(path)
+    (directory / files.WORKSPACE).symlink_to(path)
     return path
 
 
 def of(directory: Path) -> Path:
-    return (directory / LINK).readlink()
+    return (directory / files.WORKSPACE).readlink()
 
 
 def release(directory: Path) -> None:
     """Remove the attempt's workspace; it is free for others when this returns."""
     trees.remove(of(directory))
-    (directory / LINK).unlink()
+    (directory / files.WORKSPACE).unlink()
 
 
 def is_name(name: str, job_id: str) -> bool:

@@ -11,12 +11,10 @@ from pathlib import Path
 import msgspec
 
 from terracrew import durable
+from terracrew.attempt import files
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
 from terracrew.protocol.events import MAX_STATE_BYTES
-
-RECORD = "mutation.json"
-"""In the attempt's directory; it exists from just before the mutating step starts."""
 
 
 class MutationRecord(msgspec.Struct, frozen=True):
@@ -42,7 +40,7 @@ def remove(path: Path, place: Path) -> bool:
 def expect(directory: Path, path: Path) -> None:
     """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
     inside = path.relative_to(workspace.of(directory))
-    durable.write(directory / RECORD, msgspec.json.encode(MutationRecord(str(inside))))
+    durable.write(directory / files.MUTATION, msgspec.json.encode(MutationRecord(str(inside))))
 
 
 def find(path: Path, place: Path) -> Path | None:
@@ -57,7 +55,7 @@ def _is_inside(path: Path, place: Path) -> bool:
 def find_after_crash(directory: Path) -> Path | None:
     """The file that the mutating step of a dead executor left, if such a step was about to start and left one."""
     try:
-        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=MutationRecord)
+        record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
         place = workspace.of(directory)
     except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
         return None

@@ -2,23 +2,19 @@
 
 import asyncio
 import hashlib
-import os
 
 import msgspec
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking import facts
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, OutputsRead
 
-_NONCE_BYTES = 12
-
 
 class Outputs:
-    def __init__(self, large_states: LargeStates, recorder: Recorder, *, key: bytes, owner: str) -> None:
-        self._large_states, self._recorder = large_states, recorder
-        self._cipher, self._owner = AESGCM(key), owner.encode()
+    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
+        self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
 
     async def record(self, outputs: OutputsRead) -> None:
         outputs = self._hidden(outputs)
@@ -41,5 +37,4 @@ class Outputs:
 
     def _write(self, content: bytes) -> None:
         """Sensitive outputs are among them, so the disk sees only what is encrypted under the attempt's key."""
-        nonce = os.urandom(_NONCE_BYTES)
-        self._large_states.write(nonce + self._cipher.encrypt(nonce, content, self._owner))
+        self._large_states.write(self._cipher.encrypt(content))

@@ -2,13 +2,12 @@
 
 import asyncio
 import hashlib
-import os
 import time
 from typing import Literal
 
 import msgspec
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import FULL
@@ -16,7 +15,6 @@ from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
-NONCE = 12
 _IN_A_THREAD = 4 << 20
 _RETRY_SECONDS = 1.0
 _LONGEST_PROBLEM = 500
@@ -45,7 +43,6 @@ class _Content(_Name, frozen=True):
 
 _content = msgspec.json.Decoder(_Content).decode
 _name = msgspec.json.Decoder(_Name).decode
-AESGCM(bytes(32)).encrypt(bytes(NONCE), b"", None)  # the first use of a cipher takes milliseconds; none in a job's time
 
 
 def identify(content: bytes) -> Identity:
@@ -93,7 +90,7 @@ def _count(resources: list[_Resource] | None) -> int | None:
 
 
 class States:
-    def __init__(self, large_states: LargeStates, recorder: Recorder, *, key: bytes, owner: str) -> None:
+    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
         self.current: bytes | None = None
         self.is_writable = False
         """Only a step that has leave to mutate may write."""
@@ -101,9 +98,8 @@ class States:
         """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
         self.problem = ""
         """Why what was written last cannot be read as a state."""
-        self._large_states, self._recorder = large_states, recorder
+        self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
         self._writing = asyncio.Lock()
-        self._cipher, self._owner = AESGCM(key), owner.encode()
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
         """Keep it for good and put it into the outbox; the state's number.
@@ -151,5 +147,4 @@ class States:
         return number
 
     def _seal(self, content: bytes) -> tuple[str, bytes]:
-        nonce = os.urandom(NONCE)
-        return hashlib.sha256(content).hexdigest(), nonce + self._cipher.encrypt(nonce, content, self._owner)
+        return hashlib.sha256(content).hexdigest(), self._cipher.encrypt(content)

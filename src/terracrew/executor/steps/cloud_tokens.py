@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
-from terracrew.executor.engines.engine_directory import EngineDirectory
 from terracrew.protocol.spec import Phase, audience_slug
 
 VARIABLE = "TERRACREW_OIDC_TOKEN_FILE"

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 from terracrew import configurations
+from terracrew.attempt import encryption, files, reference
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, StateMoved
@@ -12,7 +14,6 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import Engine, Place, StateAccess
-from terracrew.executor.engines.engine_directory import EngineDirectory
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.engines.tofu import plugins
@@ -29,7 +30,7 @@ from terracrew.executor.steps import environment
 from terracrew.executor.steps.cloud_tokens import CloudTokens
 from terracrew.executor.steps.mutation import Mutation
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES, EngineUsed, Result, StepStatus
-from terracrew.protocol.messages import Granted
+from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Resume, Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
@@ -121,7 +122,7 @@ class Steps:
         try:
             exit_code = await self._do(step, since)
         except _EngineFailedError as ended:
-            printed = error_summary.tail(self._directory / "output", since)
+            printed = error_summary.tail(self._directory / files.OUTPUT, since)
             if not self._control.is_stopping and self._engine.has_heard_interrupt(printed):
                 self._control.end(_INTERRUPTED)
             is_stopped = self._control.stop_mode(is_mutating=step in MUTATING) is not None
@@ -185,7 +186,7 @@ class Steps:
             self._states.current = seed.content or None
 
     async def _fetch_source(self) -> None:
-        name = f"{self._spec.job_id}.{self._spec.attempt}"
+        name = reference.directory_name(AttemptRef(self._spec.job_id, self._spec.attempt))
         folder, resolved = await workspace.fetch(
             self._spec,
             workspace.claim(Path(self._start.workspaces), name, self._directory),
@@ -275,7 +276,7 @@ class Steps:
                 process.stop(mode)
 
         def interrupt_unless_heard() -> None:
-            if not self._engine.has_heard_interrupt(error_summary.tail(self._directory / "output", since)):
+            if not self._engine.has_heard_interrupt(error_summary.tail(self._directory / files.OUTPUT, since)):
                 process.stop("interrupt")
 
         self._states.is_writable = is_mutating
@@ -307,7 +308,7 @@ class Steps:
         if has_left:
             self._mutation.is_orderly = not self._states.has_unsaved
         elif code is not None and not self._states.has_unsaved:
-            printed = error_summary.tail(self._directory / "output", since)
+            printed = error_summary.tail(self._directory / files.OUTPUT, since)
             self._mutation.is_orderly = self._engine.has_ended_in_order(code, printed)
         if failure is not None:
             raise failure
@@ -397,7 +398,7 @@ class Steps:
                 self._found,
                 self._files.plan,
                 directory=self._directory,
-                owner=f"{self._spec.job_id}:{self._spec.attempt}",
+                context=encryption.saved_plan_context(self._spec.job_id, self._spec.attempt),
                 key=self._granted.credentials.state_key,
                 state_version=self._state_version,
                 transfer=self._transfer,

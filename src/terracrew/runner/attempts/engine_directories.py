@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from terracrew import trees
+from terracrew.attempt import reference
 from terracrew.protocol.messages import AttemptRef
 
 
@@ -19,7 +20,7 @@ class EngineDirectories:
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
         """Remove what an earlier process left of attempts that have ended."""
-        names = {f"{ref.job_id}.{ref.attempt}" for ref in kept}
+        names = {reference.directory_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.name not in names and entry.is_dir() and not entry.is_symlink():
                 trees.remove_if_possible(entry)

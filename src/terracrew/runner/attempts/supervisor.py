@@ -1,4 +1,7 @@
-"""The attempts that this runner has: from the grant to the directory's removal, in whatever process that began."""
+"""Supervises the attempts of this runner, from the grant to the removal of the attempt's directory.
+
+An attempt may have been started by an earlier runner process: everything that a new process needs is in its directory.
+"""
 
 import asyncio
 import logging
@@ -7,19 +10,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from terracrew import durable
-from terracrew.attempt import delivered, directories, processes
-from terracrew.attempt.processes import ProcessRecord
+from terracrew.attempt import (
+    delivered,
+    directories,
+    executor_log,
+    exit_codes,
+    files,
+    ownership,
+    process_record,
+    record,
+    reference,
+)
+from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
 from terracrew.executor.engines.tofu import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
-from terracrew.protocol.start import ExecutorStart, IsolationSettings
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
+from terracrew.runner.attempts.executor_starts import ExecutorStarts
 from terracrew.runner.attempts.reports import Reports
-from terracrew.runner.attempts.temp_directories import Scratch
+from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
@@ -43,33 +54,35 @@ class AttemptSupervisor:
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._config, self._instance, self._dispatcher = config, instance, dispatcher
-        self._claims, self._reports, self._environment = claims, reports, dict(environment)
-        self._scratch = Scratch(config.temp_directory, str(instance.attempts))
+        self._claims, self._reports = claims, reports
+        self._temp_directories = TempDirectories(config.temp_directory, str(instance.attempts))
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
+        self._starts = ExecutorStarts(config, instance, self._engine_directories, environment)
         self._plugin_cache = PluginCache(instance.cache, environment, config.engine_paths)
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
         self._failing: set[AttemptRef] = set()
+        """Attempts whose supervision failed with an exception and is about to be repeated."""
         self._background_tasks: set[asyncio.Task[None]] = set()
         self.on_slot_freed: Callable[[], None] = lambda: None
         """Called when a slot is free again, and when an attempt is settled."""
 
     @property
     def refs(self) -> list[AttemptRef]:
-        """Every attempt that is not settled; the server keeps those that it hears named.
+        """Every attempt that is not settled. The server keeps an attempt as long as it is named here.
 
-        An attempt that cannot be followed is left out: the server then decides about it as about one that is lost.
+        An attempt whose supervision fails is left out, so that the server treats it as lost.
         """
         return sorted(self._tasks_by_attempt.keys() - self._failing)
 
     def recover(self) -> None:
-        """Take over what a predecessor left in the working directory, and begin to fill the cache of plug-ins."""
+        """Take over what an earlier process left in the working directory, and start filling the cache of plug-ins."""
         filling = self._tasks.create_task(self._plugin_cache.run())
         self._background_tasks.add(filling)  # `stop_watching` cancels it with the others
         found = directories.scan(self._instance.attempts)
-        self._scratch.sweep(found)
+        self._temp_directories.sweep(found)
         self._workspaces.sweep(found)
         self._engine_directories.sweep(found)
         for ref, directory in found.items():
@@ -79,14 +92,14 @@ class AttemptSupervisor:
             self._start_task(ref, None)
 
     def take(self, granted: Granted) -> None:
-        """Journal a grant, then start its executor."""
+        """Write a grant to disk, then start its executor."""
         ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
         if ref in self._tasks_by_attempt:
             log.error("attempt %d of %s was granted twice; the second grant is ignored", ref.attempt, ref.job_id)
             return
-        if not directories.is_job_id(ref.job_id):  # it is to become a path, so the server's word is not enough
+        if not reference.is_job_id(ref.job_id):  # it becomes part of a path, so it is not taken on trust
             log.error("%r was granted, which is not the id of a job", ref.job_id)
-            self._free(ref)
+            self._free_slot(ref)
             return
         self._start_task(ref, granted)
 
@@ -100,7 +113,7 @@ class AttemptSupervisor:
             ending.add_done_callback(self._background_tasks.discard)
 
     def stop_watching(self) -> None:
-        """Stop watching; the executors go on, and the next runner process finds them."""
+        """Cancel the tasks of this supervisor. The executors continue, and the next runner process finds them."""
         for task in (*self._tasks_by_attempt.values(), *self._background_tasks):
             task.cancel()
 
@@ -116,18 +129,18 @@ class AttemptSupervisor:
             except Exception:
                 log.exception("attempt %d of %s could not be followed; trying again", ref.attempt, ref.job_id)
             self._failing.add(ref)
-            granted = None  # from here on its directory says what became of it
+            granted = None  # from here on, the directory says what happened to the attempt
             await asyncio.sleep(delays.next())
         del self._tasks_by_attempt[ref]
         self._failing.discard(ref)
-        self._free(ref)
+        self._free_slot(ref)
 
     async def _follow(self, ref: AttemptRef, granted: Granted | None) -> None:
-        directory = directories.directory_of(self._instance.attempts, ref)
+        directory = directories.path_of(self._instance.attempts, ref)
         try:
             handle = await self._start(ref, granted) if granted else self._dispatcher.adopt(directory)
         except NotStarted as error:
-            if granted:  # whatever hindered this one would hinder the next
+            if granted:  # the same obstacle would probably stop the next start
                 self._claims.pause(time.monotonic() + _PAUSE_AFTER_FAILED_START_SECONDS)
             return await self._hand_back(ref, directory, error.message)
         self._handles[ref] = handle
@@ -136,40 +149,43 @@ class AttemptSupervisor:
             code = await self._dispatcher.watch(handle)
         finally:
             del self._handles[ref]
-        self._free(ref)
-        process = directories.process_of(directory)
+        self._free_slot(ref)
+        process = ownership.process_of(directory)
         if process is None:
             return await self._hand_back(ref, directory, "the executor ended before it had begun")
-        if (process.is_salvage or not delivered.is_done(directory)) and not await self._salvage_and_report(
-            ref, directory, describe_end(code, process)
-        ):
+        # A salvage delivers but does not report, so an attempt that ends with one is still to be reported.
+        needs_report = process.is_salvage or not delivered.is_done(directory)
+        if needs_report and not await self._salvage_and_report(ref, directory, describe_end(code, process)):
             return await self._quarantine_directory(ref, directory)
         return await self._remove(ref, directory)
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
         try:
             directory = await asyncio.to_thread(
-                directories.write, self._instance.attempts, granted, self._config.server_url
+                directories.create, self._instance.attempts, granted, self._config.server_url
             )
-            scratch = self._scratch.make(ref)
+            temp_directory = self._temp_directories.make(ref)
         except OSError as error:
             raise NotStarted(f"the grant cannot be written to {self._instance.attempts}: {error}") from error
-        return await self._dispatcher.start(self._executor_start(directory, self._config.server_url, granted, scratch))
+        return await self._dispatcher.start(self._starts.for_grant(directory, granted, temp_directory))
 
     async def _hand_back(self, ref: AttemptRef, directory: Path, reason: str) -> None:
-        self._free(ref)
+        self._free_slot(ref)
         if not delivered.is_done(directory):
             log.warning("handing back attempt %d of %s: %s", ref.attempt, ref.job_id, reason)
             await self._reports.deliver(HandBack(ref.job_id, ref.attempt, reason))
         await self._remove(ref, directory)
 
     async def _salvage_and_report(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
-        """Everything of it is gone: deliver what it left, then say so. False if the server would not take it."""
+        """Deliver what an attempt left whose processes have all ended, then report it gone.
+
+        Returns False if the server does not accept what is left.
+        """
         is_delivered = True
         if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
-            if last := directories.last_log_line(directory):
-                log.warning("the last line of its own log: %s", last)
+            if last_log_line := executor_log.last_line(directory):
+                log.warning("the last line of its own log: %s", last_log_line)
             is_delivered = await self._salvage(ref, directory)
         await self._reports.deliver(
             Gone(
@@ -184,20 +200,20 @@ class AttemptSupervisor:
         return is_delivered
 
     async def _salvage(self, ref: AttemptRef, directory: Path) -> bool:
-        record = directories.record_of(directory)
-        if record is None:  # without its credential nothing can be delivered
-            log.error("%s of attempt %d of %s cannot be read", directories.RECORD, ref.attempt, ref.job_id)
+        found = record.find(directory)
+        if found is None:  # without its credential nothing can be delivered
+            log.error("%s of attempt %d of %s cannot be read", files.RECORD, ref.attempt, ref.job_id)
             return False
         delays = Backoff(1.0, 60.0)
         while True:
             try:
-                handle = await self._dispatcher.start(self._executor_start(directory, record.server_url, None, {}))
+                handle = await self._dispatcher.start(self._starts.for_salvage(directory, found.server_url))
             except NotStarted as error:
                 log.warning("the delivery from %s could not be started: %s; trying again", directory, error.message)
             else:
                 code = await self._dispatcher.watch(handle)
-                if code in (delivered.DELIVERED, delivered.UNDELIVERED):
-                    return code == delivered.DELIVERED
+                if code in (exit_codes.DELIVERED, exit_codes.UNDELIVERED):
+                    return code == exit_codes.DELIVERED
                 log.warning("the delivery from %s ended with exit code %s; trying again", directory, code)
             await asyncio.sleep(delays.next())
 
@@ -207,56 +223,29 @@ class AttemptSupervisor:
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:
             await asyncio.to_thread(directories.remove, directory)
-        except FileNotFoundError:  # a grant that could not be written has none
+        except FileNotFoundError:  # a grant that could not be written has no directory
             pass
-        except OSError as error:  # all of it is delivered, so the next start of the runner may try it again
+        except OSError as error:  # everything in it is delivered, so the next runner process may try again
             log.error("%s cannot be removed: %s", directory, error)
-        await asyncio.to_thread(self._scratch.remove, ref)
+        await asyncio.to_thread(self._temp_directories.remove, ref)
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
-        """What the server would not take may hold the only copy of a state: it is a person's to look at and remove."""
-        await asyncio.to_thread(self._workspaces.take_along, directory)
+        """Keep what the server refused for a person to look at and remove. It may be the only copy of a state."""
+        await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
-        aside = self._instance.undelivered / directory.name
-        await asyncio.to_thread(durable.rename, directory, aside)
-        await asyncio.to_thread(self._scratch.remove, ref)
-        log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, aside)
+        kept = self._instance.undelivered / directory.name
+        await asyncio.to_thread(durable.rename, directory, kept)
+        await asyncio.to_thread(self._temp_directories.remove, ref)
+        log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 
-    def _free(self, ref: AttemptRef) -> None:
+    def _free_slot(self, ref: AttemptRef) -> None:
         self._claims.freed(ref)
         self.on_slot_freed()
 
-    def _executor_start(
-        self, directory: Path, server_url: str, granted: Granted | None, scratch: Mapping[str, str]
-    ) -> ExecutorStart:
-        return ExecutorStart(
-            server_url=server_url,
-            directory=str(directory),
-            cache_directory=str(self._instance.cache),
-            workspaces=str(self._instance.workspaces),
-            engine_directory=str(self._engine_directories.of(directory)),
-            environment={**self._environment, **scratch},
-            granted=granted,
-            engine_paths=self._config.engine_paths,
-            source_roots=self._config.source_roots,
-            isolation=self._isolation(scratch),
-            log_stream=self._config.log_stream,
-            is_salvage=granted is None,
-        )
-
-    def _isolation(self, scratch: Mapping[str, str]) -> IsolationSettings:
-        """What the operator allows, with the attempt's own temporary directory and without any of the runner's files."""
-        given = self._config.isolation
-        return msgspec.structs.replace(
-            given,
-            write_paths=[*given.write_paths, *scratch.values()],
-            private_paths=[*given.private_paths, self._config.working_directory, self._config.temp_directory],
-        )
-
 
 def describe_end(code: int | None, process: ProcessRecord) -> str:
-    """Say how an executor ended, as people read it of a lost attempt."""
-    if process.boot_id and process.boot_id != processes.boot_id():
+    """Say how an executor ended, for the people who read about a lost attempt."""
+    if process.boot_id and process.boot_id != process_record.boot_id():
         return "the host was restarted while it ran"
     if code is None:
         return "the executor ended while no runner watched it"

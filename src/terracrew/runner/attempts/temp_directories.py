@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from terracrew import trees
+from terracrew.attempt import reference
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef
 
@@ -20,7 +21,7 @@ MAX_PATH_BYTES = 107 - len("/plugin-dir1234567890/plugin1234567890")
 _NAME_LENGTH = 10
 
 
-class Scratch:
+class TempDirectories:
     def __init__(self, root: str, owner: str) -> None:
         """`owner` names the runner instance: several may share a root, which may be the system's temporary directory."""
         self._root = Path(root) / _short(owner, 3)
@@ -61,7 +62,7 @@ def _short_root() -> Path:
 
 def _name(ref: AttemptRef) -> str:
     """A short name made from the attempt's id, so that the default directories leave room for the sockets."""
-    return _short(f"{ref.job_id}.{ref.attempt}", _NAME_LENGTH)
+    return _short(reference.directory_name(ref), _NAME_LENGTH)
 
 
 def _short(text: str, length: int) -> str:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terracrew import trees
+from terracrew.attempt import files
 from terracrew.protocol.messages import AttemptRef
-
-LINK = "workspace"
 
 
 class Workspaces:
@@ -26,16 +25,16 @@ class Workspaces:
     def relink(self, directory: Path) -> None:
         """Link to the workspace again where a power cut took the link: what the engine left in it is found through it."""
         path = self._root / directory.name
-        if not os.path.lexists(directory / LINK) and path.is_dir():
-            (directory / LINK).symlink_to(path)
+        if not os.path.lexists(directory / files.WORKSPACE) and path.is_dir():
+            (directory / files.WORKSPACE).symlink_to(path)
 
-    def take_along(self, directory: Path) -> None:
-        """Move it to where its link is: whoever looks at what the attempt left finds all of it in one place."""
+    def move_into(self, directory: Path) -> None:
+        """Move the workspace to where its link is, so that everything that the attempt left is in one place."""
         if (path := self._of(directory)) and path.is_dir():
-            moved = directory / f"{LINK}.moved"
+            moved = directory / f"{files.WORKSPACE}.moved"
             shutil.move(path, moved)  # first, so that it is never without an owner
-            (directory / LINK).unlink()
-            moved.rename(directory / LINK)
+            (directory / files.WORKSPACE).unlink()
+            moved.rename(directory / files.WORKSPACE)
 
     def sweep(self, found: Mapping[AttemptRef, Path]) -> None:
         """Remove what a predecessor left of attempts that are no more.
@@ -50,7 +49,7 @@ class Workspaces:
     def _of(self, directory: Path) -> Path | None:
         """What the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
         try:
-            path = Path(os.readlink(directory / LINK))
+            path = Path(os.readlink(directory / files.WORKSPACE))
         except OSError:
             return None
         return path if path.parent == self._root and path.name not in ("", "..") else None

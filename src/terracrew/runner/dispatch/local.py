@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import directories, processes
-from terracrew.attempt.processes import ProcessIdentity, ProcessRecord
+from terracrew.attempt import files, ownership, process_record
+from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
-from terracrew.runner.processes import cgroups, members
+from terracrew.runner.processes import cgroups, members, search
 from terracrew.runner.processes.cgroups import Cgroups
 
 log = logging.getLogger(__name__)
@@ -73,13 +73,13 @@ class Local:
         return Handle(forked.process, forked.pidfd, forked.exit_code)
 
     def adopt(self, directory: Path) -> Handle:
-        process = directories.process_of(directory)
+        process = ownership.process_of(directory)
         if process is None:
-            if directories.seal(directory):
+            if ownership.forbid_start(directory):
                 raise NotStarted("the runner stopped before the executor was started")
-            process = directories.process_of(directory)
+            process = ownership.process_of(directory)
             assert process is not None
-        if process == directories.UNKNOWN_PROCESS:
+        if process == ownership.UNKNOWN_PROCESS:
             process = self._search(directory) or process
         return Handle(process, _open(process))
 
@@ -89,11 +89,11 @@ class Local:
             path = str(self._cgroups.root / directory.name)
             for pid in cgroups.processes(path):
                 with contextlib.suppress(ProcessLookupError):
-                    return processes.of(pid, cgroup=path)
+                    return process_record.of(pid, cgroup=path)
         # Nobody may ask in which directory an executor works, but everybody sees which process holds its lock.
-        if holder := processes.holder_of(directory / directories.LOCK):
+        if holder := search.holder_of(directory / files.LOCK):
             return holder
-        return processes.found_in([directory.resolve(), (directory / "workspace").resolve()])
+        return search.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
 
     def _cgroup(self, name: str) -> str:
         try:
@@ -150,13 +150,13 @@ class Local:
 
 
 def _open(process: ProcessRecord) -> int | None:
-    if process.boot_id != processes.boot_id():
+    if process.boot_id != process_record.boot_id():
         return None
     return members.open_running(ProcessIdentity(process.pid, process.start_time))
 
 
 async def _executor_ended(process: ProcessRecord) -> None:
-    if process.boot_id == processes.boot_id():
+    if process.boot_id == process_record.boot_id():
         await members.exited(ProcessIdentity(process.pid, process.start_time))
 
 

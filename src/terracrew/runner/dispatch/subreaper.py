@@ -1,5 +1,5 @@
-"""The parent of an executor that is in no cgroup: every descendant whose parent ends becomes its child, so it knows
-when the last one has ended, and ends then. It survives the runner and the helper process, and does nothing else."""
+"""The parent of an executor that is not in a cgroup. Every descendant whose parent ends becomes its child, so it knows when
+the last one has ended, and ends then. It survives the runner and the zygote, and does nothing else."""
 
 import contextlib
 import os
@@ -9,14 +9,15 @@ import socket
 from typing import NoReturn
 
 
-def watch_over(executor: int, helper: socket.socket) -> NoReturn:
-    """Reap until no descendant is left, then end in the way in which the executor has ended."""
+def watch_over(executor: int, zygote: socket.socket) -> NoReturn:
+    """Reap until no descendant is left, then end with the exit code or the signal of the executor."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    helper.recv(1)  # returns when the helper has opened the executor by its id, which is free after the first wait
+    # This returns when the zygote has opened the executor by its id. The id may be reused after the first wait.
+    zygote.recv(1)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     how = 0
     while True:

@@ -1,4 +1,4 @@
-"""The runner's end of the helper process: starts it, starts it again when it dies, and asks it for forks."""
+"""The runner's end of the zygote: starts the zygote, restarts it when it dies, and asks it to fork executors."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from terracrew.attempt.processes import ProcessRecord
+from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
 from terracrew.runner.handover import in_memory
@@ -21,18 +21,19 @@ from terracrew.runner.handover import in_memory
 log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
-_STABLE_SECONDS = 5.0  # one that dies sooner is not started again before it is needed
+_STABLE_SECONDS = 5.0
+"""A zygote that dies sooner is not restarted until an executor is to be started."""
 
 
 class ZygoteError(Exception):
-    """It is not known whether a process was started."""
+    """The zygote failed, so it is unknown whether a process was started."""
 
 
 class Forked(msgspec.Struct):
     process: ProcessRecord
     pidfd: int
     exit_code: asyncio.Future[int | None]
-    """None where the helper died before its child."""
+    """The exit code; None if the zygote died before its child."""
 
 
 class ZygoteClient:
@@ -53,7 +54,7 @@ class ZygoteClient:
         return self._process.pid if self._process else None
 
     async def fork(self, start: ExecutorStart, cgroup: str = "") -> Forked:
-        """Start an executor, in a cgroup if one is given. Nothing of the specification ever lies in the helper's memory."""
+        """Start an executor, in a cgroup if one is given. The specification never passes through the zygote's memory."""
         if self._socket is None:
             self._spawn()
         number = next(self._numbers)
@@ -61,7 +62,7 @@ class ZygoteClient:
         specification = in_memory("executor-start", msgspec.json.encode(start))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await self._send(number.to_bytes(zygote.START) + os.fsencode(cgroup), specification)
+                await self._send(number.to_bytes(zygote.START_NUMBER_BYTES) + os.fsencode(cgroup), specification)
                 return await answer
         except (OSError, TimeoutError) as error:
             raise ZygoteError(f"the process that starts executors does not answer: {error!r}") from error
@@ -70,7 +71,7 @@ class ZygoteClient:
             os.close(specification)
 
     async def close(self) -> None:
-        """The helper ends when our end closes; what it started goes on."""
+        """Close the socket. The zygote then ends, and the executors continue."""
         self._drop()
 
     async def _send(self, request: bytes, descriptor: int) -> None:
@@ -78,7 +79,7 @@ class ZygoteClient:
             try:
                 socket.send_fds(self._socket, [request], [descriptor])
             except BlockingIOError:
-                await asyncio.sleep(0.01)  # it is busy with the starts before this one; fork() bounds the wait
+                await asyncio.sleep(0.01)  # the zygote is busy with earlier starts; `fork` bounds the wait
             else:
                 return
         raise ZygoteError("the process that starts executors has died")
@@ -94,7 +95,7 @@ class ZygoteClient:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,  # a Ctrl-C at the runner's terminal is not for it
+                start_new_session=True,  # so that Ctrl-C in the runner's terminal does not reach it
             )
         ours.setblocking(False)
         self._socket, self._spawned_at = ours, time.monotonic()
@@ -103,7 +104,7 @@ class ZygoteClient:
     def _receive(self) -> None:
         while self._socket is not None:
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._socket, zygote.ANSWER_LIMIT, 1)
+                data, descriptors, _, _ = socket.recv_fds(self._socket, zygote.MAX_ANSWER_BYTES, 1)
             except BlockingIOError:
                 return
             except OSError:
@@ -119,7 +120,7 @@ class ZygoteClient:
             case zygote.Started(number, process):
                 answer = self._starting.get(number)
                 if answer is None or answer.done():
-                    os.close(descriptors[0])  # nobody waits for it any more; it is found again by its directory
+                    os.close(descriptors[0])  # nobody waits for it any more; the runner finds it through its directory
                     return
                 self._exits[number] = self._loop.create_future()
                 answer.set_result(Forked(process, descriptors[0], self._exits[number]))

@@ -6,10 +6,10 @@ import os
 import signal
 
 from terracrew import procfs
-from terracrew.attempt import processes
-from terracrew.attempt.processes import ProcessIdentity, ProcessRecord
+from terracrew.attempt import process_record
+from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
 from terracrew.procfs import Process
-from terracrew.runner.processes import cgroups
+from terracrew.runner.processes import cgroups, search
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _SCAN_SECONDS = 0.25
 
 async def ended(record: ProcessRecord) -> None:
     """Return when no process of the attempt is left."""
-    if record.boot_id != processes.boot_id():
+    if record.boot_id != process_record.boot_id():
         return
     if _has_cgroup(record):
         await cgroups.until_empty(record.cgroup)
@@ -30,11 +30,11 @@ async def ended(record: ProcessRecord) -> None:
 
 async def are_gone(record: ProcessRecord) -> bool:
     """Whether no process of the attempt is left now."""
-    if record.boot_id != processes.boot_id():
+    if record.boot_id != process_record.boot_id():
         return True
     if _has_cgroup(record):
         return cgroups.is_empty(record.cgroup)
-    if record.subreaper is not None and processes.is_running(record.subreaper):
+    if record.subreaper is not None and process_record.is_running(record.subreaper):
         return False
     return not await asyncio.to_thread(_session, record)
 
@@ -47,12 +47,12 @@ async def session_ended(record: ProcessRecord) -> None:
 
 def send(record: ProcessRecord, number: signal.Signals) -> None:
     """Send a signal to every process of the attempt."""
-    if record.boot_id != processes.boot_id() or record.is_guess:
+    if record.boot_id != process_record.boot_id() or record.is_guess:
         return
     if _has_cgroup(record):
         cgroups.send(record.cgroup, number)
         return
-    if record.subreaper is not None and processes.is_running(record.subreaper):
+    if record.subreaper is not None and process_record.is_running(record.subreaper):
         found = procfs.descendants(record.subreaper.pid)
     else:
         found = _session(record)
@@ -62,7 +62,7 @@ def send(record: ProcessRecord, number: signal.Signals) -> None:
 
 
 def kill(record: ProcessRecord) -> None:
-    if record.boot_id == processes.boot_id() and _has_cgroup(record):
+    if record.boot_id == process_record.boot_id() and _has_cgroup(record):
         log.info("killing every process of %s", record.cgroup)
         cgroups.kill(record.cgroup)
     else:
@@ -75,7 +75,7 @@ def open_running(process: ProcessIdentity) -> int | None:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if processes.is_running(process):  # asked with the descriptor open: the id may be another process's by now
+    if process_record.is_running(process):  # asked with the descriptor open: the id may be another process's by now
         return pidfd
     os.close(pidfd)
     return None
@@ -104,7 +104,7 @@ def _has_cgroup(record: ProcessRecord) -> bool:
 
 
 def _session(record: ProcessRecord) -> list[Process]:
-    found = {process.pid: process for process in processes.session_of(record)}
+    found = {process.pid: process for process in search.session_of(record)}
     for pid in list(found):
         found |= {process.pid: process for process in procfs.descendants(pid)}
     return list(found.values())

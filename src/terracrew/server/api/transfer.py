@@ -15,6 +15,8 @@ from litestar import Response, Router, get, post, put
 from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 from litestar.response import Stream
 
+from terracrew.attempt import encryption
+from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.messages import AttemptRef
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 MAX_PLAN = 1 << 30
-_MAX_SEALED_STATE = MAX_STATE_BYTES + event_contents.NONCE_BYTES + event_contents.TAG_BYTES
+_MAX_SEALED_STATE = MAX_STATE_BYTES + encryption.NONCE_BYTES + encryption.TAG_BYTES
 _PLAN_TARGET = "plan"
 _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 _IN_MEMORY = 1 << 20
@@ -285,7 +287,7 @@ def _reseal(
         raise ValueError("the body is empty: a state is expected")
     if key is not None:
         try:
-            found = event_contents.opened(key, ref, found)
+            found = AttemptCipher(key, ref.job_id, ref.attempt).decrypt(found)
         except ValueError:
             is_raw = True
     sealed.write(keys.encrypt(found, context))

@@ -5,9 +5,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from terracrew.attempt.encryption import AttemptCipher
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.model import plain
@@ -18,7 +17,6 @@ from terracrew.server.state.model import LargeOutputs, Received
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-NONCE_BYTES, TAG_BYTES = 12, 16
 _UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
 _ANOTHER = "its content is not what its event says: hash or size differ"
 
@@ -35,7 +33,7 @@ async def prepare(
         return await _uploaded(server, ref, number, fact)
     problem = plain(fact.problem)
     try:
-        found = opened(state_key, ref, ciphertext)
+        found = AttemptCipher(state_key, ref.job_id, ref.attempt).decrypt(ciphertext)
         name = object_name(ref, number, fact.sha256)
         if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
             problem = _ANOTHER
@@ -103,12 +101,3 @@ def _folder(ref: AttemptRef) -> str:
 def raw_object_name(ref: AttemptRef, number: int, sha256: str) -> str:
     """What came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
     return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"
-
-
-def opened(key: bytes, ref: AttemptRef, ciphertext: bytes) -> bytes:
-    try:
-        return AESGCM(key).decrypt(
-            ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], f"{ref.job_id}:{ref.attempt}".encode()
-        )
-    except (InvalidTag, ValueError):
-        raise ValueError("this is no state of this attempt: it cannot be decrypted with the attempt's key") from None

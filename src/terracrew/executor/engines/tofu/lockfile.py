@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Invalid
-from terracrew.executor.engines.engine_directory import read_produced
 
 NAME = ".terraform.lock.hcl"
 _MAX_BYTES = 1 << 20

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from terracrew import plan_words
-from terracrew.executor.engines.engine_directory import read_produced
+from terracrew.attempt.engine_directory import read_produced
 from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
 
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.executor.engines.engine_directory import EngineDirectory
+from terracrew.attempt import files
+from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import lockfile
 from terracrew.executor.engines.tofu.lockfile import Locked, Provider
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
 
-RECORD = "providers.json"
-"""In the attempt's directory: the providers that it used, for the runner."""
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(list[Provider]).decode
 
@@ -61,7 +60,7 @@ class Plugins:
         """Leave a note, in the attempt's directory, of what the module used and the shared cache has not."""
         used = [one.provider for one in lockfile.read(folder)]
         if missing := [one for one in used if not has(self.shared, one)]:
-            (directory / RECORD).write_bytes(_encode(missing))  # not durable: it only saves a download
+            (directory / files.PROVIDERS).write_bytes(_encode(missing))  # not durable: it only saves a download
 
     def _packages(self) -> Iterator[tuple[Provider, Path]]:
         for root in (self._operators, self.shared):
@@ -86,7 +85,7 @@ def shared_by(start: ExecutorStart) -> Path:
 def recorded(directory: Path) -> list[Provider]:
     """What the executor of the attempt in this directory left for the runner."""
     try:
-        found = _decode((directory / RECORD).read_bytes())
+        found = _decode((directory / files.PROVIDERS).read_bytes())
     except (OSError, ValueError):
         return []
     return [one for one in found if lockfile.is_sound(one)]

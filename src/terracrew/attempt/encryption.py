@@ -1,0 +1,41 @@
+"""Encrypts an attempt's states and outputs between its executor and the server, with AES-256-GCM and the attempt's key.
+
+The ciphertext is bound to the attempt: what one attempt encrypted cannot be passed off as another's.
+"""
+
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+NONCE_BYTES, TAG_BYTES = 12, 16
+
+# The first use of a cipher takes milliseconds. Executors are forked from a process that has imported this module.
+AESGCM(bytes(32)).encrypt(bytes(NONCE_BYTES), b"", None)
+
+
+def context(job_id: str, attempt: int) -> str:
+    """Return what binds a ciphertext to its attempt (the associated data of the cipher)."""
+    return f"{job_id}:{attempt}"
+
+
+def saved_plan_context(job_id: str, attempt: int) -> str:
+    """Return what binds an encrypted plan to the attempt that made it."""
+    return f"{context(job_id, attempt)}:plan"
+
+
+class AttemptCipher:
+    def __init__(self, key: bytes, job_id: str, attempt: int) -> None:
+        self._cipher, self._context = AESGCM(key), context(job_id, attempt).encode()
+
+    def encrypt(self, content: bytes) -> bytes:
+        """Return a random nonce followed by the ciphertext."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, content, self._context)
+
+    def decrypt(self, encrypted: bytes) -> bytes:
+        """Return the content. Raises ValueError where it was changed, or belongs to another attempt or key."""
+        try:
+            return self._cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], self._context)
+        except (InvalidTag, ValueError):
+            raise ValueError("it cannot be decrypted with the attempt's key") from None

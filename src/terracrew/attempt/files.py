@@ -1,0 +1,43 @@
+"""The files of an attempt's directory, and which process may touch which of them.
+
+The runner creates one directory for each attempt that it was granted, `attempts/<job>.<attempt>/`, with mode 0700. It
+contains the attempt's credential, so no file of the engine is in it: those are in the workspace and in the engine directory
+(`engine_directory`).
+
+| file            | written by                           | when, and what a reader may conclude                              |
+|-----------------|--------------------------------------|-------------------------------------------------------------------|
+| `attempt.json`  | runner                               | Synced before anything is started (`record`).                     |
+| `lock`          | executor, or the salvage after it    | Held (`flock`) until that process ends (`ownership`).             |
+| `pid`           | executor, once; or the runner        | Which process runs the attempt, or that none may (`ownership`).   |
+|                 |                                      | Its name is durable before the executor does anything else, so an |
+|                 |                                      | attempt without it can be handed back, also after a power cut.    |
+| `executor.log`  | executor                             | The executor's own diagnostics (`executor_log`).                  |
+| `outbox`        | executor                             | Events in order; `output.offset` says how much output is in it.   |
+| `output`        | engine (an open descriptor)          | What the engine printed. It stays writable without the executor.  |
+| `output.offset` | executor                             | See `outbox`.                                                     |
+| `states/`       | executor                             | States and outputs that are too large for an event, encrypted.    |
+| `mutation.json` | executor                             | A mutating step was about to start; names its leftover state.     |
+| `saved_plan`    | executor                             | A plan on its way to or from the server, encrypted.               |
+| `providers.json`| executor                             | Plug-ins that the runner may add to the shared cache.             |
+| `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
+| `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
+| `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
+
+The runner writes to the directory only before it starts an executor and after every process of the attempt has ended. It
+removes the directory when everything in it is acknowledged, and otherwise keeps it for a person (`undelivered/`).
+"""
+
+RECORD = "attempt.json"
+LOCK = "lock"
+PID = "pid"
+LOG = "executor.log"
+OUTBOX = "outbox"
+OUTPUT = "output"
+OUTPUT_OFFSET = "output.offset"
+STATES = "states"
+MUTATION = "mutation.json"
+SAVED_PLAN = "saved_plan"
+PROVIDERS = "providers.json"
+WORKSPACE = "workspace"
+DONE = "done"
+REFUSED = "refused"

@@ -1,0 +1,53 @@
+"""The record of an attempt: what a delivery needs, durable before anything is started."""
+
+from pathlib import Path
+
+import msgspec
+
+from terracrew import durable
+from terracrew.attempt import files
+from terracrew.protocol.messages import Granted
+
+
+class AttemptRecord(msgspec.Struct, frozen=True):
+    """`attempt.json` (0600) in the attempt's directory."""
+
+    job_id: str
+    attempt: int
+    server_url: str
+    hub: str
+    """The attempt's hub credential. It can deliver what is left of the attempt, even when the runner was removed."""
+    secrets: list[str]
+    """Values to mask in what the engine still prints."""
+    module_path: str = ""
+
+    def __repr__(self) -> str:
+        return f"AttemptRecord({self.job_id!r}, {self.attempt})"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AttemptRecord).decode
+
+
+def for_grant(granted: Granted, server_url: str) -> AttemptRecord:
+    spec, credentials = granted.spec, granted.credentials
+    secrets = [credentials.hub, credentials.api]
+    return AttemptRecord(spec.job_id, spec.attempt, server_url, credentials.hub, secrets, spec.module_path)
+
+
+def write(directory: Path, record: AttemptRecord) -> None:
+    """Write the record durably."""
+    durable.write(directory / files.RECORD, _encode(record))
+
+
+def read(directory: Path) -> AttemptRecord:
+    """Read the record. Raises FileNotFoundError, or ValueError where it is damaged."""
+    return _decode((directory / files.RECORD).read_bytes())
+
+
+def find(directory: Path) -> AttemptRecord | None:
+    """Read the record; None where it cannot be read, so that nothing can be delivered."""
+    try:
+        return read(directory)
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,42 @@
+"""The start of an executor process, whatever started it: it takes its attempt's directory and logs into it."""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from terracrew.attempt import executor_log, exit_codes, ownership
+from terracrew.attempt.process_record import ProcessRecord
+from terracrew.protocol.start import ExecutorStart
+
+
+def run_in_directory(start: ExecutorStart, process: ProcessRecord, work: Callable[[ExecutorStart], int]) -> int:
+    """Lock and sign the attempt's directory, send this process's output to its log, then do the work.
+
+    Returns the exit code: that of the work, or `IN_USE` if the attempt is not for this process to run.
+    """
+    directory = Path(start.directory)
+    lock = ownership.take(directory, msgspec.structs.replace(process, is_salvage=start.is_salvage))
+    if lock is None:
+        return exit_codes.IN_USE
+    os.chdir(directory)
+    executor_log.redirect_output(directory)
+    return work(start)
+
+
+def exit_code_of(work: Callable[[], int]) -> int:
+    """Do the work and return its exit code, or `CRASHED` with a traceback on standard error if it raises anything."""
+    try:
+        return work()
+    except OSError as error:
+        if error.errno == errno.ENOSPC:  # the runner starts a delivery again until the disk has room
+            print(f"an executor cannot start: {error}", file=sys.stderr)
+        else:
+            traceback.print_exc()
+    except BaseException:
+        traceback.print_exc()
+    return exit_codes.CRASHED

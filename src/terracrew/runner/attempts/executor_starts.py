@@ -1,0 +1,57 @@
+"""Builds what an executor is started with, for one attempt."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from terracrew.protocol.messages import Granted
+from terracrew.protocol.start import ExecutorStart, IsolationSettings
+from terracrew.runner.attempts.engine_directories import EngineDirectories
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.instance import Instance
+
+
+class ExecutorStarts:
+    def __init__(
+        self,
+        config: RunnerConfig,
+        instance: Instance,
+        engine_directories: EngineDirectories,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._config, self._instance = config, instance
+        self._engine_directories, self._environment = engine_directories, dict(environment)
+
+    def for_grant(self, directory: Path, granted: Granted, temp_directory: Mapping[str, str]) -> ExecutorStart:
+        return self._build(directory, self._config.server_url, granted, temp_directory)
+
+    def for_salvage(self, directory: Path, server_url: str) -> ExecutorStart:
+        return self._build(directory, server_url, None, {})
+
+    def _build(
+        self, directory: Path, server_url: str, granted: Granted | None, temp_directory: Mapping[str, str]
+    ) -> ExecutorStart:
+        return ExecutorStart(
+            server_url=server_url,
+            directory=str(directory),
+            cache_directory=str(self._instance.cache),
+            workspaces=str(self._instance.workspaces),
+            engine_directory=str(self._engine_directories.of(directory)),
+            environment={**self._environment, **temp_directory},
+            granted=granted,
+            engine_paths=self._config.engine_paths,
+            source_roots=self._config.source_roots,
+            isolation=self._isolation(temp_directory),
+            log_stream=self._config.log_stream,
+            is_salvage=granted is None,
+        )
+
+    def _isolation(self, temp_directory: Mapping[str, str]) -> IsolationSettings:
+        """Return the operator's settings, with the attempt's temporary directory and without the runner's own files."""
+        given = self._config.isolation
+        return msgspec.structs.replace(
+            given,
+            write_paths=[*given.write_paths, *temp_directory.values()],
+            private_paths=[*given.private_paths, self._config.working_directory, self._config.temp_directory],
+        )
