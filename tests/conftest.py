@@ -1,7 +1,5 @@
 """Fixtures that every test may use: an open, migrated and empty database of each kind."""
 
-import os
-import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +10,8 @@ import pytest
 from terracrew.server.db import Database, open_database
 from tests import cgroup
 from tests.needs import need
-from tests.postgres_server import PostgresServer, migrate, missing
+from tests.postgres_server import PostgresServer, missing
+from tests.sqlite_template import copy_template, memory
 
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
@@ -43,18 +42,8 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
     """A directory in memory, where syncs cost nothing. A machine without /dev/shm gets one on its disk."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="test-", dir=memory, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="test-", dir=memory(), ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty SQLite file. Copying it takes a hundredth of the time of all migrations."""
-    file = tmp_path_factory.mktemp("template") / "terracrew.db"
-
-    migrate(str(file))
-    return file
 
 
 @pytest.fixture(params=DATABASES)
@@ -62,7 +51,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """The address of an empty, migrated database of each kind, which the test or a process that it starts opens."""
     if request.param == "sqlite":
         folder: Path = request.getfixturevalue("memory_path")
-        return f"sqlite:///{shutil.copyfile(request.getfixturevalue('sqlite_template'), folder / 'terracrew.db')}"
+        return f"sqlite:///{copy_template(folder / 'terracrew.db')}"
     url: str = request.getfixturevalue("postgres_url")
     return url
 

@@ -17,6 +17,7 @@ from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
 from terracrew.toolchains import cache
+from tests.sqlite_template import copy_template
 
 T = TypeVar("T")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")
@@ -95,6 +96,9 @@ class System:
     # ---- processes
 
     def start_server(self, *, runner: bool) -> Process:
+        if not self._database and not self.data.exists():
+            self.data.mkdir(mode=0o700)
+            copy_template(self.data / "terracrew.db")
         arguments = ["server", "--data-dir", str(self.data), "--port", str(self.port)]
         if self._database:
             key = self.directory / "master.key"

@@ -17,9 +17,9 @@ from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.feature("O2")]
-OFFLINE_AFTER = 25.0
+OFFLINE_AFTER = 18.0
 """Instead of a minute, for a server that is started with `IMPATIENT`; the time to answer a ping is shortened as much."""
-IMPATIENT = constants(server__runners__model__SILENCE_SECONDS=OFFLINE_AFTER, server__serve__PING_SECONDS=8)
+IMPATIENT = constants(server__runners__model__SILENCE_SECONDS=OFFLINE_AFTER, server__serve__PING_SECONDS=6)
 __all__ = ["servers"]
 
 

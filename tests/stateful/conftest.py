@@ -1,8 +1,6 @@
 """What the stateful tests share: nobody waits by the clock on the wall, and each example has a database of its own."""
 
-import asyncio
 import logging
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +9,10 @@ from tempfile import TemporaryDirectory
 import pytest
 import structlog
 
-from terracrew.server.db import availability, open_database
+from terracrew.server.db import availability
 from terracrew.server.hub import runners, takeover
+from tests.sqlite_template import copy_template, memory
 from tests.stateful.machine import Machine
-from tests.stateful.site import copied
 
 
 @pytest.fixture
@@ -28,25 +26,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture(scope="session")
-def template() -> Iterator[Path]:
-    """A migrated SQLite file, in memory where there is some."""
-    with TemporaryDirectory(prefix="stateful-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
-        file = Path(folder) / "template.db"
-
-        async def make() -> None:
-            await (await open_database(str(file))).close()
-
-        asyncio.run(make())
-        yield file
-
-
 @pytest.fixture
-def on_sqlite(template: Path, impatient: None) -> type[Machine]:
+def on_sqlite(impatient: None) -> type[Machine]:
     @contextmanager
     def copy() -> Generator[str]:
-        with TemporaryDirectory(dir=template.parent) as folder:
-            yield copied(template, Path(folder))
+        with TemporaryDirectory(prefix="stateful-", dir=memory()) as folder:
+            yield f"sqlite:///{copy_template(Path(folder) / 'terracrew.db')}"
 
     class OnSqlite(Machine):
         fresh = staticmethod(copy)

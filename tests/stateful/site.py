@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -157,9 +156,3 @@ class Site:
         client = f"default:{made.id}"
         token = await patient(lambda: self.identity.tokens.exchange(client, made.worker_token, "127.0.0.1"))
         return made.id, token.access_token
-
-
-def copied(template: Path, folder: Path) -> str:
-    """A migrated SQLite file of one's own."""
-    shutil.copy(template, folder / "terracrew.db")
-    return f"sqlite:///{folder / 'terracrew.db'}"

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +15,7 @@ from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.jobs import claims, decide, store
 from terracrew.server.jobs.claims import Claimant, ClaimRequest
 from terracrew.server.jobs.model import Job, JobStatus
+from tests.sqlite_template import copy_template
 from tests.stateful.site import KEYS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -367,7 +367,7 @@ def opened(
 ) -> Iterator[tuple[asyncio.AbstractEventLoop, Database]]:
     loop = asyncio.new_event_loop()
     if request.param == "sqlite":
-        path: Path = tmp_path_factory.mktemp("claims") / "terracrew.db"
+        path = copy_template(tmp_path_factory.mktemp("claims") / "terracrew.db")
         db = loop.run_until_complete(open_database(str(path)))
         yield loop, db
         loop.run_until_complete(db.close())
