@@ -83,7 +83,7 @@ def _patterns(file: Path) -> "tuple[PathSpec[Any], GitIgnoreSpec]":
 
 
 def walk(folder: Path, ignore: Ignore) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every entry that belongs to the source, in one order on every machine, directories before what is in them."""
+    """Yield every entry that belongs to the source, in one order on every machine, directories before what is in them."""
     pending = [("", folder)]
     while pending:
         prefix, place = pending.pop()

@@ -55,7 +55,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def descendants(pid: int) -> list[Process]:
-    """The living descendants of a process, without itself. One that is reparented during the walk can be missed, so
+    """Return the living descendants of a process, without itself. One that is reparented during the walk can be missed, so
     a caller that needs all of them repeats the walk until the kernel says that no child is left."""
     found: dict[int, Process] = {}
     parents = [pid]

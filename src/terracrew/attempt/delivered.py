@@ -16,7 +16,7 @@ def mark_refused(directory: Path, last_event: int) -> None:
 
 
 def is_done(directory: Path) -> bool:
-    """Whether everything was acknowledged. A file that a power cut left empty does not count: delivering again is safe."""
+    """Return whether everything was acknowledged. A file that a power cut left empty does not count: delivering again is safe."""
     try:
         return (directory / files.DONE).read_text().isdecimal()
     except FileNotFoundError:

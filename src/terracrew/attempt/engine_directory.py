@@ -33,7 +33,7 @@ class EngineDirectory:
 
 
 def read_produced(path: Path) -> bytes:
-    """The content of a file that an engine wrote. Raises Invalid where the engine put something else in its place."""
+    """Return the content of a file that an engine wrote. Raises Invalid where the engine put something else in its place."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -56,6 +56,6 @@ def is_alive(record: ProcessRecord) -> bool:
 
 
 def is_running(process: ProcessIdentity) -> bool:
-    """Whether a process of the current boot is alive."""
+    """Return whether a process of the current boot is alive."""
     found = stat(process.pid)
     return found is not None and found.is_alive and found.start_time == process.start_time

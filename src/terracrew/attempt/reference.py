@@ -17,5 +17,5 @@ def parse_directory_name(name: str) -> AttemptRef | None:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether this can be part of a directory's name and be read back from it."""
+    """Return whether this can be part of a directory's name and be read back from it."""
     return text.isidentifier() and text.isascii()

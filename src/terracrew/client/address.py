@@ -7,7 +7,7 @@ from terracrew import errors
 
 
 def checked(url: str) -> str:
-    """The address of a server in its one form, or an error that says what is wrong with it."""
+    """Return the address of a server in its one form, or an error that says what is wrong with it."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -21,7 +21,7 @@ def checked(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is this machine's own, by name or number; no name service is asked."""
+    """Return whether an address is this machine's own, by name or number; no name service is asked."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

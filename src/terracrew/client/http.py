@@ -41,7 +41,7 @@ def no_server(url: str) -> errors.Unreachable:
 
 
 def segment(reference: str) -> str:
-    """An id or a path as the one segment of a URL that it has to be."""
+    """Return an id or a path as the one segment of a URL that it has to be."""
     return quote(reference, safe="")
 
 
@@ -114,7 +114,7 @@ class Api:
             progress(arrived)
 
     def list(self, path: str, **query: Any) -> Iterator[Any]:
-        """Every item of a list, page after page."""
+        """Yield every item of a list, page after page."""
         after = None
         while True:
             page = self.get(path, **query, after=after)
@@ -157,7 +157,7 @@ class Api:
             time.sleep(delays.next())
 
     def is_ready(self) -> bool:
-        """Whether the server says that it can serve; asked once, without a token."""
+        """Return whether the server says that it can serve; asked once, without a token."""
         try:
             return self._pool.request("GET", f"{self.base_url}/readyz", timeout=2, retries=False).status == 200
         except (HTTPError, OSError):
@@ -269,7 +269,7 @@ class Api:
 
 
 def _rewinder(body: bytes | BinaryIO | None) -> Callable[[], object] | None:
-    """What makes a body ready to be sent again; None for a pipe, which is read only once."""
+    """Return what makes a body ready to be sent again; None for a pipe, which is read only once."""
     if body is None or isinstance(body, bytes):
         return lambda: None
     if not body.seekable():

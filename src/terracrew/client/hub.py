@@ -15,7 +15,7 @@ _FINAL = (Unauthenticated, Forbidden, Incompatible)
 
 
 def address(server_url: str) -> str:
-    """The hub's WebSocket address on a server given by its HTTP address."""
+    """Return the hub's WebSocket address on a server given by its HTTP address."""
     parts = urlsplit(server_url)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme)
     if scheme is None or not parts.hostname:

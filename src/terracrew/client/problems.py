@@ -13,7 +13,7 @@ _MEMBERS = frozenset({"type", "title", "status", "detail", "code", "instance", "
 
 
 def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None:
-    """The error that our server raised; None if the answer has no problem code of ours, so that it proves nothing."""
+    """Return the error that our server raised; None if the answer has no problem code of ours, so that it proves nothing."""
     problem = _problem(headers, body)
     code, detail = problem.get("code"), problem.get("detail")
     kind = errors.tree().get(code) if isinstance(code, str) else None
@@ -24,7 +24,7 @@ def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None
 
 
 def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.ForeignAnswer:
-    """What to say of an answer that is not our server's; `asked` names the request."""
+    """Return what to say of an answer that is not our server's; `asked` names the request."""
     name = headers.get("Server", "")[:80]
     by = f" ({name})" if name.isprintable() and name else ""
     to = f" It sends to {headers['Location'][:200]!r}." if 300 <= status < 400 and "Location" in headers else ""
@@ -37,7 +37,7 @@ def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.Forei
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, asked: str) -> errors.TerracrewError:
-    """The error that an answer stands for, for a person to read; a newer server may have codes that are not known here."""
+    """Return the error that an answer stands for, for a person to read; a newer server may have codes that are not known here."""
     if error := own(headers, body):
         return error
     if 300 <= status < 400:
@@ -58,7 +58,7 @@ def _problem(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
 
 
 def retry_after(headers: Mapping[str, str]) -> dict[str, float]:
-    """The detail of an error that says how many seconds to wait, where the answer says so."""
+    """Return the detail of an error that says how many seconds to wait, where the answer says so."""
     return {"retry_after": float(wait)} if (wait := headers.get("Retry-After", "")).isdecimal() else {}
 
 

@@ -30,7 +30,7 @@ class Control:
         return any(each is not None for each in (self.cancel, self.ended_by, self.superseded, self.refused))
 
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
-        """How a running engine is to be stopped, if at all.
+        """Return how a running engine is to be stopped, if at all.
 
         An engine that changes the world for a superseded attempt is left to finish: stopping it would mend nothing.
         """

@@ -22,7 +22,7 @@ class Room:
         self._can_reserve = True
 
     def keep(self, position: int) -> bool:
-        """Whether that much room follows the position; it is taken now, if need be."""
+        """Return whether that much room follows the position; it is taken now, if need be."""
         if self._end - position >= self._size:
             return True
         return any(self._take(position, position + self._size + extra) for extra in (_STEP, 0))

@@ -65,7 +65,7 @@ async def _read_on(parts: Delivery) -> None:
 
 
 def _end_of(parts: Delivery) -> tuple[Step, bool]:
-    """The last step that was recorded, and whether the result was: nothing may stand behind that."""
+    """Return the last step that was recorded, and whether the result was: nothing may stand behind that."""
     step, has_result = 0, False
     for _, record in parts.outbox.records():
         step = max(step, record.step)

@@ -123,7 +123,7 @@ class JobSpec(msgspec.Struct, frozen=True):
 
 
 def audience_slug(audience: str) -> str:
-    """How an audience is spelled in the name of a variable or a file."""
+    """Return how an audience is spelled in the name of a variable or a file."""
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in audience).upper()
 
 

@@ -25,7 +25,7 @@ def configure(stream: TextIO | None = None) -> None:
 
 
 def _rendered(_: WrappedLogger, __: str, entry: EventDict) -> str:
-    """The event, its values behind it, and below them the traceback, without the variables of its frames."""
+    """Return the event, its values behind it, and below them the traceback, without the variables of its frames."""
     event, trace = entry.pop("event", ""), entry.pop("exception", "")
     words = " ".join([str(event), *(f"{name}={_quoted(value)}" for name, value in entry.items())])
     # The standard library takes the text for a template where it gets arguments; it gets none here.

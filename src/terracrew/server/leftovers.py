@@ -59,7 +59,7 @@ class Leftovers:
             await self.step()
 
     async def step(self) -> dict[str, int]:
-        """How many rows of each kind were removed; nothing where another server does it."""
+        """Return how many rows of each kind were removed; nothing where another server does it."""
         if not await lease.acquire(self._db, LEASE, self._server_id, INTERVAL_SECONDS):
             return {}
         removed = {rule.name: count for rule in RULES if (count := await self._all_of(rule))}

@@ -11,7 +11,7 @@ from terracrew.server.settings import ServerSettings
 
 
 def admin_token(settings: ServerSettings) -> str:
-    """An API token of the administrator. On SQLite the one in the data directory, where the server has left it."""
+    """Return an API token of the administrator. On SQLite the one in the data directory, where the server has left it."""
     settings.check()
     file = settings.directory / local_token.FILE_NAME
     if not settings.is_postgres and file.exists() and (found := file.read_text().strip()):
@@ -32,7 +32,7 @@ async def _new_token(settings: ServerSettings) -> str:
 
 
 def admin_link(settings: ServerSettings) -> str:
-    """A link that logs the administrator in, once. On SQLite no server may be running: it has the database to itself."""
+    """Return a link that logs the administrator in, once. On SQLite no server may be running: it has the database to itself."""
     settings.check()
     return asyncio.run(_new_link(settings))
 

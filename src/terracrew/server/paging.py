@@ -29,7 +29,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def start(cursor: str | None) -> str:
-    """The id that a cursor stands for; the empty one, which sorts before all others, where there is none."""
+    """Return the id that a cursor stands for; the empty one, which sorts before all others, where there is none."""
     if not cursor:
         return ""
     try:

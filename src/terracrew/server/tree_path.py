@@ -35,13 +35,13 @@ def join(parent: str, name: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """The path of the group that it is in, and its own name."""
+    """Return the path of the group that it is in, and its own name."""
     parent, _, name = path.rpartition("/")
     return parent, name
 
 
 def is_within(path: str, place: str) -> bool:
-    """Whether it is that place, or somewhere below it."""
+    """Return whether it is that place, or somewhere below it."""
     return place in ("", path) or path.startswith(place + "/")
 
 

@@ -52,7 +52,7 @@ async def until_database_answers(listener: socket.socket, build: Callable[[], Aw
 
 
 def _is_away(error: Unavailable) -> bool:
-    """Whether to wait: a wrong password or a database that does not exist would not pass by itself."""
+    """Return whether to wait: a wrong password or a database that does not exist would not pass by itself."""
     return bool(error.details.get("is_away") or error.details.get("retry_after"))
 
 

@@ -215,7 +215,7 @@ class RunnerSettings(BaseSettings):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a settings file."""
+    """Return the JSON Schema of a settings file."""
     made = RunnerSettings.model_json_schema()
     made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}

@@ -25,7 +25,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 
 
 def root() -> Path:
-    """Where the cache is: TERRACREW_CACHE, else the user's cache directory."""
+    """Return where the cache is: TERRACREW_CACHE, else the user's cache directory."""
     if chosen := os.environ.get("TERRACREW_CACHE"):
         return Path(chosen).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "terracrew"
@@ -38,18 +38,18 @@ def system() -> tuple[str, str]:
 
 
 def directory(engine: str, version: str) -> Path:
-    """Where this engine is, or will be."""
+    """Return where this engine is, or will be."""
     return root() / "engines" / engine / version / "_".join(system())
 
 
 def binary(spec: specs.Spec, version: str) -> Path | None:
-    """The installed engine of exactly this version."""
+    """Return the installed engine of exactly this version."""
     path = directory(spec.name, version) / spec.programs[0].binary
     return path if os.access(path, os.X_OK) else None
 
 
 def installed(spec: specs.Spec) -> list[tuple[str, Path]]:
-    """Every installed version of an engine, newest first."""
+    """Return every installed version of an engine, newest first."""
     found: list[tuple[str, Path]] = []
     for entry in sorted((root() / "engines" / spec.name).glob("*")):
         try:

@@ -33,12 +33,12 @@ class _VersionAnswer(msgspec.Struct):
 
 
 def find(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
-    """The engine that a job would use, or None."""
+    """Return the engine that a job would use, or None."""
     return next(_search(specs.get(engine), extra_paths), None)
 
 
 def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
-    """The engine that somebody else installed, or None."""
+    """Return the engine that somebody else installed, or None."""
     return next(_on_path(specs.get(engine), extra_paths), None)
 
 
@@ -48,7 +48,7 @@ def find_all(extra_paths: Sequence[str] = ()) -> list[Found]:
 
 
 def require(engine: str, extra_paths: Sequence[str] = ()) -> Found:
-    """The engine that a job would use, or an error that says where we looked and what mends it."""
+    """Return the engine that a job would use, or an error that says where we looked and what mends it."""
     if found := find(engine, extra_paths):
         return found
     spec = specs.get(engine)
@@ -63,7 +63,7 @@ def require(engine: str, extra_paths: Sequence[str] = ()) -> Found:
 
 
 def ask_version(spec: specs.Spec, path: Path) -> str | None:
-    """What the program says its version is, asked once for each content of the file; None if it does not answer."""
+    """Return what the program says its version is, asked once for each content of the file; None if it does not answer."""
     try:
         stat = path.stat()
         return _ask(str(path), stat.st_mtime_ns, stat.st_size, spec.ask)

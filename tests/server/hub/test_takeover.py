@@ -118,7 +118,7 @@ async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predece
 async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_names_are_free(hub: Hub) -> None:
     await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET allow_multiple_instances = true"))
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger, first.living():
-        assert "named one of crew is connected already" in (await come(hub, stranger, STRANGER))["message"]
+        assert "named one of crew is already connected" in (await come(hub, stranger, STRANGER))["message"]
         async with hub.connected(await hub.token()) as second:
             assert (await come(hub, second, SECOND))["type"] == "welcome"
 

@@ -77,7 +77,7 @@ class Leave:
         return self._wanted is not None
 
     def question(self) -> Begin:
-        """What to send now. The clock starts before it is on the wire, and goes on while the machine is suspended."""
+        """Return what to send now. The clock starts before it is on the wire, and goes on while the machine is suspended."""
         assert self._wanted is not None
         self._sent = _now()
         return self._wanted

@@ -95,7 +95,7 @@ def _received(answer: "BaseHTTPResponse", request: Request, asked: str) -> Answe
 
 
 def _error(answer: "BaseHTTPResponse", asked: str) -> TerracrewError:
-    """The error that our server meant. An answer without a problem code of ours decides nothing."""
+    """Return the error that our server meant. An answer without a problem code of ours decides nothing."""
     own = problems.own(answer.headers, answer.read(_CHUNK_BYTES))
     if own is None:
         return problems.foreign(answer.status, answer.headers, asked)

@@ -96,7 +96,7 @@ class Outbox:
         return self.last
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes of log can be written and the reserve stays whole."""
+        """Return whether so many bytes of log can be written and the reserve stays whole."""
         return self._room.keep(self._ends[-1] + size)
 
     def sync(self) -> None:
@@ -109,11 +109,11 @@ class Outbox:
             self._is_name_durable = True
 
     def size_after(self, number: int) -> int:
-        """How many bytes stand after this event."""
+        """Return how many bytes stand after this event."""
         return self._ends[-1] - self._ends[number - self._base]
 
     def batch(self, after: int, *, up_to: int, count: int) -> Batch:
-        """The events after `after` and not beyond `up_to`: as many as a batch may hold, and never none."""
+        """Return the events after `after` and not beyond `up_to`: as many as a batch may hold, and never none."""
         at = after - self._base
         most = min(at + count, up_to - self._base)
         start, end = self._ends[at], at + 1
@@ -143,7 +143,7 @@ class Outbox:
             self.append(events.pack(Kind.LOG, Stream.SYSTEM, STEPS[0], 0.0, b""))
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        """Every event from the first on, for what is rarely done: looking back."""
+        """Yield every event from the first on, for what is rarely done: looking back."""
         position = 0
         for number, (end, _) in enumerate(self._scan(), start=1):
             yield number, next(events.unpack(os.pread(self._fd, end - position, position)))
@@ -153,7 +153,7 @@ class Outbox:
         os.close(self._fd)
 
     def _readable(self, end: int) -> Record | None:
-        """The record that ends here; None where the server could not read it, because a crash damaged it."""
+        """Return the record that ends here; None where the server could not read it, because a crash damaged it."""
         start = self._ends[-1]
         try:
             record = next(events.unpack(os.pread(self._fd, end - start, start)))

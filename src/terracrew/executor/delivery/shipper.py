@@ -246,7 +246,7 @@ class Shipper:
         return self._log_settings.batch_size_limit or self._settings.batch_size_limit
 
     def _remaining(self) -> float:
-        """How long the oldest event that waits may still wait for company."""
+        """Return how long the oldest event that waits may still wait for company."""
         period = (
             self._settings.period_seconds
             if self._log_settings.period_seconds is None

@@ -43,19 +43,19 @@ class Engine(Protocol):
     def environment(self, base: Mapping[str, str], access: StateAccess | None) -> dict[str, str]: ...
 
     def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
-        """The command of a step, the program first."""
+        """Return the command of a step, the program first."""
         ...
 
     def summarize(self, state: bytes | None) -> PlanSummary:
-        """What the plan that was just made would do."""
+        """Return what the plan that was just made would do."""
         ...
 
     def outputs(self, printed: bytes) -> OutputsRead:
-        """The outputs, from what the command of the output step printed."""
+        """Return the outputs, from what the command of the output step printed."""
         ...
 
     def is_ready(self) -> bool:
-        """Whether all that `init` fetched is still there, in a workspace that was put back."""
+        """Return whether all that `init` fetched is still there, in a workspace that was put back."""
         ...
 
     @property
@@ -64,9 +64,9 @@ class Engine(Protocol):
         ...
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
-        """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
+        """Return whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
         ...
 
     def has_heard_interrupt(self, printed: str) -> bool:
-        """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
+        """Return whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
         ...

@@ -17,7 +17,7 @@ _OUT_OF_MEMORY = re.compile(
 
 
 def tail(output: Path, since: int) -> str:
-    """The last part of what was printed from `since` on, without colours."""
+    """Return the last part of what was printed from `since` on, without colours."""
     with open(output, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(since, size - _TAIL))
@@ -25,7 +25,7 @@ def tail(output: Path, since: int) -> str:
 
 
 def first_error(text: str) -> str:
-    """The first error in the text, with its place; '' where there is none.
+    """Return the first error in the text, with its place; '' where there is none.
 
     From the terminal's text and not from JSON, since it is the same in every engine and step.
     """
@@ -36,13 +36,13 @@ def first_error(text: str) -> str:
 
 
 def out_of_memory(text: str) -> str:
-    """The line with which a Go program ended because it got no memory; '' where there is none."""
+    """Return the line with which a Go program ended because it got no memory; '' where there is none."""
     match = _OUT_OF_MEMORY.search(text)
     return match[1].strip()[:_LONGEST] if match else ""
 
 
 def failure(code: int, text: str, oom_kills: int) -> str:
-    """How the engine failed, from its exit code, its output, and the number of processes that the kernel killed for memory.
+    """Return how the engine failed, from its exit code, its output, and the number of processes that the kernel killed for memory.
 
     The cgroup may be shared with other attempts, so a kill there explains a SIGKILL, and is only mentioned beside an exit.
     """

@@ -11,7 +11,7 @@ class OomKills:
         self._files = _candidates(proc)
 
     def count(self) -> int:
-        """The number of kills so far; 0 where the kernel does not tell."""
+        """Return the number of kills so far; 0 where the kernel does not tell."""
         for file in self._files:
             try:
                 text = file.read_text()
@@ -45,7 +45,7 @@ def _candidates(proc: Path) -> list[Path]:
 
 
 def _upwards(folder: Path, top: Path) -> list[Path]:
-    """A cgroup and those above it: an attempt's own cgroup has no memory controller, the service's above it may."""
+    """Return a cgroup and those above it: an attempt's own cgroup has no memory controller, the service's above it may."""
     return [folder, *(above for above in folder.parents if above.is_relative_to(top))]
 
 
@@ -57,6 +57,6 @@ def _mount(line: str) -> tuple[str, str, str, list[str]]:
 
 
 def _inside(root: str, point: str, path: str) -> Path:
-    """Where the cgroup lies below the mount. In a container the mount may show only the container's own cgroup."""
+    """Return where the cgroup lies below the mount. In a container the mount may show only the container's own cgroup."""
     relative = os.path.relpath(path, root)
     return Path(point) if relative.startswith("..") else Path(point) / relative

@@ -75,7 +75,7 @@ class _PathBeneath(ctypes.Structure):
 
 @cache
 def abi() -> int:
-    """The version of Landlock that this kernel has; 0 where it has none, or where it is switched off or hidden."""
+    """Return the version of Landlock that this kernel has; 0 where it has none, or where it is switched off or hidden."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)))
 
 
@@ -164,7 +164,7 @@ class Surroundings:
         self._ancestors = frozenset(ancestor for path in self._private for ancestor in _ancestors(path))
 
     def parts(self, tree: str) -> Iterator[str]:
-        """The tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
+        """Yield the tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
         if self._private.isdisjoint((tree, *_ancestors(tree))):
             yield from self._beside(tree)
 

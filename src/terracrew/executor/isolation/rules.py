@@ -140,13 +140,13 @@ class Isolation:
         self._ruleset: Ruleset | None = None
 
     def ruleset(self, program: str) -> Ruleset | None:
-        """What the engine is restricted to; None where it is not isolated."""
+        """Return what the engine is restricted to; None where it is not isolated."""
         if self._is_on and self._ruleset is None:
             self._ruleset = Ruleset(self._rules(program))
         return self._ruleset
 
     def hint(self, printed: str) -> str:
-        """What to say to a person whose engine failed after it printed this."""
+        """Return what to say to a person whose engine failed after it printed this."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
     def _rules(self, program: str) -> Iterator[Rule]:
@@ -170,7 +170,7 @@ class Isolation:
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    """What the runner's own environment points to: programs, credentials, certificates and mirrors."""
+    """Yield what the runner's own environment points to: programs, credentials, certificates and mirrors."""
     for folder in _absolute(environment.get("PATH", "").split(os.pathsep)):
         # The shims of a version switcher run programs that are beside their directory.
         yield os.path.dirname(folder) if os.path.basename(folder) == "shims" else folder
@@ -185,7 +185,7 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _mirrors(configuration: Path) -> list[str]:
-    """The directories that an operator's configuration of the engine names: mirrors of providers, and overrides."""
+    """Return the directories that an operator's configuration of the engine names: mirrors of providers, and overrides."""
     try:
         return _QUOTED_PATH.findall(configuration.read_text(errors="replace"))
     except OSError:

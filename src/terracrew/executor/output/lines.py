@@ -43,7 +43,7 @@ class Cutter:
         return pieces
 
     def flush(self, *, is_final: bool = False) -> list[Piece]:
-        """What an open line has so far; at the end also what might have become a secret or a character."""
+        """Return what an open line has so far; at the end also what might have become a secret or a character."""
         pieces: list[Piece] = []
         data, position = self._pending, 0
         end = len(data) if is_final else self._cut(data, 0, len(data))

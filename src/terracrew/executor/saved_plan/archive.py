@@ -82,7 +82,7 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """Every directory, file and link; sockets, pipes and devices are of no use elsewhere."""
+    """Yield every directory, file and link; sockets, pipes and devices are of no use elsewhere."""
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:

@@ -55,7 +55,7 @@ class Sealing(io.RawIOBase):
 
 
 def opened(file: IO[bytes], key: bytes, context: str) -> io.BufferedReader:
-    """The plain text of what was sealed in this context; reading raises Invalid where it is not that."""
+    """Return the plain text of what was sealed in this context; reading raises Invalid where it is not that."""
     return io.BufferedReader(_Pieces(_open(file, AESGCM(key), context)), PIECE)
 
 

@@ -50,7 +50,7 @@ def release(directory: Path) -> None:
 
 
 def is_name(name: str, job_id: str) -> bool:
-    """Whether this names a workspace of this job."""
+    """Return whether this names a workspace of this job."""
     job, _, attempt = name.rpartition(".")
     return job == job_id and attempt.isascii() and attempt.isdigit()
 

@@ -212,6 +212,6 @@ def _check_md5(header: bytes | None, body: bytes) -> None:
 
 
 def _emptied(state: bytes) -> bytes:
-    """What is left when an engine deletes its state: the same lineage, one serial on, nothing in it."""
+    """Return what is left when an engine deletes its state: the same lineage, one serial on, nothing in it."""
     identity = identify(state)
     return msgspec.json.encode(_EmptyState(identity.serial + 1, identity.lineage))

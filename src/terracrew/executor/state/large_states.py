@@ -96,7 +96,7 @@ class LargeStates:
         self._files[number] = StateFile(number, path)
 
     def first_after(self, number: int) -> StateFile | None:
-        """The next state that has to be uploaded before its event is sent."""
+        """Return the next state that has to be uploaded before its event is sent."""
         waiting = (state_file for state_file in self._files.values() if state_file.number not in self._shipped)
         return min((state_file for state_file in waiting if state_file.number > number), default=None)
 

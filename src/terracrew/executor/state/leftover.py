@@ -44,7 +44,7 @@ def expect(directory: Path, path: Path) -> None:
 
 
 def find(path: Path, place: Path) -> Path | None:
-    """The path if there is a file. An engine can put links in the place of the file and of its folders: they count as none."""
+    """Return the path if there is a file. An engine can put links in the place of the file and of its folders: they count as none."""
     return path if path.is_file() and not path.is_symlink() and _is_inside(path, place) else None
 
 
@@ -53,7 +53,7 @@ def _is_inside(path: Path, place: Path) -> bool:
 
 
 def find_after_crash(directory: Path) -> Path | None:
-    """The file that the mutating step of a dead executor left, if such a step was about to start and left one."""
+    """Return the file that the mutating step of a dead executor left, if such a step was about to start and left one."""
     try:
         record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
         place = workspace.of(directory)
@@ -63,7 +63,7 @@ def find_after_crash(directory: Path) -> Path | None:
 
 
 def read(path: Path) -> bytes | None:
-    """The content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
+    """Return the content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_STATE_BYTES:
             return None
@@ -72,7 +72,7 @@ def read(path: Path) -> bytes | None:
 
 
 def too_large(name: str) -> str:
-    """What the job's log says of a file that was not read."""
+    """Return what the job's log says of a file that was not read."""
     return (
         f"The engine could not save its last state by itself, and {name} has more than the {MAX_STATE_BYTES:,} bytes "
         "that a state may have: it was not read"
@@ -80,7 +80,7 @@ def too_large(name: str) -> str:
 
 
 def collected(name: str, problem: str) -> str:
-    """What the job's log says of a file that was taken in."""
+    """Return what the job's log says of a file that was taken in."""
     if problem:
         return (
             f"The engine could not save its last state by itself, and {name} cannot be read: {problem}. "

@@ -57,7 +57,7 @@ class CloudTokens:
             await self._fetch(phase)
 
     def environment(self) -> dict[str, str]:
-        """Where the engine finds what it was given: the first audience's token without its name, too."""
+        """Return where the engine finds what it was given: the first audience's token without its name, too."""
         if self._phase is None:
             return {}
         files = {f"{VARIABLE}_{audience_slug(each)}": str(self._file(self._phase, each)) for each in self._audiences}
@@ -117,7 +117,7 @@ class CloudTokens:
 
 
 def left(directory: Path, files: EngineDirectory) -> list[str]:
-    """The tokens that an executor which died has left: what its engine printed of them is masked all the same.
+    """Return the tokens that an executor which died has left: what its engine printed of them is masked all the same.
 
     Executors of earlier versions kept them in the attempt's directory.
     """

@@ -40,7 +40,7 @@ class Claims:
                 self._offers.popitem(last=False)
 
     def next(self, now: float) -> Claim | None:
-        """The claim to send now, if any."""
+        """Return the claim to send now, if any."""
         while self._offers and self.is_open and now >= self._paused_until and self.free(now):
             ref, until = self._offers.popitem(last=False)
             if until > now:
@@ -49,7 +49,7 @@ class Claims:
         return None
 
     def granted(self, ref: AttemptRef, now: float) -> bool:
-        """Whether the grant can be taken: its claim holds a slot, or one is free."""
+        """Return whether the grant can be taken: its claim holds a slot, or one is free."""
         if self._pending.pop(ref, None) is None and not self.free(now):
             return False
         self._running.add(ref)

@@ -48,7 +48,7 @@ class TempDirectories:
 
 
 def _short_root() -> Path:
-    """A directory with a short path that belongs to this user alone, in a place where everybody can make directories."""
+    """Return a directory with a short path that belongs to this user alone, in a place where everybody can make directories."""
     root = Path(f"/tmp/terracrew-{os.getuid()}")  # noqa: S108 (who owns it is checked)
     root.mkdir(mode=0o700, exist_ok=True)
     found = root.lstat()
@@ -61,7 +61,7 @@ def _short_root() -> Path:
 
 
 def _name(ref: AttemptRef) -> str:
-    """A short name made from the attempt's id, so that the default directories leave room for the sockets."""
+    """Return a short name made from the attempt's id, so that the default directories leave room for the sockets."""
     return _short(reference.directory_name(ref), _NAME_LENGTH)
 
 

@@ -47,7 +47,7 @@ class Workspaces:
                 trees.remove_if_possible(entry)
 
     def _of(self, directory: Path) -> Path | None:
-        """What the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
+        """Return what the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
         try:
             path = Path(os.readlink(directory / files.WORKSPACE))
         except OSError:

@@ -54,7 +54,7 @@ class Tokens:
         """A thread goes on when the task that waits for it is cancelled, and two would overwrite each other's secrets."""
 
     async def current(self) -> str:
-        """A token that has most of its life before it."""
+        """Return a token that has most of its life before it."""
         if time.monotonic() >= self._renew_at:
             await self.renew()
         return self._token
@@ -133,7 +133,7 @@ class Tokens:
             raise problems.foreign(response.status, response.headers, f"POST {self._url}") from error
 
     def _refusal(self, response: BaseHTTPResponse) -> TerracrewError:
-        """The error that our server meant: a problem, or the JSON of RFC 6749 with a code of ours."""
+        """Return the error that our server meant: a problem, or the JSON of RFC 6749 with a code of ours."""
         if error := problems.own(response.headers, response.data):
             return error
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):

@@ -113,7 +113,7 @@ class Connection:
             self._heartbeat.wake()
 
     def _is_final(self, error: TerracrewError) -> bool:
-        """Whether to give up. A conflict before the first welcome means that another process uses this instance, which a
+        """Return whether to give up. A conflict before the first welcome means that another process uses this instance, which a
         person has to resolve; after a welcome, it is an old connection of this process."""
         return isinstance(error, Incompatible | Removed) or (isinstance(error, Conflict) and not self._was_welcome)
 

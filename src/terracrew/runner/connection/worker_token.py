@@ -59,7 +59,7 @@ class WorkerToken:
         return [each for each in dict.fromkeys(known) if each not in self.candidates]
 
     def next_sha256(self) -> str:
-        """The hash of the token that is to follow; empty while it is not time for another one."""
+        """Return the hash of the token that is to follow; empty while it is not time for another one."""
         if not self.rotates or abs(time.time() - self._kept.since) < ROTATION_SECONDS:
             return ""
         if not self._kept.next:

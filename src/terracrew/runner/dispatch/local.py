@@ -84,7 +84,7 @@ class Local:
         return Handle(process, _open(process))
 
     def _search(self, directory: Path) -> ProcessRecord | None:
-        """A living process of an attempt whose record cannot be read: by its cgroup, else by where it works."""
+        """Return a living process of an attempt whose record cannot be read: by its cgroup, else by where it works."""
         if self._cgroups:
             path = str(self._cgroups.root / directory.name)
             for pid in cgroups.processes(path):
@@ -161,7 +161,7 @@ async def _executor_ended(process: ProcessRecord) -> None:
 
 
 async def _end_within(process: ProcessRecord, seconds: float) -> bool:
-    """Whether every process of the attempt ends within this time."""
+    """Return whether every process of the attempt ends within this time."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await members.ended(process)

@@ -18,7 +18,7 @@ class NoCgroups(TerracrewError):
 
 
 def find(setting: str, instance_key: str) -> Cgroups:
-    """The cgroups of the runner with this key; `setting` as for `parent_of_runners`."""
+    """Return the cgroups of the runner with this key; `setting` as for `parent_of_runners`."""
     parent = parent_of_runners(setting)
     # Two runners in one cgroup have different keys, so neither sees the other's directory as its own.
     name = "terracrew-" + hashlib.sha256(instance_key.encode()).hexdigest()[:16]
@@ -29,7 +29,7 @@ def find(setting: str, instance_key: str) -> Cgroups:
 
 
 def parent_of_runners(setting: str) -> Path:
-    """The cgroup in which a runner makes its own. `setting` is `auto`, `off`, or the directory of a cgroup."""
+    """Return the cgroup in which a runner makes its own. `setting` is `auto`, `off`, or the directory of a cgroup."""
     if setting == OFF:
         raise NoCgroups("the setting working_directory.cgroup is off")
     parent = _own() if setting == AUTOMATIC else Path(setting)
@@ -41,7 +41,7 @@ def parent_of_runners(setting: str) -> Path:
 
 
 def _own() -> Path:
-    """The directory of the cgroup that this process is in."""
+    """Return the directory of the cgroup that this process is in."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     inside = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), None)
     if inside is None:
@@ -55,7 +55,7 @@ def _own() -> Path:
 
 
 def _is_delegated(directory: Path) -> bool:
-    """Whether a process may divide this cgroup. Where systemd runs, all cgroups are its own but those it gave away."""
+    """Return whether a process may divide this cgroup. Where systemd runs, all cgroups are its own but those it gave away."""
     owner = directory.stat().st_uid
     if not _SYSTEMD.exists() or (owner == os.geteuid() and owner != 0):
         return True

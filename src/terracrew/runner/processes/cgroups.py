@@ -97,12 +97,12 @@ def join(path: str) -> bool:
 
 
 def is_known(path: str) -> bool:
-    """Whether the file system of the cgroup can be seen from here. A missing cgroup was removed only if it can."""
+    """Return whether the file system of the cgroup can be seen from here. A missing cgroup was removed only if it can."""
     return Path(path).parent.joinpath(_PROCS).exists()
 
 
 def processes(path: str) -> set[int]:
-    """Every process in it, and in cgroups that those have made below it."""
+    """Return every process in it, and in cgroups that those have made below it."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         found |= _members(os.open(f"{path}/{_PROCS}", os.O_RDONLY | os.O_CLOEXEC))

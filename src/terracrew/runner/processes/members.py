@@ -29,7 +29,7 @@ async def ended(record: ProcessRecord) -> None:
 
 
 async def are_gone(record: ProcessRecord) -> bool:
-    """Whether no process of the attempt is left now."""
+    """Return whether no process of the attempt is left now."""
     if record.boot_id != process_record.boot_id():
         return True
     if _has_cgroup(record):
@@ -70,7 +70,7 @@ def kill(record: ProcessRecord) -> None:
 
 
 def open_running(process: ProcessIdentity) -> int | None:
-    """A descriptor of a process; None if it has ended."""
+    """Return a descriptor of a process; None if it has ended."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -72,7 +72,7 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
 
 
 async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """What of it the reader may see. After very many changes, a page is told once that everything may have changed."""
+    """Return what of it the reader may see. After very many changes, a page is told once that everything may have changed."""
     keys = {topic: sorted(key for of, key in woken if of == topic and key) for topic in ("jobs", "runners")}
     seen = {(topic, "") for topic, key in woken if topic == "tree" or not key}  # a wake-up of the tree names nothing
     for topic in list(keys):

@@ -109,7 +109,7 @@ async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[J
 
 
 def _place(text: str, attempt: int | None) -> Position:
-    """The place that events are read after: with an attempt, a number in it is enough."""
+    """Return the place that events are read after: with an attempt, a number in it is enough."""
     if not text or text == "0":
         return Position(attempt or 1, 0)
     if attempt is not None and _NUMBER.match(text):

@@ -270,7 +270,7 @@ async def _current(request: Call, job_id: str, attempt: int) -> _Own:
 
 
 async def _planning(request: Call, job_id: str, attempt: int) -> _Own:
-    """An attempt that may still wait with its plan for a person."""
+    """Return an attempt that may still wait with its plan for a person."""
     own = await _current(request, job_id, attempt)
     if own.has_begun:
         raise Conflict("this attempt has begun: its plan is not one to wait with")

@@ -48,7 +48,7 @@ _ENTRIES: dict[tuple[bool, bool], LiteralString] = {
 
 
 async def entries(tx: Tx, organization_id: str | None, target_id: str | None, before: str, limit: int) -> list[Entry]:
-    """The newest first, of one organization or (None) of all, on one target or on all."""
+    """Return the newest first, of one organization or (None) of all, on one target or on all."""
     given: dict[str, Param] = {"before": before or NEWEST_ID, "limit": limit}
     if organization_id is not None:
         given["organization_id"] = organization_id

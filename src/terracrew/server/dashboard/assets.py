@@ -40,7 +40,7 @@ def load() -> Assets:
 
 
 def url(path: str) -> str:
-    """The address of a file; one that is not there is a mistake in a template and fails at once.
+    """Return the address of a file; one that is not there is a mistake in a template and fails at once.
 
     One hash for all of them keeps relative addresses between them working (imports, fonts).
     """

@@ -73,7 +73,7 @@ def _to_login(request: Call) -> Response[Any]:
 
 
 def _asked_for(request: Call) -> str:
-    """The page that the reader is kept from, if it is one of ours."""
+    """Return the page that the reader is kept from, if it is one of ours."""
     if request.method == "GET" and not render.is_fragment(request):
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     else:

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=msgspec.Struct)
 
 
 async def read(request: Call, kind: type[F]) -> F:
-    """The fields of the form as this struct; others (the token against forgery, say) are passed over."""
+    """Return the fields of the form as this struct; others (the token against forgery, say) are passed over."""
     given = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
     try:
         return msgspec.convert(given, kind, strict=False)

@@ -101,7 +101,7 @@ async def logout(request: Call) -> Response[Any]:
 
 
 def _is_local(request: Call) -> bool:
-    """Whether both the server and the reader are on one machine, with no proxy between them."""
+    """Return whether both the server and the reader are on one machine, with no proxy between them."""
     return is_loopback(request.server.settings.url) and is_on_this_machine(request)
 
 

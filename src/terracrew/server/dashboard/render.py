@@ -24,12 +24,12 @@ HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 
 
 def is_fragment(request: Call) -> bool:
-    """Whether htmx asks for a part of the page."""
+    """Return whether htmx asks for a part of the page."""
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
 async def page(request: Call, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
-    """The whole page, or, where htmx asks for it again, only the fragment that it is made of."""
+    """Return the whole page, or, where htmx asks for it again, only the fragment that it is made of."""
     name = fragment if fragment and is_fragment(request) else template
     shared: dict[str, Any] = {
         "user": request.user,
@@ -62,7 +62,7 @@ def go(request: Call, to: str) -> Response[Any]:
 
 
 def csrf(request: Call) -> str:
-    """What forms and htmx send along, so that no other site can act for this session."""
+    """Return what forms and htmx send along, so that no other site can act for this session."""
     auth: Authentication = request.auth
     return auth.csrf_token or ""
 
@@ -83,7 +83,7 @@ def environment() -> Environment:
 
 
 def query(path: str, **params: str | int | None) -> str:
-    """An address with those of its parameters that say something."""
+    """Return an address with those of its parameters that say something."""
     given = {name: value for name, value in params.items() if value not in (None, "", 0)}
     return f"{path}?{urlencode(given)}" if given else path
 

@@ -139,7 +139,7 @@ def _typed(found: Configuration) -> ConfigureForm:
 
 
 def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
-    """The change that makes it what the form says; what was set and is not in the form is taken back."""
+    """Return the change that makes it what the form says; what was set and is not in the form is taken back."""
     levels: dict[str, str | None] = dict.fromkeys(before.log_level)
     for line in filter(None, map(str.strip, form.log_level.splitlines())):
         name, _, level = line.partition("=")

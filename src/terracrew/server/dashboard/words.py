@@ -104,7 +104,7 @@ class _Called(Protocol):
 
 
 def job_word(job: _Called) -> str:
-    """What kind of job it is, in words."""
+    """Return what kind of job it is, in words."""
     return "Destroy plan" if job.is_destroy_plan else job_type(job.type)
 
 
@@ -113,17 +113,17 @@ def engine(name: str) -> str:
 
 
 def ended(outcome: str) -> str:
-    """How an attempt ended."""
+    """Return how an attempt ended."""
     return _ENDED.get(outcome, outcome)
 
 
 def mend(code: str) -> str:
-    """What the link of a reason is called."""
+    """Return what the link of a reason is called."""
     return _MENDS.get(code, "Show runners")
 
 
 def sentence(text: str) -> str:
-    """What was written as a part of a sentence, as one."""
+    """Return what was written as a part of a sentence, as one."""
     text = text.strip()
     return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
 

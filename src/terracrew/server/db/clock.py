@@ -24,7 +24,7 @@ def steady() -> float:
 
 
 def remaining(correction: float, stored_at: float, wall: float) -> float:
-    """What is left of a correction: it becomes smaller all the time, at the same rate for every process."""
+    """Return what is left of a correction: it becomes smaller all the time, at the same rate for every process."""
     left = max(0.0, abs(correction) - SLEW_RATE * max(0.0, wall - stored_at))
     return left if correction > 0 else -left
 
@@ -63,7 +63,7 @@ class SteadyClock:
         return abs(correction - self._stored) > NOTEWORTHY_SECONDS / 2
 
     def store(self) -> tuple[float, float]:
-        """The correction to store, and the wall clock's time that belongs to it."""
+        """Return the correction to store, and the wall clock's time that belongs to it."""
         correction = self.correction
         self._stored = correction if abs(correction) >= NOTEWORTHY_SECONDS else 0.0
         return self._stored, self._wall()

@@ -37,5 +37,5 @@ class Health:
             self._refused_at, self._refusal = time.monotonic(), reason
 
     def refused_within(self, seconds: float) -> str:
-        """Why the storage (a full disk, say) refused a write, if it did not longer ago than this; otherwise an empty text."""
+        """Return why the storage (a full disk, say) refused a write, if it did not longer ago than this; otherwise an empty text."""
         return self._refusal if time.monotonic() - self._refused_at <= seconds else ""

@@ -44,7 +44,7 @@ def rows_to(kind: type[S], rows: Iterable[Row]) -> list[S]:
 
 
 def to_params(struct: msgspec.Struct, *fields: str) -> dict[str, Param]:
-    """The values of these fields (of all, if none is named) as the database takes them."""
+    """Return the values of these fields (of all, if none is named) as the database takes them."""
     as_json = _json_decoders(type(struct))
     return {name: _param(getattr(struct, name), name in as_json) for name in fields or struct.__struct_fields__}
 

@@ -27,7 +27,7 @@ class Write(Protocol):
 
 
 def known() -> list[Migration]:
-    """Those that came with this version, in order."""
+    """Return those that came with this version, in order."""
     folder = files("terracrew.server.db") / "migrations"
     found = [(_FILE.match(file.name), file) for file in folder.iterdir()]
     return sorted(
@@ -36,7 +36,7 @@ def known() -> list[Migration]:
 
 
 def split(script: str) -> tuple[LiteralString, ...]:
-    """The statements of a script: each ends with a semicolon at the end of a line."""
+    """Return the statements of a script: each ends with a semicolon at the end of a line."""
     code = "\n".join(line for line in script.splitlines() if not line.lstrip().startswith("--"))
     statements = (part.strip() for part in re.split(r";[ \t]*$", code, flags=re.MULTILINE))
     return tuple(cast("LiteralString", statement) for statement in statements if statement)

@@ -79,7 +79,7 @@ class Clock:
         return self._steady() + offset
 
     async def _is_to_follow(self, connection: _Asked, row: Any, expected: float) -> bool:
-        """Whether it is this process that missed time, and not the database's host whose clock was set."""
+        """Return whether it is this process that missed time, and not the database's host whose clock was set."""
         if row["stored_at"] is not None and 0 <= row["wall"] - row["stored_at"] < SETTLED_SECONDS:
             return True
         # Another server has heard somebody at a later time: the machine of this process was stopped meanwhile.

@@ -90,7 +90,7 @@ class PostgresTx:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether one of our errors came of a database that cannot be reached, and not of what it was asked."""
+    """Return whether one of our errors came of a database that cannot be reached, and not of what it was asked."""
     cause = error.__cause__
     if isinstance(cause, asyncpg.PostgresError):
         state: str = cast("Any", cause).sqlstate or ""

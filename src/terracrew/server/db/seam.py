@@ -121,5 +121,5 @@ class Wakeups(Protocol):
         ...
 
     async def get(self, timeout: float | None = None) -> set[tuple[str, str]]:
-        """All (topic, key) that have come since the last call; waits for one; empty when the time is up."""
+        """Return all (topic, key) that have come since the last call; waits for one; empty when the time is up."""
         ...

@@ -63,7 +63,7 @@ def batch_from_json(sql: LiteralString, names: tuple[str, ...]) -> LiteralString
 
 @cache
 def is_read(sql: LiteralString) -> bool:
-    """Whether a statement changes nothing."""
+    """Return whether a statement changes nothing."""
     return not any(match["write"] for match in _WRITE.finditer(sql))
 
 

@@ -146,7 +146,7 @@ def drive(work: Work[T], tx: SqliteTx) -> T:
 
 
 def _json_of(columns: Columns, rows: Sequence[Sequence[Param]]) -> str | None:
-    """The rows as JSON, or None where a value would not come back from it as it was."""
+    """Return the rows as JSON, or None where a value would not come back from it as it was."""
     if not _JSON_TYPES.issuperset(columns.values()):
         return None
     text = json.dumps(rows)

@@ -52,7 +52,7 @@ def _index_name(connection: sqlite3.Connection, subject: str) -> str:
 
 
 def _declared(connection: sqlite3.Connection, table: str, columns: list[str]) -> str:
-    """The name of a UNIQUE constraint inside a table, which SQLite keeps nowhere but in the table's text."""
+    """Return the name of a UNIQUE constraint inside a table, which SQLite keeps nowhere but in the table's text."""
     (text,) = connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", [table]).fetchone()
     list_of_columns = r"\s*,\s*".join(columns)
     match = re.search(rf"CONSTRAINT\s+(\w+)\s+UNIQUE\s*\(\s*{list_of_columns}\s*\)", text, re.IGNORECASE)

@@ -118,7 +118,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
 
 
 async def listing(tx: Tx, who: Principal, parent: str | None, after: str | None, limit: int) -> Page[Group]:
-    """Those that the reader may see, and those on the way to them."""
+    """Return those that the reader may see, and those on the way to them."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     organization_id = who.organization_id or ""
     parent_id: str | None = None

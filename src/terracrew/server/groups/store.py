@@ -109,7 +109,7 @@ _OF_READER: LiteralString = (
 async def within(
     tx: Tx, seen: Visible, organization_id: str, parent: str | None, after: str, limit: int
 ) -> list[Group]:
-    """Those directly in a group, or every one below the root if no group is named, by id.
+    """Return those directly in a group, or every one below the root if no group is named, by id.
 
     Of them, those that the reader may see and those on the way to what the reader may see.
     """
@@ -125,7 +125,7 @@ async def within(
 
 
 async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002
-    """How many things of each kind are directly in a group."""
+    """Return how many things of each kind are directly in a group."""
     row = await tx.one(
         """SELECT (SELECT count(*) FROM groups WHERE parent_id = :id) AS groups,
                   (SELECT count(*) FROM modules WHERE group_id = :id) AS modules,

@@ -11,7 +11,7 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def explained(message: str, annotation: Any, place: str) -> str:
-    """The message of the decoder, with the possible values where it is about one of a fixed set; `place` is like `a.b[0]`."""
+    """Return the message of the decoder, with the possible values where it is about one of a fixed set; `place` is like `a.b[0]`."""
     found = _INVALID.match(message)
     values = _values_at(annotation, place) if found else []
     return f"{found[1]} is not one of {', '.join(values)}" if found and values else message
@@ -42,7 +42,7 @@ def _inside(kinds: list[inspect.Type], name: str) -> list[inspect.Type]:
 
 
 def _plain(kind: inspect.Type) -> list[inspect.Type]:
-    """The alternatives of a union, without what is only said about a type."""
+    """Return the alternatives of a union, without what is only said about a type."""
     if isinstance(kind, inspect.Metadata):
         return _plain(kind.type)
     if isinstance(kind, inspect.UnionType):
@@ -61,7 +61,7 @@ def _values(kind: inspect.Type) -> list[str]:
 
 
 def struct_error(error: msgspec.ValidationError, annotation: Any) -> tuple[str, str]:
-    """Where in the body the error is, and what is wrong there."""
+    """Return where in the body the error is, and what is wrong there."""
     message, _, place = str(error).partition(" - at `")
     place = place.rstrip("`").removeprefix("$").removeprefix(".")
     return place, explained(message, annotation, place)

@@ -95,7 +95,7 @@ async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
 
 
 def tree_path(segment: str) -> str:
-    """What a segment of a URL says: an id or a path of the tree."""
+    """Return what a segment of a URL says: an id or a path of the tree."""
     return segment.replace("%2F", "/")
 
 

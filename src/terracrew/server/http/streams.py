@@ -19,7 +19,7 @@ class Streams:
         self._changes: Counter[str] = Counter()
 
     def admit(self, who: Principal, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same stream, until the reader's credentials or roles change: whoever still may comes again."""
+        """Yield the same stream, until the reader's credentials or roles change: whoever still may comes again."""
         if self._open[who.id] >= MOST:
             raise RateLimited(f"you have {MOST} streams open already: close some of them first")
         return self._admitted(who.id, who.credential_ends_at, stream)

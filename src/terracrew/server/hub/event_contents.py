@@ -99,5 +99,5 @@ def _folder(ref: AttemptRef) -> str:
 
 
 def raw_object_name(ref: AttemptRef, number: int, sha256: str) -> str:
-    """What came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
+    """Return what came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
     return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"

@@ -192,7 +192,7 @@ class _Connection:
             self._storing = None
 
     def _taken(self) -> list[Batch]:
-        """What waits, as far as it is no more events than one batch may have: others must have their turn."""
+        """Return what waits, as far as it is no more events than one batch may have: others must have their turn."""
         taken: list[Batch] = []
         count = 0
         while self._frames:
@@ -266,7 +266,7 @@ def _last_of(taken: list[Batch]) -> int:
 
 
 def _joined(taken: list[Batch]) -> tuple[int, list[Record]]:
-    """The records of consecutive frames as one run; a frame that repeats what the run has is cut."""
+    """Return the records of consecutive frames as one run; a frame that repeats what the run has is cut."""
     records: list[Record] = []
     first = None
     for header, body in taken:

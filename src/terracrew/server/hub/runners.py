@@ -164,7 +164,7 @@ async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
 
 
 async def _is_elsewhere(server: "Server", ref: AttemptRef) -> bool:
-    """Whether another server has the attempt's executor, as far as is known here."""
+    """Return whether another server has the attempt's executor, as far as is known here."""
     return await server.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, server.id))
 
 
@@ -177,7 +177,7 @@ async def _leave(server: "Server", session: RunnerSession) -> None:
 
 
 def _let_go(server: "Server", socket: HubSocket) -> bool:
-    """Whether its process has let go of us. It has not if we stop, or if it was silent: that is for `presence` to judge."""
+    """Return whether its process has let go of us. It has not if we stop, or if it was silent: that is for `presence` to judge."""
     return not (socket.is_silent or socket.is_left_by_us or (server.closing.is_set() and socket.is_open))
 
 

@@ -50,7 +50,7 @@ async def keep_state(objects: Objects, ref: AttemptRef, number: int, mark: int, 
 
 
 async def _others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
-    """The objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
+    """Return the objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
     ahead: dict[int, list[str]] = {}
     for name in await objects.names(f"states/{ref.job_id}/{ref.attempt}"):
         of = int(name.rpartition("/")[2].partition("_")[0])

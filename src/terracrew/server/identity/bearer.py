@@ -16,7 +16,7 @@ from terracrew.server.secrets import credentials
 
 
 async def principal_from_bearer(identity: Identity, token: str) -> Principal:
-    """Who holds this token.
+    """Return who holds this token.
 
     The hub credential of an attempt is found even after the attempt has ended: what it may still deliver is for the hub
     to say. Its API credential ends with the attempt.

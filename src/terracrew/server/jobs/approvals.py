@@ -32,12 +32,12 @@ UPDATE plans SET is_open = false FROM batch WHERE plans.job_id = batch.job_id AN
 
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
-    """Where a kept plan is."""
+    """Return where a kept plan is."""
     return f"plans/{job_id}/{attempt}/{sha256}"
 
 
 async def kept(tx: Tx, job_id: str, attempt: int) -> Plan | None:
-    """The plan that an attempt made and kept."""
+    """Return the plan that an attempt made and kept."""
     return await store.plan(tx, job_id, attempt)
 
 
@@ -156,7 +156,7 @@ async def remove_unused(db: Database, objects: Objects, days: float = 0.0) -> in
 
 
 async def unused(tx: Tx, days: float) -> tuple[int, int]:
-    """How many plans `remove_unused` would remove, and their bytes."""
+    """Return how many plans `remove_unused` would remove, and their bytes."""
     row = await tx.one(
         "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED, before=tx.now - days * 86400
     )

@@ -6,7 +6,7 @@ from terracrew.server.principals.model import Principal
 
 
 def refusal(job: Job, who: Principal, policy: Policy) -> str | None:
-    """Why this person or service account may not approve the job's plan; None if they may."""
+    """Return why this person or service account may not approve the job's plan; None if they may."""
     if who.kind == "service_account" and not policy.service_account_approval:
         return (
             "service accounts do not approve plans here: a person has to, or the group allows it with "

@@ -106,7 +106,7 @@ async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[_Selectio
 def _statement(
     seen: authorize.Visible, selection: _Selection, columns: LiteralString
 ) -> tuple[LiteralString, dict[str, Param]]:
-    """The oldest jobs of the selection that the principal may cancel, and what the statement takes."""
+    """Return the oldest jobs of the selection that the principal may cancel, and what the statement takes."""
     given: dict[str, Param] = msgspec.structs.asdict(selection)
     matching: LiteralString = " SELECT " + columns + _MATCHING
     if seen.is_everything(selection.organization_id):

@@ -259,7 +259,7 @@ def _inputs_sha256(row: Row, keys: Keyring) -> str:
 
 
 def _resume(row: Row, keys: Keyring) -> Resume | None:
-    """The kept plan that the job goes on with, unless something it was made from has changed since."""
+    """Return the kept plan that the job goes on with, unless something it was made from has changed since."""
     if row["plan_attempt"] is None:
         return None
     plan = row_to(

@@ -197,13 +197,13 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
 
 
 def _details(job: Job, module: Module) -> dict[str, Any]:
-    """What the audit says of a new job."""
+    """Return what the audit says of a new job."""
     told: dict[str, Any] = {"type": job.type, "module": module.path}
     return told | {"is_destroy_plan": True} if job.is_destroy_plan else told
 
 
 async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
-    """The next job numbers of each organization, as many as it needs."""
+    """Return the next job numbers of each organization, as many as it needs."""
     found: dict[str, Iterator[int]] = {}
     for organization_id, count in sorted(wanted.items()):
         row = await tx.one(

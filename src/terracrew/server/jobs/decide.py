@@ -111,7 +111,7 @@ def begin(
 
 
 def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> list[str]:
-    """Why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
+    """Return why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
     found: list[str] = []
     if module.doubts:
         found.append("an earlier change of this module was cut short, and what it made may be in no state")
@@ -138,7 +138,7 @@ def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequen
 
 
 def ends_change(step: StepStatus) -> bool:
-    """Whether this says that the engine has ended its mutating command by itself, or never started it."""
+    """Return whether this says that the engine has ended its mutating command by itself, or never started it."""
     if step.step not in MUTATING or step.status == "RUNNING":
         return False
     if step.is_cut_short is None:  # an older executor, which says no more than the exit code
@@ -166,14 +166,14 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
 
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
-    """Whether something that a terminated attempt changed may be unaccounted for (rule 9)."""
+    """Return whether something that a terminated attempt changed may be unaccounted for (rule 9)."""
     if attempt.begun_at is None:
         return False
     return not is_delivered or not (attempt.is_change_ended or job.interrupted == "retry")
 
 
 def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta = LATE_DELIVERY) -> str | None:
-    """Why nothing more is accepted from this attempt; None where it may still deliver."""
+    """Return why nothing more is accepted from this attempt; None where it may still deliver."""
     if attempt.has_result:
         return "its result has arrived, and that is the last event of an attempt"
     if attempt.ended_at is not None and now - attempt.ended_at > late_delivery:
@@ -221,7 +221,7 @@ def approve(
 
 
 def is_stale(plan: Plan, module: ModuleStanding) -> bool:
-    """Whether the state that a plan was made from is no longer the current one."""
+    """Return whether the state that a plan was made from is no longer the current one."""
     return plan.state_version != module.state_version
 
 
@@ -264,7 +264,7 @@ def _check_waits_with(job: Job, plan: Plan) -> None:
 
 
 def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
-    """Whether a job can go on with this plan. Otherwise it plans again, and that plan is another one to look at."""
+    """Return whether a job can go on with this plan. Otherwise it plans again, and that plan is another one to look at."""
     is_unused = plan.decision == "approved" and plan.applied_by is None
     return is_unused and (plan.state_version, plan.inputs_sha256) == (state_version, inputs_sha256)
 
@@ -372,7 +372,7 @@ def adoption(
     is_module_mutating: bool,
     has_quarantine: bool,
 ) -> bool:
-    """Whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
+    """Return whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
 
     `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
     What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written. A state with

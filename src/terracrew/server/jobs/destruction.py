@@ -13,12 +13,12 @@ class DestroyLimits(msgspec.Struct, frozen=True):
 
 
 def destroyed(plan: PlanSummary) -> int:
-    """How many resources a plan destroys. One that is replaced is destroyed, too."""
+    """Return how many resources a plan destroys. One that is replaced is destroyed, too."""
     return plan.destroy + plan.replace
 
 
 def removes_everything(plan: PlanSummary) -> bool:
-    """Whether none of the resources that exist is left afterwards, whatever the plan creates beside that."""
+    """Return whether none of the resources that exist is left afterwards, whatever the plan creates beside that."""
     if not plan.destroy:
         return False
     if plan.existing is not None:
@@ -27,7 +27,7 @@ def removes_everything(plan: PlanSummary) -> bool:
 
 
 def reason_to_ask(plan: PlanSummary | None, limits: DestroyLimits) -> str | None:
-    """Why a person must look at this plan of an APPLY first; None if it does not destroy too much."""
+    """Return why a person must look at this plan of an APPLY first; None if it does not destroy too much."""
     if plan is None or not (count := destroyed(plan)):
         return None
     if removes_everything(plan):

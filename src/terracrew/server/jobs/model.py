@@ -46,7 +46,7 @@ Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "
 
 
 def plain(text: str) -> str:
-    """What came from outside as a text that every database stores, and that every page and terminal shows as it is."""
+    """Return what came from outside as a text that every database stores, and that every page and terminal shows as it is."""
     return escapes.plain(text[:LONGEST_TEXT].replace("\0", "\ufffd"))
 
 

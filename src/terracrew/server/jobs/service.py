@@ -30,7 +30,7 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 async def owned(tx: Tx, ref: AttemptRef) -> Owned:
-    """What belongs to an attempt's credential."""
+    """Return what belongs to an attempt's credential."""
     found = await store.owned(tx, ref.job_id, ref.attempt)
     if found is None:
         raise Forbidden("this credential is for another attempt")
@@ -48,7 +48,7 @@ async def place_of(tx: Tx, job: Job) -> authorize.Place:
 
 
 async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
-    """A job by its id or its number, if the principal may do this with it."""
+    """Return a job by its id or its number, if the principal may do this with it."""
     unseen: NotFound | None = None
     if name.isascii() and name.isdigit() and len(name) < 19:
         unseen = NotFound(f"there is no job number {name}")  # the id would tell that there is one
@@ -155,7 +155,7 @@ async def _steps(tx: Tx, job: Job) -> list[StepRow]:
 
 
 async def lock(tx: Tx, module_id: str) -> Lock | None:
-    """Who holds a module's lock."""
+    """Return who holds a module's lock."""
     row = await tx.one(
         """SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt

@@ -52,7 +52,7 @@ async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
 
 
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
-    """A job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
+    """Return a job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
 
     In the order in which the ingest writes them, so that none of us waits for the other for ever.
     """
@@ -69,7 +69,7 @@ async def hold_job(tx: Tx, job_id: str) -> Job:
 
 
 async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] | None:
-    """An attempt, its job, and the key of its states as it is stored; one question, since every executor asks it."""
+    """Return an attempt, its job, and the key of its states as it is stored; one question, since every executor asks it."""
     row = await tx.one(
         "SELECT " + JOB + """, attempts.state_key, attempts.number AS a_number, attempts.runner_id AS a_runner_id,
             attempts.instance_id AS a_instance_id, attempts.claimed_at AS a_claimed_at, attempts.mark AS a_mark,
@@ -179,7 +179,7 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
 
 
 async def plan(tx: Tx, job_id: str, attempt: int) -> Plan | None:
-    """The plan that an attempt made and kept."""
+    """Return the plan that an attempt made and kept."""
     row = await tx.one(
         "SELECT " + PLAN + " FROM plans WHERE job_id = :job_id AND attempt = :attempt", job_id=job_id, attempt=attempt
     )
@@ -187,7 +187,7 @@ async def plan(tx: Tx, job_id: str, attempt: int) -> Plan | None:
 
 
 async def has_waited(tx: Tx, job_id: str) -> bool:
-    """Whether a plan of this job has waited for a person before."""
+    """Return whether a plan of this job has waited for a person before."""
     return await tx.one("SELECT 1 AS yes FROM plans WHERE job_id = :job_id LIMIT 1", job_id=job_id) is not None
 
 

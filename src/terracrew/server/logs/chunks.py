@@ -64,7 +64,7 @@ def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:
 
 
 def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
-    """The body of a chunk, and how many line feeds are in it."""
+    """Return the body of a chunk, and how many line feeds are in it."""
     parts: list[bytes] = []
     lines = 0
     for number, (kind, stream, step, time, payload) in logs:
@@ -75,7 +75,7 @@ def _joined(logs: Sequence[tuple[int, Record]]) -> tuple[bytes, int]:
 
 
 def body(data: bytes) -> bytes:
-    """The records of a chunk, not compressed any more. Bodies that follow one another are one body when they are joined."""
+    """Return the records of a chunk, not compressed any more. Bodies that follow one another are one body when they are joined."""
     return zstandard.ZstdDecompressor().decompress(data)
 
 
@@ -90,7 +90,7 @@ def records(data: bytes) -> Iterator[tuple[int, Record]]:
 
 
 def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
-    """Those with a higher number than `after`, as events of this attempt."""
+    """Yield those with a higher number than `after`, as events of this attempt."""
     for number, record in records(data):
         if number > after:
             text = record.payload.decode("utf-8", "replace")
@@ -98,5 +98,5 @@ def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
 
 
 def text(data: bytes) -> bytes:
-    """What was printed, as it was."""
+    """Return what was printed, as it was."""
     return b"".join(record.payload for _, record in records(data))

@@ -31,21 +31,21 @@ class Removal(msgspec.Struct, frozen=True):
     log_removed_days: float
 
     def notice(self) -> chunks.Chunk:
-        """The one line that stands for the log."""
+        """Return the one line that stands for the log."""
         day = datetime.fromtimestamp(self.log_removed_at, UTC)
         text = f"This log was removed on {day:%Y-%m-%d} by retention after {self.log_removed_days:g} days.\n"
         return notice(self.log_moved, self.log_removed_at, text)
 
 
 def notice(event: int, time: float, text: str) -> chunks.Chunk:
-    """A chunk in which the server says something in place of events up to this one."""
+    """Return a chunk in which the server says something in place of events up to this one."""
     packed = chunks.pack([(event, Record(Kind.LOG, Stream.SYSTEM, 0, time, text.encode()))])
     assert packed is not None
     return packed
 
 
 async def part_after(tx: Tx, job_id: str, attempt: int, after: int) -> Part | Removal | None:
-    """The first part that has events after this one. None where those are in chunks, or there are none."""
+    """Return the first part that has events after this one. None where those are in chunks, or there are none."""
     row = await tx.one(
         """SELECT attempts.log_moved, attempts.log_removed_at, attempts.log_removed_days,
             log_objects.object, log_objects.stored_bytes, log_objects.blocks
@@ -65,7 +65,7 @@ async def part_after(tx: Tx, job_id: str, attempt: int, after: int) -> Part | Re
 
 
 async def part_before_line(tx: Tx, job_id: str, attempt: int, line: int) -> Part | None:
-    """The last part that has fewer line feeds than this before it."""
+    """Return the last part that has fewer line feeds than this before it."""
     row = await tx.one(
         """SELECT object, stored_bytes, blocks FROM log_objects
         WHERE job_id = :job_id AND attempt = :attempt AND first_line < :line ORDER BY first DESC LIMIT 1""",

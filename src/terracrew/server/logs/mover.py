@@ -178,7 +178,7 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
 
 
 async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
-    """The next chunks after this event, up to the size of a batch."""
+    """Return the next chunks after this event, up to the size of a batch."""
     rows = await tx.all(
         """SELECT log_chunks.first, log_chunks.last, log_chunks.first_line, log_chunks.lines, log_chunks.data
         FROM (

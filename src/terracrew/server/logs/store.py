@@ -79,7 +79,7 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
 
 
 async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE) -> list[Stored]:
-    """The next chunks or blocks with events after this one: about `size` bytes of log, but never none if there is one.
+    """Return the next chunks or blocks with events after this one: about `size` bytes of log, but never none if there is one.
 
     The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
     deleted only after its object is known, so a chunk that was deleted before the first statement is found by the second.
@@ -125,7 +125,7 @@ def _blocks(part: moved.Part, after: int, size: int) -> list[Stored]:
 
 
 async def load(objects: Objects, stored: list[Stored]) -> list[Stored]:
-    """The same with their data. The blocks of a page are neighbours in one object, so they are read as one range."""
+    """Return the same with their data. The blocks of a page are neighbours in one object, so they are read as one range."""
     if not stored or not stored[0].object:
         return stored
     first, last = stored[0], stored[-1]
@@ -139,7 +139,7 @@ async def load(objects: Objects, stored: list[Stored]) -> list[Stored]:
 async def read_page(
     db: Database, objects: Objects, job_id: str, attempt: int, after: int, size: int = PAGE
 ) -> list[Stored]:
-    """The next chunks or blocks with events after this one, with their data."""
+    """Return the next chunks or blocks with events after this one, with their data."""
     stored = await db.read(lambda tx: page(tx, job_id, attempt, after, size))
     return await load_or_say(db, objects, job_id, attempt, after, stored)
 
@@ -164,7 +164,7 @@ async def load_or_say(
 async def events(
     db: Database, objects: Objects, job_id: str, attempt: int, after: int = 0, limit: int | None = None
 ) -> AsyncIterator[list[LogEvent]]:
-    """The events after this one, in lists, up to what is stored when the end is reached."""
+    """Yield the events after this one, in lists, up to what is stored when the end is reached."""
     async for chunk in _following(db, objects, job_id, attempt, after):
         found = await chunk.open(lambda data: list(chunks.events(data, after, attempt)))
         if limit is not None and len(found) >= limit:
@@ -175,7 +175,7 @@ async def events(
 
 
 async def text(db: Database, objects: Objects, job_id: str, attempt: int) -> AsyncIterator[bytes]:
-    """The whole log, as it was printed, up to what is stored when the end is reached."""
+    """Yield the whole log, as it was printed, up to what is stored when the end is reached."""
     async for chunk in _following(db, objects, job_id, attempt, 0):
         yield await chunk.open(chunks.text)
 
@@ -236,7 +236,7 @@ async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int
 
 
 def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:
-    """Where, from `start` on, so many lines are over; the end of the body where they are not."""
+    """Return where, from `start` on, so many lines are over; the end of the body where they are not."""
     for _ in range(count):
         at = body.find(b"\n", start)
         if at < 0:

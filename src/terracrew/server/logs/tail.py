@@ -60,7 +60,7 @@ class Tails:
         self.used = 0
 
     async def next(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
-        """What follows; if nothing does yet, how things stand with the job."""
+        """Return what follows; if nothing does yet, how things stand with the job."""
         place = (job_id, position)
         if batch := self._batches.get(place):
             self._batches.move_to_end(place)

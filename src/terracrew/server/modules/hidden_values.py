@@ -19,13 +19,13 @@ _MISSING = object()
 
 
 def shown(module: Module, content: Content) -> Module:
-    """The module with its inputs and environment as people see them."""
+    """Return the module with its inputs and environment as people see them."""
     inputs, environment = _shown_inputs(content.inputs), dict.fromkeys(content.environment, HIDDEN)
     return msgspec.structs.replace(module, inputs=inputs, environment=environment)
 
 
 def restored(before: Content, inputs: dict[str, Any], environment: dict[str, str]) -> Content:
-    """What a person sent, with the stored value wherever they sent back what they were shown in its place."""
+    """Return what a person sent, with the stored value wherever they sent back what they were shown in its place."""
     shown_environment = dict.fromkeys(before.environment, HIDDEN)
     found = Content(
         _restored(inputs, _shown_inputs(before.inputs), before.inputs),
@@ -77,7 +77,7 @@ def _restored(given: Any, shown: Any, stored: Any) -> Any:
 
 
 def _still_hidden(values: dict[str, Any], *, is_secret: bool = False) -> str:
-    """The name of a value that stands for another one, which nobody has; '' where there is none."""
+    """Return the name of a value that stands for another one, which nobody has; '' where there is none."""
     level: list[tuple[str, bool, Any]] = [
         (name, is_secret or names.is_secret(name), each) for name, each in values.items()
     ]

@@ -56,7 +56,7 @@ async def delete(tx: Tx, module_id: str) -> None:
 
 
 async def next_deleted(tx: Tx, after: str) -> str | None:
-    """A deleted module of which something is left, by id."""
+    """Return a deleted module of which something is left, by id."""
     row = await tx.one(
         """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
         organization_id=DELETED_ORGANIZATION,

@@ -68,7 +68,7 @@ async def find_many(
 
 
 async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupted]:
-    """What follows a change that is cut short, by module id: its own choice, else that of the nearest group that has one."""
+    """Return what follows a change that is cut short, by module id: its own choice, else that of the nearest group that has one."""
     chosen: dict[str, Interrupted] = {module.id: module.interrupted for module in modules if module.interrupted}
     if rest := sorted({module.id for module in modules} - chosen.keys()):
         rows = await tx.each(
@@ -188,7 +188,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
 async def listing(
     tx: Tx, who: Principal, group: str | None, recursive: bool, after: str | None, limit: int
 ) -> Page[Module]:
-    """Those that the reader may see: of a group, of all below it too, or of the whole organization."""
+    """Return those that the reader may see: of a group, of all below it too, or of the whole organization."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     within = reads.Within(who.organization_id or "")
     if group is not None:

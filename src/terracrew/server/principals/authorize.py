@@ -71,7 +71,7 @@ SERVER = Place(None, "", "server")
 
 
 def organization(organization_id: str | None) -> Place:
-    """The root of an organization's tree."""
+    """Return the root of an organization's tree."""
     return SERVER if organization_id is None else Place(organization_id, "", "organization")
 
 
@@ -80,7 +80,7 @@ def group(organization_id: str, path: str) -> Place:
 
 
 def module(organization_id: str, path: str, job_id: str | None = None, attempt: int | None = None) -> Place:
-    """A module, or a job of it, or one attempt of that job."""
+    """Return a module, or a job of it, or one attempt of that job."""
     return Place(organization_id, path, "module", job_id, attempt)
 
 
@@ -201,7 +201,7 @@ class Visible(msgspec.Struct, frozen=True):
 
 
 async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Visible:
-    """Where the principal may: what `require` would say of each place, in one question."""
+    """Return where the principal may: what `require` would say of each place, in one question."""
     if principal.attempt is not None or principal.kind == "runner":
         return Visible("")
     if principal.kind == "system" or principal.is_system_admin:
@@ -216,7 +216,7 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
 
 
 async def roles_at(source: Tx | Database, principal: Principal, place: Place) -> frozenset[Role]:
-    """The roles that hold here, those inherited from above included."""
+    """Return the roles that hold here, those inherited from above included."""
     bindings = await _bindings(source, principal)
     return frozenset(role for kind, path, role in bindings if covers(kind, path, place))
 

@@ -43,7 +43,7 @@ way_groups (id) AS (
 
 
 def params(seen: Visible) -> dict[str, Param]:
-    """The values that these relations take."""
+    """Return the values that these relations take."""
     return {
         "reader_id": seen.reader_id,
         "reader_organization_id": seen.organization_id,

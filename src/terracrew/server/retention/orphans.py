@@ -23,7 +23,7 @@ Needed = Callable[[Tx, Sequence[str], float], Awaitable[set[str]]]
 
 
 def _attempts(names: Sequence[str]) -> list[tuple[str, int]]:
-    """The attempts that the names are of: <kind>/<job>/<attempt>/…"""
+    """Return the attempts that the names are of: <kind>/<job>/<attempt>/…"""
     found = {tuple(name.split("/")[1:3]) for name in names if name.count("/") >= 3}
     return sorted((each[0], int(each[1])) for each in found if _NUMBER.match(each[1]))
 
@@ -90,7 +90,7 @@ def _is_awaited(name: str, marks: dict[str, int]) -> bool:
 
 
 async def _of_unknown_jobs(tx: Tx, names: Sequence[str]) -> set[str]:
-    """Those of <kind>/<job>/… whose job has no row here."""
+    """Return those of <kind>/<job>/… whose job has no row here."""
     jobs = sorted({name.split("/")[1] for name in names})
     rows = await tx.each(
         "SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in jobs]

@@ -38,7 +38,7 @@ async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Ta
 
 
 async def preview(db: Database, policy: Policy, rule: Rule) -> Tally:
-    """How much of a kind is due."""
+    """Return how much of a kind is due."""
     total, after = Tally(), None
     while items := await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, _PREVIEW_ITEMS)):
         total += tally(items)

@@ -52,5 +52,5 @@ def tally(items: list[Item]) -> Tally:
 
 
 def newest_id(kind: str, time: float) -> str:
-    """An id that sorts behind every id of this kind that was made until then, with a day of room for clocks that differ."""
+    """Return an id that sorts behind every id of this kind that was made until then, with a day of room for clocks that differ."""
     return f"{kind}_{max(0, int((time + DAY_SECONDS) * 1000)):012x}"

@@ -34,7 +34,7 @@ class Survey(Generic[T]):
         self._counting = ""
 
     async def current(self) -> T | Progress:
-        """The result, at most half a minute old; how far it is, where it takes longer than a request should."""
+        """Return the result, at most half a minute old; how far it is, where it takes longer than a request should."""
         now = time.monotonic()
         is_old = self._task is not None and self._task.done() and now - self._finished_at > FRESH_SECONDS
         if self._task is None or is_old:

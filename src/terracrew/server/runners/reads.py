@@ -27,7 +27,7 @@ _NAMED: LiteralString = """EXISTS (SELECT 1 FROM instances
 
 
 def _word(parameter: LiteralString) -> LiteralString:
-    """Whether a word is in what describes a runner, or in the name of an instance that is connected."""
+    """Return whether a word is in what describes a runner, or in the name of an instance that is connected."""
     return (
         "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
         " OR " + _NAMED + parameter + " ESCAPE '\\'))"
@@ -130,7 +130,7 @@ async def page(tx: Tx, seen: Visible, within: Within, status: str | None, after:
 async def by_path(
     tx: Tx, seen: Visible, within: Within, status: str | None, words: dict[str, Param], skipped: int, count: int
 ) -> list[str]:
-    """The runners that match a search, in the order of their paths."""
+    """Return the runners that match a search, in the order of their paths."""
     source, given = _source(seen, within)
     if source == "organization" and status is None and not _is_search(words):
         rows = await tx.all(_FIRST_BY_PATH, last=skipped + count, skipped=skipped, count=count, **given)
@@ -140,7 +140,7 @@ async def by_path(
 
 
 async def counts(tx: Tx, seen: Visible, within: Within, words: dict[str, Param]) -> dict[str, int]:
-    """How many runners match a search, by their status."""
+    """Return how many runners match a search, by their status."""
     source, given = _source(seen, within)
     if source == "organization" and not _is_search(words):
         rows = await tx.all(_COUNTS_OF_ORGANIZATION, **given)

@@ -36,7 +36,7 @@ MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
 
 
 def place(runner: Runner) -> Place:
-    """The group that it is in; the server itself for a shared one, which only its administrators change."""
+    """Return the group that it is in; the server itself for a shared one, which only its administrators change."""
     if runner.organization_id is None:
         return authorize.SERVER
     return authorize.group(runner.organization_id, runner.group or "")
@@ -63,7 +63,7 @@ async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
 async def listing(
     tx: Tx, who: Principal, group: str | None, status: RunnerStatus | None, after: str | None, limit: int
 ) -> Page[RunnerView]:
-    """Those of a group and of all below it, or of the whole organization with the shared ones."""
+    """Return those of a group and of all below it, or of the whole organization with the shared ones."""
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
     within = reads.Within(who.organization_id or "", is_shared=is_shared_seen(who))
     if group is not None:
@@ -141,7 +141,7 @@ async def ensure_shared(
 
 
 async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
-    """A runner that the reader may change."""
+    """Return a runner that the reader may change."""
     return await find(tx, who, reference, Verb.RUNNER_WRITE)
 
 

@@ -62,7 +62,7 @@ async def hold(tx: Tx, id: str) -> Runner | None:  # noqa: A002
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
-    """The organization's runner of that path, else the shared one."""
+    """Return the organization's runner of that path, else the shared one."""
     row = await tx.one(
         """SELECT * FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
            ORDER BY organization_id IS NULL LIMIT 1""",
@@ -78,7 +78,7 @@ async def shared(tx: Tx, name: str) -> Runner | None:
 
 
 async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
-    """The numbers of the jobs that it has."""
+    """Return the numbers of the jobs that it has."""
     rows = await tx.all(
         "SELECT number FROM jobs WHERE runner_id = :id AND status IN ('CLAIMED', 'PROCESSING') ORDER BY number", id=id
     )
@@ -124,7 +124,7 @@ async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
 
 
 async def service_account(tx: Tx, id: str, organization_id: str) -> str | None:  # noqa: A002
-    """The path of the group that a service account is in; None if there is none."""
+    """Return the path of the group that a service account is in; None if there is none."""
     row = await tx.one(
         """SELECT groups.path FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id
            WHERE service_accounts.id = :id AND service_accounts.organization_id = :organization_id""",

@@ -75,7 +75,7 @@ async def follow(
     place: Position | Cursor,
     one_attempt: bool = False,
 ) -> AsyncGenerator[News]:
-    """What happens to a job and its log from here on, with a "changed" at the start and before the "end".
+    """Yield what happens to a job and its log from here on, with a "changed" at the start and before the "end".
 
     Goes on to the next attempt when the job is requeued, with a line between them, unless it is to follow one attempt only.
     What a lost attempt delivers after that is followed, too. Ends without "end" when the server stops: the viewer comes
@@ -115,7 +115,7 @@ async def follow(
 
 
 async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool) -> More | Standing:
-    """What follows the cursor; if nothing does yet, how things stand with the job."""
+    """Return what follows the cursor; if nothing does yet, how things stand with the job."""
     while True:
         main, late = cursor.main, cursor.late
         found = await tails.next(db, job_id, main)
@@ -142,7 +142,7 @@ async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, boo
 
 
 async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") -> set[str]:
-    """The topics that have come and concern the job; none when the time is up or the server stops."""
+    """Return the topics that have come and concern the job; none when the time is up or the server stops."""
     coming = asyncio.create_task(_concerning(wakeups, job_id))
     try:
         await asyncio.wait({coming, stopping}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
@@ -152,7 +152,7 @@ async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") 
 
 
 async def _returned(db: Database, stopping: "asyncio.Task[bool]") -> bool:
-    """Whether the database is back: a stream that is open outlasts it. Looked at again soon, since the stream may be left."""
+    """Return whether the database is back: a stream that is open outlasts it. Looked at again soon, since the stream may be left."""
     await asyncio.wait({stopping}, timeout=PAUSE)
     return await db.ready(OUTAGE)
 

@@ -25,7 +25,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit: int, watch: Watch) -> Page[JobListed]:
-    """The newest first. A module that is not there, or that the reader may not see, has no jobs."""
+    """Return the newest first. A module that is not there, or that the reader may not see, has no jobs."""
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     module_id = None
     if query.module is not None:
@@ -41,7 +41,7 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
 
 
 async def visible_module(tx: Tx, who: Principal, reference: str) -> str | None:
-    """The id of a module whose jobs the reader may see."""
+    """Return the id of a module whose jobs the reader may see."""
     try:
         return (await modules.find(tx, who, reference, Verb.JOB_READ)).id
     except NotFound:

@@ -19,7 +19,7 @@ STEP = "between"
 
 
 async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
-    """The line that follows the log of this attempt; None while there is none to write, or where nothing needs to be said."""
+    """Return the line that follows the log of this attempt; None while there is none to write, or where nothing needs to be said."""
     part = await summary.after(tx, job_id, number)
     if part is None or part.at is None:
         return None
@@ -29,7 +29,7 @@ async def after(tx: Tx, job_id: str, number: int) -> LogEvent | None:
 async def events(
     db: Database, objects: Objects, job_id: str, place: Position, limit: int | None = None
 ) -> AsyncIterator[list[LogEvent]]:
-    """The events after this place, in lists, up to what is stored when the end is reached."""
+    """Yield the events after this place, in lists, up to what is stored when the end is reached."""
     number, event = place.attempt, place.event
     while True:
         async for found in store.events(db, objects, job_id, number, event, limit):
@@ -47,7 +47,7 @@ async def events(
 
 
 async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[bytes]:
-    """The whole log as it was printed; the lines between two attempts stand out, and start at the beginning of a line."""
+    """Yield the whole log as it was printed; the lines between two attempts stand out, and start at the beginning of a line."""
     number, is_open = 1, False
     while True:
         async for piece in store.text(db, objects, job_id, number):

@@ -24,7 +24,7 @@ _BEGUN = {"Creating": "creating", "Modifying": "changing", "Destroying": "destro
 
 
 def made(lines: Iterable[str]) -> list[LoggedChange]:
-    """Every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
+    """Return every resource that these lines name as changed, or as being changed and not finished, in the order of the log."""
     found: dict[str, LoggedChange] = {}
     for coloured in lines:
         if len(coloured) > MAX_LINE_CHARACTERS or (" complete after " not in coloured and "ing..." not in coloured):
@@ -51,7 +51,7 @@ def _id_of(rest: str) -> str | None:
 async def since(
     tx: Tx, job_id: str, attempt: int, event: int, moved: Ending | None = None
 ) -> tuple[list[LoggedChange], bool]:
-    """What the attempt's log says after this event, and whether the log was too long to be read from there.
+    """Return what the attempt's log says after this event, and whether the log was too long to be read from there.
 
     `moved` is the end of the part that is in the object store, which a transaction cannot read.
     """

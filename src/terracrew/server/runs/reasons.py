@@ -36,12 +36,12 @@ def watch(server: Server, reader: Principal | None = None) -> Watch:
 
 
 async def why(tx: Tx, job: Job, watch: Watch) -> Reason | None:
-    """The first thing that stands in the way; None if nothing does."""
+    """Return the first thing that stands in the way; None if nothing does."""
     return (await _why_each(tx, [job], watch, with_turn=True)).get(job.id)
 
 
 async def why_each(tx: Tx, jobs: Sequence[Job], watch: Watch) -> dict[str, Reason]:
-    """The same for the jobs of a list, by their ids. The number of statements does not depend on how many jobs there are.
+    """Return the same for the jobs of a list, by their ids. The number of statements does not depend on how many jobs there are.
 
     The one difference is that a job which waits for its turn is not told how many are ahead of it.
     """

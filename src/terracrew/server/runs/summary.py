@@ -14,14 +14,14 @@ _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "De
 
 
 async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
-    """What became of each attempt of a job, in their order."""
+    """Return what became of each attempt of a job, in their order."""
     attempts = await store.attempts(tx, job.id) if attempts is None else attempts
     plans = {plan.attempt: plan for plan in await _plans(tx, job.id)}
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
 
 async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
-    """What is told between this attempt and the next one; None while that is not decided, or where nothing is to be told."""
+    """Return what is told between this attempt and the next one; None while that is not decided, or where nothing is to be told."""
     job = await store.get(tx, job_id)
     found = next((each for each in await parts(tx, job) if each.attempt == number), None)
     if found is None or not found.is_over:
@@ -32,7 +32,7 @@ async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
 
 
 async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
-    """Whether more of this attempt's log can arrive after its job has gone on without it."""
+    """Return whether more of this attempt's log can arrive after its job has gone on without it."""
     found = await store.get_attempt(tx, job_id, number)
     return found is not None and not found.has_result and found.outcome in ("lost", "gone")
 
@@ -85,7 +85,7 @@ def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
 def merged(
     steps: Sequence[StepRow], number: int, plan_steps: Sequence[StepRow], plan_attempt: int | None
 ) -> list[StepRow]:
-    """The steps of an attempt; where it goes on with the plan of another one, the steps that it skipped are of that one."""
+    """Return the steps of an attempt; where it goes on with the plan of another one, the steps that it skipped are of that one."""
     made = {step.name: step for step in plan_steps}
     found: list[StepRow] = []
     for step in steps:
@@ -96,7 +96,7 @@ def merged(
 
 
 def span(seconds: float) -> str:
-    """A duration as people say it: <0.1 s, 2.1 s, 42 s, 19 min, 5 h 41 min, 3 d 4 h."""
+    """Return a duration as people say it: <0.1 s, 2.1 s, 42 s, 19 min, 5 h 41 min, 3 d 4 h."""
     if seconds < 9.95:
         return "<0.1 s" if seconds < 0.05 else f"{seconds:.1f} s"
     whole = round(seconds)

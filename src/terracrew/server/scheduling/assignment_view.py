@@ -101,7 +101,7 @@ class AssignmentView:
         return Route(places, job.engine, job.runner_instance_name, job.runner_id)
 
     def tiers(self, route: Route) -> Iterator[AssignedRunners]:
-        """The runners that may take a job, the nearest first."""
+        """Yield the runners that may take a job, the nearest first."""
         if route.runner_id is None:
             yield from (self._members[place] for place in route.places if place in self._members)
         elif any(place in self.places_of(route.runner_id) for place in route.places):
@@ -121,7 +121,7 @@ def is_covered(job: Waiting, places: Iterable[str]) -> bool:
 
 
 def _covering(job: Waiting) -> Iterator[str]:
-    """Every place that covers a job's module, the nearest first."""
+    """Yield every place that covers a job's module, the nearest first."""
     yield job.module_id
     path = job.group_path
     while path:

@@ -152,13 +152,13 @@ _LARGE = LargeCrews()
 
 
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
-    """The module of each job, and the runner that made the plan which the job goes on with, where no other may have it."""
+    """Return the module of each job, and the runner that made the plan which the job goes on with, where no other may have it."""
     rows = await tx.each(_MODULES, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
     return {row["job_id"]: row for row in rows}
 
 
 async def groups_above(tx: Tx, group_ids: Collection[str]) -> dict[str, list[str]]:
-    """Each group and those above it, nearest first."""
+    """Return each group and those above it, nearest first."""
     found: dict[str, list[str]] = {}
     for row in await tx.each(_GROUPS_ABOVE, {"id": "text"}, [(group_id,) for group_id in sorted(group_ids)]):
         found.setdefault(row["start_id"], []).append(row["id"])
@@ -166,7 +166,7 @@ async def groups_above(tx: Tx, group_ids: Collection[str]) -> dict[str, list[str
 
 
 async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[str]]:
-    """The places that each of these runners serves."""
+    """Return the places that each of these runners serves."""
     found: dict[str, set[str]] = {}
     rows = await tx.each(
         """SELECT batch.id, assignments.place_id FROM batch JOIN assignments ON assignments.runner_id = batch.id
@@ -180,7 +180,7 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
 
 
 async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Crew]:
-    """The crews of places, each with the name of the instance that is asked for (empty for any). Empty places are left out.
+    """Return the crews of places, each with the name of the instance that is asked for (empty for any). Empty places are left out.
 
     A large crew may be as it was up to a second ago.
     """
@@ -193,7 +193,7 @@ async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, 
 
 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:
-    """The first runners of each place by their paths, and of each the instance that was heard last."""
+    """Return the first runners of each place by their paths, and of each the instance that was heard last."""
     found: dict[str, list[Row]] = {}
     for row in await tx.each(_OFFLINE, _COLUMNS, _batch(tx, [(place, "") for place in places])):
         found.setdefault(row["place_id"], []).append(row)

@@ -59,14 +59,14 @@ class _Names(msgspec.Struct, frozen=True):
 
 
 async def why(tx: Tx, job: Job, registry: Registry, reader: Principal | None = None) -> Reason:
-    """What keeps a queued job of a free module waiting. A job that waits for its turn is told how many are ahead of it."""
+    """Return what keeps a queued job of a free module waiting. A job that waits for its turn is told how many are ahead of it."""
     return (await why_each(tx, [job], registry, reader, with_turn=True))[job.id]
 
 
 async def why_each(
     tx: Tx, jobs: Sequence[Job], registry: Registry, reader: Principal | None = None, *, with_turn: bool = False
 ) -> dict[str, Reason]:
-    """The same for many jobs, by their ids, with a fixed number of statements; `reader` is named no runner that it may not see."""
+    """Return the same for many jobs, by their ids, with a fixed number of statements; `reader` is named no runner that it may not see."""
     if not jobs:
         return {}
     names = _Names(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
@@ -142,7 +142,7 @@ def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float,
 
 
 def _said(way: _Way, crew: list[Row], names: _Names) -> str:
-    """The runners by name, a few of them, each with what keeps it from taking jobs."""
+    """Return the runners by name, a few of them, each with what keeps it from taking jobs."""
     named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
     hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
     is_cut = any(tier.runners > crews.MAX_LISTED for tier in way.tiers)
@@ -157,7 +157,7 @@ def _said(way: _Way, crew: list[Row], names: _Names) -> str:
 
 
 def _state(row: Row) -> str:
-    """What keeps a runner from taking jobs."""
+    """Return what keeps a runner from taking jobs."""
     if row["is_disabled"]:
         return "disabled"
     if row["is_connected"]:
@@ -205,7 +205,7 @@ async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
 
 
 async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
-    """How many queued jobs that this runner could take now come before it, by priority and age."""
+    """Return how many queued jobs that this runner could take now come before it, by priority and age."""
     row = await tx.one(
         f"""SELECT count(*) AS ahead FROM (
             SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}

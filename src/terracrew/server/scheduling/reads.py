@@ -38,22 +38,22 @@ WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_dr
 
 
 async def queue(db: Database) -> list[Row]:
-    """The ids, attempts and plans of all queued jobs."""
+    """Return the ids, attempts and plans of all queued jobs."""
     return await _pages(db, _QUEUE)
 
 
 async def online(db: Database) -> list[Row]:
-    """The instances that are connected anywhere and take jobs, each with its runner."""
+    """Return the instances that are connected anywhere and take jobs, each with its runner."""
     return await _pages(db, _ONLINE)
 
 
 async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
-    """Those of these jobs that are queued."""
+    """Return those of these jobs that are queued."""
     return rows_to(Waiting, await tx.each(_QUEUED, {"job_id": "text"}, [(job_id,) for job_id in job_ids]))
 
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
-    """The modules with an active job or a state in quarantine, and the active jobs of each instance."""
+    """Return the modules with an active job or a state in quarantine, and the active jobs of each instance."""
     active = await tx.all("SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')")
     held: dict[str, set[str]] = defaultdict(set)
     for row in active:
@@ -63,12 +63,12 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
 
 
 async def takes_jobs(tx: Tx, runner_id: str) -> bool:
-    """Whether the runner has an instance that takes jobs."""
+    """Return whether the runner has an instance that takes jobs."""
     return await tx.one(_TAKES_JOBS, id=runner_id) is not None
 
 
 async def planned_by(tx: Tx, runner_id: str) -> list[str]:
-    """The queued jobs whose kept plan this runner made."""
+    """Return the queued jobs whose kept plan this runner made."""
     return [row["id"] for row in await tx.all(_PLANNED_BY, id=runner_id)]
 
 

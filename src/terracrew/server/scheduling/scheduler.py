@@ -149,7 +149,7 @@ class Scheduler:
         return jobs[0] if jobs else None
 
     def _is_next(self, job: Waiting) -> bool:
-        """Whether it is the job that its module runs next, and may run now."""
+        """Return whether it is the job that its module runs next, and may run now."""
         return job.module_id not in self._busy and self._head(job.module_id) is job
 
     def _line_up(self, job: Waiting) -> None:

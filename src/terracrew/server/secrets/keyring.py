@@ -114,7 +114,7 @@ async def open_keyring(
 
 
 def parse(text: str) -> list[bytes]:
-    """The keys of a text, one a line, each 32 bytes in base64 or hexadecimal."""
+    """Return the keys of a text, one a line, each 32 bytes in base64 or hexadecimal."""
     return [_decoded(line.strip()) for line in text.splitlines() if line.strip()]
 
 

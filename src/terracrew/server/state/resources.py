@@ -48,7 +48,7 @@ _document = msgspec.json.Decoder(_Document)
 
 
 async def current(db: Database, objects: Objects, keys: Keyring, module_id: str, *, is_kept_here: bool) -> Resources:
-    """Those of the module's current state. `is_kept_here`: Terracrew holds its state, so that without one there is nothing."""
+    """Return those of the module's current state. `is_kept_here`: Terracrew holds its state, so that without one there is nothing."""
 
     async def work(tx: Tx) -> tuple[Kept | None, int | None]:
         kept = await store.current(tx, module_id)
@@ -70,7 +70,7 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
 
 
 def addresses(state: bytes) -> list[str]:
-    """The addresses of all managed resources in a state."""
+    """Return the addresses of all managed resources in a state."""
     return [
         _address(resource, instance)
         for resource in _document.decode(state).resources

@@ -23,7 +23,7 @@ MAX_UNREADABLE = 32
 
 
 async def kept(tx: Tx, module_id: str) -> Kept | None:
-    """The current state with its content, as it is stored."""
+    """Return the current state with its content, as it is stored."""
     return await store.current(tx, module_id)
 
 
@@ -40,7 +40,7 @@ async def hold(tx: Tx, module_id: str) -> None:
 async def standing(
     tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
 ) -> decide.ModuleStanding:
-    """What `begin` asks about a module."""
+    """Return what `begin` asks about a module."""
     row = await tx.one(
         """SELECT state_version, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
@@ -109,7 +109,7 @@ async def receive(
 
 
 async def _unreadable(tx: Tx, job_id: str, attempt: int) -> int:
-    """How many states of an attempt that cannot be read are kept."""
+    """Return how many states of an attempt that cannot be read are kept."""
     row = await tx.one(
         "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
         job_id=job_id,
@@ -133,7 +133,7 @@ async def supersede(tx: Tx, module_id: str) -> int:
 
 
 async def _is_mutating(tx: Tx, module_id: str) -> bool:
-    """Whether any attempt of the module is between its `begin` and its end."""
+    """Return whether any attempt of the module is between its `begin` and its end."""
     row = await tx.one(
         """SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.ended_at IS NULL

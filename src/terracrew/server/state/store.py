@@ -43,13 +43,13 @@ async def current(tx: Tx, module_id: str) -> Kept | None:
 
 
 async def resources(tx: Tx, state_id: str) -> int | None:
-    """How many resources a state holds; None where its executor did not count them."""
+    """Return how many resources a state holds; None where its executor did not count them."""
     row = await tx.one("SELECT resources FROM states WHERE id = :id", id=state_id)
     return None if row is None else row["resources"]
 
 
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
-    """All that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
+    """Return all that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
     rows = await tx.all(
         "SELECT "
         + COLUMNS
@@ -63,7 +63,7 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
 
 
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
-    """What the last job that read them found, unless everything has been destroyed since."""
+    """Return what the last job that read them found, unless everything has been destroyed since."""
     return await tx.one(
         """SELECT job_id, module_id, content, object, created_at FROM outputs
         WHERE module_id = :module_id AND NOT EXISTS (
@@ -75,7 +75,7 @@ async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
 
 
 async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row | None:
-    """The first change that began after outputs were read, and whose own outputs are not known. 0 finds one after none."""
+    """Return the first change that began after outputs were read, and whose own outputs are not known. 0 finds one after none."""
     return await tx.one(
         """SELECT jobs.id AS job_id, jobs.number, attempts.begun_at
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id

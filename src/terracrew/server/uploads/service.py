@@ -94,7 +94,7 @@ class Body:
 
 
 async def body(server: "Server", received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
-    """The body of a request for this target; `upload_id` is empty where the request brings its content itself."""
+    """Return the body of a request for this target; `upload_id` is empty where the request brings its content itself."""
     if not upload_id:
         return Body(server, received, None)
     upload = await _find(server.db, owner, upload_id)
@@ -148,7 +148,7 @@ async def _missing(objects: Objects, upload: Upload) -> list[int]:
 
 
 async def _content(server: "Server", upload: Upload) -> AsyncIterator[bytes]:
-    """The parts in their order, read ahead, since each may take a round trip to a distant store."""
+    """Yield the parts in their order, read ahead, since each may take a round trip to a distant store."""
 
     async def read(index: int) -> bytes:
         name = _part(upload, index)

@@ -25,7 +25,7 @@ class Upload(msgspec.Struct, frozen=True):
 
 
 async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
-    """The upload of this content for this target: the one that there is, or a new one."""
+    """Return the upload of this content for this target: the one that there is, or a new one."""
     row = await tx.one(
         f"""INSERT INTO uploads ({_COLUMNS}) VALUES (:id, :owner, :target, :sha256, :size, NULL, :now)
             ON CONFLICT (owner, target, sha256, size) DO UPDATE SET used_at = excluded.used_at
@@ -57,7 +57,7 @@ async def finish(tx: Tx, upload_id: str, result: str) -> None:
 
 
 async def unfinished(tx: Tx, owner: str) -> list[Upload]:
-    """Those of an owner that nothing has been made of yet, the most recently used ones first."""
+    """Return those of an owner that nothing has been made of yet, the most recently used ones first."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
         owner=owner,
@@ -66,7 +66,7 @@ async def unfinished(tx: Tx, owner: str) -> list[Upload]:
 
 
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
-    """Those that nobody has used for so long, the oldest first; one page of them."""
+    """Return those that nobody has used for so long, the oldest first; one page of them."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,

@@ -28,7 +28,7 @@ class Found(NamedTuple):
 
 
 def foreign_backend(folder: Path) -> Found | None:
-    """The first block in the root module that says where the state lives."""
+    """Return the first block in the root module that says where the state lives."""
     for path in sorted(folder.iterdir()):
         if path.name.endswith(_SUFFIXES + _JSON_SUFFIXES) and path.is_file():
             text = path.read_text(errors="replace")

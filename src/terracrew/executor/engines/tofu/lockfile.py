@@ -38,12 +38,12 @@ class Locked(msgspec.Struct, frozen=True):
 
 
 def is_sound(provider: Provider) -> bool:
-    """Whether its names can be part of a path and of a configuration."""
+    """Return whether its names can be part of a path and of a configuration."""
     return bool(_ADDRESS.fullmatch(provider.address) and _NUMBER.fullmatch(provider.version))
 
 
 def read(folder: Path) -> list[Locked]:
-    """What the lock file of a module says; nothing where there is none, or none that can be read."""
+    """Return what the lock file of a module says; nothing where there is none, or none that can be read."""
     try:
         content = read_produced(folder / NAME)
     except Invalid:

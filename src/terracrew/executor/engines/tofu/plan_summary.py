@@ -127,7 +127,7 @@ def _resource(change: _Change) -> ResourceChange:
 
 
 def _count(state: bytes | None) -> int:
-    """How many managed resources there are now."""
+    """Return how many managed resources there are now."""
     resources = _state.decode(state).resources if state else []
     return sum(len(resource.instances) for resource in resources if resource.mode == "managed")
 

@@ -83,7 +83,7 @@ def shared_by(start: ExecutorStart) -> Path:
 
 
 def recorded(directory: Path) -> list[Provider]:
-    """What the executor of the attempt in this directory left for the runner."""
+    """Return what the executor of the attempt in this directory left for the runner."""
     try:
         found = _decode((directory / files.PROVIDERS).read_bytes())
     except (OSError, ValueError):
@@ -100,7 +100,7 @@ def checksum_file(shared: Path, provider: Provider) -> Path:
 
 
 def checksum(package: Path) -> str:
-    """The `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files."""
+    """Return the `h1:` checksum of a package, as lock files have it: a hash of the hashes and names of its files."""
     lines: list[tuple[str, str]] = []
     for directory, _, names in os.walk(package):
         for name in names:
@@ -113,7 +113,7 @@ def checksum(package: Path) -> str:
 
 
 def _is_usable(package: Path, locked: Locked | None, provider: Provider) -> bool:
-    """Whether an engine takes this package as it is, for a module that has locked this (or nothing)."""
+    """Return whether an engine takes this package as it is, for a module that has locked this (or nothing)."""
     if locked is None or not locked.hashes:
         return True
     if locked.provider.version != provider.version:

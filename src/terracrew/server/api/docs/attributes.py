@@ -10,7 +10,7 @@ import msgspec
 
 
 def of(name: str) -> dict[str, str]:
-    """The descriptions of a struct's fields by their names; those of its parents are included."""
+    """Return the descriptions of a struct's fields by their names; those of its parents are included."""
     return {} if (kind := _structs().get(name)) is None else _described(kind)
 
 

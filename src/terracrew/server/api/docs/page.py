@@ -52,7 +52,7 @@ async def page(request: Call) -> Response[Any]:
 
 
 def sections(found: dict[str, Any]) -> list[Section]:
-    """The operations below the names of their sections, in the order of the document."""
+    """Return the operations below the names of their sections, in the order of the document."""
     schemas = found["components"]["schemas"]
     by_tag: dict[str, list[Operation]] = {tag["name"]: [] for tag in found["tags"]}
     for path, methods in found["paths"].items():
@@ -91,7 +91,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
 
 
 def _example(method: str, path: str, content: dict[str, Any], body: list[Field]) -> str:
-    """A request as one would type it, with the fields that are required."""
+    """Return a request as one would type it, with the fields that are required."""
     words = ["curl", "-X " + method.upper()] if method != "get" else ["curl"]
     words += ['-H "Authorization: Bearer $TERRACREW_TOKEN"']
     if "application/json" in content:

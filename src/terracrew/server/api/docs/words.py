@@ -34,7 +34,7 @@ _PAGE = re.compile(rb"Page_[\w.]*?(\w+)_(?=\")")
 
 
 def complete(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with words; `Page_terracrew.server.jobs.model.JobListed_` becomes `PageOfJobListed`."""
+    """Return the document with words; `Page_terracrew.server.jobs.model.JobListed_` becomes `PageOfJobListed`."""
     document = msgspec.json.decode(_PAGE.sub(rb"PageOf\1", msgspec.json.encode(document)))
     document["info"]["description"] = INTRODUCTION
     used = {tag for methods in document["paths"].values() for each in methods.values() for tag in each.get("tags", [])}

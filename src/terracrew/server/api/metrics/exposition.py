@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def render(server: "Server") -> tuple[bytes, str]:
-    """The text, and its media type."""
+    """Return the text, and its media type."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -37,7 +37,7 @@ async def render(server: "Server") -> tuple[bytes, str]:
 
 
 def _own(server: "Server") -> "Iterator[Metric]":
-    """What this process measures: the whole is the sum over all servers."""
+    """Return what this process measures: the whole is the sum over all servers."""
     requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
     for (method, status), count in server.counts.answers.items():
         requests.add(count, method, str(status))
@@ -60,7 +60,7 @@ def _own(server: "Server") -> "Iterator[Metric]":
 
 
 def _shared(figures: Figures) -> "Iterator[Metric]":
-    """What is true of the whole database, and reported by every server."""
+    """Return what is true of the whole database, and reported by every server."""
     found, fleet = figures.backlog, figures.fleet
     yield _gauge("terracrew_jobs", "Jobs that have not ended", _by(found.jobs), "status")
     yield _gauge("terracrew_jobs_waiting", "Jobs that wait, by the code of the reason", _by(found.waiting), "reason")

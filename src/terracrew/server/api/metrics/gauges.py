@@ -59,7 +59,7 @@ class Gauges:
         self._reading: asyncio.Task[None] | None = None
 
     async def current(self) -> Figures | None:
-        """The figures, fresh if that goes quickly; None if they have never been read."""
+        """Return the figures, fresh if that goes quickly; None if they have never been read."""
         if self._figures is None or time.monotonic() - self._figures.read_at >= FRESH_SECONDS:
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.create_task(self._read(), name="gauges")

@@ -46,7 +46,7 @@ _COLUMNS: LiteralString = (
 async def listing(
     tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE
 ) -> JobsPage:
-    """The newest first; older ones behind `before`. `status` is one of a job, `open`, or empty for all."""
+    """Return the newest first; older ones behind `before`. `status` is one of a job, `open`, or empty for all."""
     module_id = None
     if module:
         try:
@@ -64,7 +64,7 @@ async def listing(
 
 
 async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
-    """Those that have not ended."""
+    """Return those that have not ended."""
     return await _rows(tx, who, reads.JobFilter(is_open=True), watch, limit)
 
 
@@ -76,7 +76,7 @@ async def _rows(tx: Tx, who: Principal, wanted: reads.JobFilter, watch: Watch, c
 async def _searched(
     tx: Tx, who: Principal, typed: str, wanted: reads.JobFilter, watch: Watch, count: int
 ) -> list[JobRow]:
-    """The jobs of the first modules that match what is being typed, or the one job whose number it is."""
+    """Return the jobs of the first modules that match what is being typed, or the one job whose number it is."""
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     number = typed.removeprefix("#")
     if number.isascii() and number.isdigit() and len(number) < MAX_NUMBER_DIGITS:
@@ -137,7 +137,7 @@ async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
 
 
 async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:
-    """What the job put out, for those who may read the module's state."""
+    """Return what the job put out, for those who may read the module's state."""
     if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
         return None
     row = await tx.one("SELECT content, object FROM outputs WHERE job_id = :id", id=job.id)

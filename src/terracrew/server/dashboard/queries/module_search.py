@@ -30,7 +30,7 @@ _ORDERED: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 async def matching(
     tx: Tx, who: Principal, seen: Visible, search: str, after: str, count: int, *, only_paths: bool = False
 ) -> list[str]:
-    """The ids of the modules, by group and name, behind the path `after`; with `only_paths`, descriptions do not count."""
+    """Return the ids of the modules, by group and name, behind the path `after`; with `only_paths`, descriptions do not count."""
     if seen.is_nothing:
         return []
     group_path, _, name = after.rpartition("/")

@@ -37,7 +37,7 @@ LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE new
 
 
 async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
-    """A page of the modules that match a search, by group and name; `after` is the path of the last module of the page before."""
+    """Return a page of the modules that match a search, by group and name; `after` is the path of the last module of the page before."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
     found = await module_search.matching(tx, who, seen, search, after, nav.MAX_COUNTED + 1)

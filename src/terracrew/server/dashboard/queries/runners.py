@@ -29,7 +29,7 @@ async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: s
 
 
 async def groups(tx: Tx, who: Principal) -> list[str]:
-    """The paths of groups in which the reader may make a runner, as many as a form can offer."""
+    """Return the paths of groups in which the reader may make a runner, as many as a form can offer."""
     allowed = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
     if allowed.is_nothing:
         return []

@@ -35,7 +35,7 @@ async def create_account(db: Database, who: Principal, name: str, group: str) ->
 
 
 async def accounts(tx: Tx, who: Principal, group: str, after: str | None, limit: int) -> Page[ServiceAccount]:
-    """Those of a group and below it."""
+    """Return those of a group and below it."""
     organization_id = who.organization_id or ""
     await authorize.require(tx, who, Verb.ACCESS_READ, authorize.group(organization_id, paths.parse(group)))
     return page(await access_store.accounts(tx, organization_id, group, start(after), limit + 1), limit)
@@ -150,7 +150,7 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
 
 
 async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[RoleBinding]:
-    """Those at the places whose access one may read."""
+    """Return those at the places whose access one may read."""
     organization_id = who.organization_id or ""
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
 

@@ -44,7 +44,7 @@ def no_account(account_id: str) -> NotFound:
 
 
 async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: int) -> list[ServiceAccount]:
-    """Those of a group and of everything below it."""
+    """Return those of a group and of everything below it."""
     rows = await tx.all(
         'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
         " WHERE a.organization_id = :organization_id AND a.id > :after AND (CAST(:path AS text) = '' OR"
@@ -137,7 +137,7 @@ async def note_use(tx: Tx, secret_id: str) -> None:
 
 
 async def runner_by_worker_token(tx: Tx, token_sha256: str) -> Row | None:
-    """The runner with this token, or with this one as the next, which then counts as its token."""
+    """Return the runner with this token, or with this one as the next, which then counts as its token."""
     return await tx.one(
         "SELECT id, name, organization_id, worker_token_sha256, false AS is_next FROM runners"
         " WHERE worker_token_sha256 = :sha256",
@@ -192,7 +192,7 @@ async def client(tx: Tx, client_id: str) -> tuple[str, str | None]:
 
 
 async def is_removed(tx: Tx, token_sha256: str) -> bool:
-    """Whether this was the worker token of a runner that has been removed."""
+    """Return whether this was the worker token of a runner that has been removed."""
     row = await tx.one("SELECT id FROM removed WHERE worker_token_sha256 = :sha256 LIMIT 1", sha256=token_sha256)
     return row is not None
 
@@ -265,7 +265,7 @@ _ROLES_OF_READER: LiteralString = (
 
 
 async def roles(tx: Tx, seen: Visible, organization_id: str, after: str, limit: int) -> list[RoleBinding]:
-    """Those at the places that the reader may see."""
+    """Return those at the places that the reader may see."""
     if seen.is_nothing:
         return []
     if not seen.is_everything(organization_id):

@@ -72,7 +72,7 @@ class SigningKeys:
         return jwt.encode({"alg": ALGORITHM, "kid": key_id, "typ": kind}, claims, key, [ALGORITHM])
 
     async def verify(self, token: str, kind: str) -> dict[str, Any]:
-        """The claims of a token that one of our keys signed; what they say is for the caller to check."""
+        """Return the claims of a token that one of our keys signed; what they say is for the caller to check."""
         try:
             if len(token) > _LONGEST_TOKEN:
                 raise ValueError
@@ -103,7 +103,7 @@ class SigningKeys:
         return await _rows(tx)
 
     def _generate(self) -> tuple[str, str, bytes]:
-        """A new key: its id, its public part, and its private part as it is stored."""
+        """Return a new key: its id, its public part, and its private part as it is stored."""
         new = ids.new("key")
         key = ECKey.generate_key("P-256", {"kid": new, "use": "sig", "alg": ALGORITHM}, private=True)
         private = self._keyring.encrypt(msgspec.json.encode(key.as_dict(private=True)), context(new))

@@ -65,7 +65,7 @@ async def mint(identity: Identity, subject: Subject, audience: str) -> CloudToke
 
 
 def configuration(issuer: str) -> dict[str, Any]:
-    """What a cloud reads first: who signs, and where the keys are."""
+    """Return what a cloud reads first: who signs, and where the keys are."""
     claims = [
         "iss",
         "sub",

@@ -131,7 +131,7 @@ class AccessTokens:
         return error
 
     async def principal(self, token: str) -> Principal:
-        """Who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
+        """Return who a token speaks for, if it is ours, in time, and its secret has not been revoked."""
         claims = await self._checked(token)
         cached = self._live.get(claims)
         if cached is not None and time.monotonic() < cached[1]:
@@ -148,7 +148,7 @@ class AccessTokens:
         return principal
 
     async def is_live(self, principal: Principal) -> bool:
-        """Whether the secret behind a connection that has been open for a while is still good."""
+        """Return whether the secret behind a connection that has been open for a while is still good."""
         return (
             await self._db.read(lambda tx: _secret(tx, principal.kind, principal.id, principal.credential_id))
             is not None
@@ -215,7 +215,7 @@ async def _live(tx: Tx, claims: _Claims) -> Principal | None:
 
 
 async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | None) -> Row | None:
-    """The row of the service account or runner, if this secret of it is still good."""
+    """Return the row of the service account or runner, if this secret of it is still good."""
     if kind == "service_account":
         return await access_store.account_of_secret(tx, principal_id, credential_id or "")
     row = await access_store.runner_with_worker_token(tx, principal_id)

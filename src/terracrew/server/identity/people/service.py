@@ -61,13 +61,13 @@ async def renew_first_link(db: Database) -> str | None:
 
 
 async def make_link(db: Database, user: str = ADMINISTRATOR, who: Principal = SYSTEM) -> str:
-    """The token of a new link for a user, by name or id; for oneself, or on the server's machine."""
+    """Return the token of a new link for a user, by name or id; for oneself, or on the server's machine."""
     token, _ = await replace_link(db, user, who)
     return token
 
 
 async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bool]:
-    """The same, and whether an earlier link of that user, which nobody has used, ends with it."""
+    """Return the same, and whether an earlier link of that user, which nobody has used, ends with it."""
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> bool:

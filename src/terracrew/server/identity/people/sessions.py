@@ -35,7 +35,7 @@ async def start(tx: Tx, user: User, address: str | None = None) -> Session:
 
 
 async def principal(db: Database, token: str) -> Principal | None:
-    """Who this cookie belongs to, if it is still good."""
+    """Return who this cookie belongs to, if it is still good."""
     sha256 = credentials.digest(token)
 
     async def find(tx: Tx) -> tuple[Principal, bool] | None:
