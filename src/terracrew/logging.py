@@ -22,6 +22,45 @@ DEFAULT = "default"
 QUIET = {DEFAULT: "information", "asyncio": "warning", "websockets": "warning"}
 
 
+class EventLogger:
+    """A logger of the standard library whose entries have values: `info("loop waits", loop="reaper")`.
+
+    An entry reads `loop waits loop=reaper`. Values are quoted where that is needed to tell them apart, so that text from
+    outside cannot imitate another value or a second entry.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def info(self, event: str, **values: object) -> None:
+        self._log(logging.INFO, event, values)
+
+    def warning(self, event: str, **values: object) -> None:
+        self._log(logging.WARNING, event, values)
+
+    def error(self, event: str, *, exc_info: BaseException | None = None, **values: object) -> None:
+        self._log(logging.ERROR, event, values, exc_info)
+
+    def exception(self, event: str, **values: object) -> None:
+        """Log an error with the exception that is being handled."""
+        self._log(logging.ERROR, event, values, sys.exception())
+
+    def _log(self, level: int, event: str, values: Mapping[str, object], error: BaseException | None = None) -> None:
+        if self._logger.isEnabledFor(level):
+            text = " ".join([event, *(f"{name}={_quoted(value)}" for name, value in values.items())])
+            # A logger formats its message only if it gets arguments, so a % in the text is harmless.
+            self._logger.log(level, text, exc_info=error)
+
+
+def get_logger(name: str) -> EventLogger:
+    return EventLogger(name)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return repr(text) if not text or " " in text or not text.isprintable() else text
+
+
 class Categories(logging.Filter):
     """Passes an entry if the longest category that its logger's name starts with allows its level."""
 

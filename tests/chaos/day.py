@@ -23,7 +23,6 @@ from pathlib import Path
 from unittest import mock
 
 import msgspec
-import structlog
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db import availability
@@ -144,7 +143,7 @@ def _lease_seconds(world: World) -> list[float]:
 @contextlib.contextmanager
 def impatient() -> Generator[None]:
     """Nobody waits by the clock on the wall, and nobody reads the log."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.getLogger("terracrew").setLevel(logging.CRITICAL)
     try:
         with (
             mock.patch.object(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5),
@@ -153,7 +152,7 @@ def impatient() -> Generator[None]:
         ):
             yield
     finally:
-        structlog.reset_defaults()
+        logging.getLogger("terracrew").setLevel(logging.NOTSET)
 
 
 def main() -> int:

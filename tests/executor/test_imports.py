@@ -19,7 +19,6 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "rich",
         "jinja2",
         "sqlite3",
-        "structlog",
     }
     assert modules & unwanted == set()
     code = (

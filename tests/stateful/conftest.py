@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-import structlog
 
 from terracrew.server.db import availability
 from terracrew.server.hub import runners, takeover
@@ -21,9 +20,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5)
     monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.getLogger("terracrew").setLevel(logging.CRITICAL)
     yield
-    structlog.reset_defaults()
+    logging.getLogger("terracrew").setLevel(logging.NOTSET)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import structlog
 from litestar import Request, Router
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
@@ -15,6 +14,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
+from terracrew.logging import get_logger
 from terracrew.server.api import (
     audit,
     groups,
@@ -60,7 +60,7 @@ from terracrew.server.secrets.keyring import open_keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 LARGEST_BODY = 1024 * 1024
 """Of a request, where its handler does not say otherwise."""
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
-import structlog
 
 from terracrew import backoff
+from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import expiry
@@ -25,7 +25,7 @@ PAUSE_SECONDS = 0.1
 LEASE = "leftovers"
 DAY_SECONDS = 86400.0
 Prune: TypeAlias = Callable[[Tx, float, int], Awaitable[int]]
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from terracrew import backoff
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.server.metrics.process import loop_failures
 
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 LONGEST = 10.0

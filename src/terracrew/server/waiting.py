@@ -7,10 +7,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
-import structlog
-
 from terracrew import backoff
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 
 PAUSE_SECONDS = 1.0
 LOG_EVERY_SECONDS = 60.0
@@ -22,7 +21,7 @@ _UNAVAILABLE = (
     b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 )
 T = TypeVar("T")
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 async def until_database_answers(listener: socket.socket, build: Callable[[], Awaitable[T]]) -> T:

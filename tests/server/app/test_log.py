@@ -2,26 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
+from terracrew.logging import EventLogger, get_logger
 from terracrew.server import diagnostics
 
 
 @pytest.fixture
-def log(capsys: pytest.CaptureFixture[str]) -> Iterator[structlog.BoundLogger]:
+def log(capsys: pytest.CaptureFixture[str]) -> EventLogger:
     del capsys  # it captures before the log is sent to standard output
-    structlog.reset_defaults()
     diagnostics.configure()
-    yield structlog.get_logger("terracrew.server")
-    structlog.reset_defaults()
+    return get_logger("terracrew.server")
 
 
-def test_a_traceback_in_the_log_shows_no_variable(
-    log: structlog.BoundLogger, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_traceback_in_the_log_shows_no_variable(log: EventLogger, capsys: pytest.CaptureFixture[str]) -> None:
     secret = "".join(["tch", "_", "only-this-frame-has-it"])
     try:
         raise ValueError("it broke")
@@ -45,9 +40,7 @@ def test_a_request_that_a_stop_ended_is_no_exception_in_the_application(
     assert bool(caplog.records) is is_logged
 
 
-def test_everything_that_a_server_prints_has_one_form(
-    log: structlog.BoundLogger, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_everything_that_a_server_prints_has_one_form(log: EventLogger, capsys: pytest.CaptureFixture[str]) -> None:
     """One terminal showed two forms of log entries: those of the server, and those of its built-in runner."""
     diagnostics.configure()
     log.info("runner connected", runner="built-in", note="two words")

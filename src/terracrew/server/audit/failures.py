@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
-import structlog
 
+from terracrew.logging import get_logger
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service
 from terracrew.server.db.seam import Database, Tx
@@ -19,7 +19,7 @@ MAX_ENTRIES_PER_WINDOW = 60
 """Of one server. What is beyond that is counted in one entry for each kind of failure."""
 MAX_REMEMBERED_USERS = 1000
 OTHERS = "others"
-_log = structlog.get_logger("terracrew.server.failures")
+_log = get_logger("terracrew.server.failures")
 
 Action = Literal["login.fail", "link.fail", "password.fail", "token_exchange.fail"]
 

@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from terracrew import backoff
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, T
 
 RETRY_AFTER_SECONDS = 2.0
 RETRY_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
-log = structlog.get_logger("terracrew.db")
+log = get_logger("terracrew.db")
 
 
 class Availability:

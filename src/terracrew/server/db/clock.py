@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-import structlog
+from terracrew.logging import get_logger
 
 SLEW_RATE = 0.05
 """How much faster or slower than a steady clock this one may run to follow the wall clock: an hour in twenty hours."""
@@ -15,7 +15,7 @@ NEWEST = """SELECT max(at) AS newest FROM (
     UNION ALL SELECT max(queued_at) FROM jobs) AS times"""
 """Only times that a server has set: those of steps and lines are of the clocks of other machines."""
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-log = structlog.get_logger("terracrew.db")
+log = get_logger("terracrew.db")
 
 
 def steady() -> float:

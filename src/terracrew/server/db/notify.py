@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
-import structlog
 
 from terracrew import ids
 from terracrew.backoff import Backoff
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.server.db.availability import Availability
 from terracrew.server.db.postgres_tx import Connection, is_away, translated
 from terracrew.server.db.wakeups import Wake, WakeupBus
@@ -22,7 +22,7 @@ PING_INTERVAL_SECONDS = 5.0  # a dead connection is noticed within this time
 STATEMENT_TIMEOUT_SECONDS = 5.0
 FIRST_RECONNECT_PAUSE_SECONDS = 0.05  # doubles with each failed attempt
 MAX_RECONNECT_PAUSE_SECONDS = 0.5  # short, because each server makes only one such connection
-log = structlog.get_logger()
+log = get_logger("terracrew.db")
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True):

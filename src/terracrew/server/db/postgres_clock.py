@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import structlog
-
+from terracrew.logging import get_logger
 from terracrew.server.db.clock import NEWEST, SLEW_RATE, remaining, steady
 
 FRESH_SECONDS = 5.0
@@ -21,7 +20,7 @@ _CORRECT = """INSERT INTO clock (name, correction, stored_at) VALUES ('wall', $1
 ON CONFLICT (name) DO UPDATE SET correction = excluded.correction, stored_at = excluded.stored_at
 WHERE clock.correction = $3 AND clock.stored_at = $4 RETURNING name"""
 _HEARD_SINCE = "SELECT id FROM instances WHERE is_connected AND heard_at > $1 LIMIT 1"
-log = structlog.get_logger("terracrew.db")
+log = get_logger("terracrew.db")
 
 
 class _Asked(Protocol):

@@ -4,10 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 from litestar.types import Receive, Scope, Send
 
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
+from terracrew.logging import get_logger
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.hub import executors, runners
 from terracrew.server.identity.bearer import principal_from_bearer
@@ -22,7 +22,7 @@ _LONGEST_REASON = 500
 """An error may quote what was sent."""
 AT_ONCE = 64
 """Hellos that are being answered at a time; the others wait in the order in which they came."""
-log = structlog.get_logger("terracrew.hub")
+log = get_logger("terracrew.hub")
 
 
 async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-import structlog
 
 from terracrew.errors import Forbidden, Invalid, Superseded, TerracrewError, Unavailable
+from terracrew.logging import get_logger
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import (
     MAX_BATCH_BYTES,
@@ -51,7 +51,7 @@ ROOM = 16 * MAX_BATCH_BYTES
 THREAD_ABOVE = 64 << 10
 """Compressing more than this is not done on the event loop."""
 Batch: TypeAlias = tuple[frames.BatchHeader, bytes]
-log = structlog.get_logger("terracrew.hub")
+log = get_logger("terracrew.hub")
 
 
 async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:

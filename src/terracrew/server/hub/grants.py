@@ -4,15 +4,15 @@ import asyncio
 from collections import OrderedDict
 
 import msgspec
-import structlog
 
+from terracrew.logging import get_logger
 from terracrew.protocol.messages import Granted
 from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.objects import Objects
 
 KEPT_BYTES = 64 << 20
 PATIENCE = 5.0
-log = structlog.get_logger("terracrew.hub")
+log = get_logger("terracrew.hub")
 
 
 class Archives:

@@ -3,8 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, LiteralString
 
-import structlog
-
+from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.runners.model import SILENCE_SECONDS
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 POLL_SECONDS = 1.0
-log = structlog.get_logger("terracrew.hub")
+log = get_logger("terracrew.hub")
 _NOTEWORTHY: LiteralString = """
 SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
 WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)"""

@@ -6,10 +6,10 @@ from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
+from terracrew.logging import get_logger
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
@@ -32,7 +32,7 @@ MAX_TASKS = 256
 """Claims, and words on attempts that ended, of one runner; one that is faster than the database is not read meanwhile."""
 MOST_ENGINES, LONGEST_NAME = 20, 100
 LEAVING_SECONDS = 5.0
-log = structlog.get_logger("terracrew.hub")
+log = get_logger("terracrew.hub")
 
 
 async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:

@@ -3,9 +3,8 @@
 import asyncio
 from datetime import datetime, timedelta
 
-import structlog
-
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.mapping import row_to
@@ -14,7 +13,7 @@ from terracrew.server.jobs import approvals, contact, decide, service, store
 from terracrew.server.jobs.model import Attempt, Job
 
 EVERY = 1.0
-log = structlog.get_logger("terracrew.reaper")
+log = get_logger("terracrew.reaper")
 
 
 class Reaper:

@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import structlog
 import zstandard
 
 from terracrew import backoff, ids
+from terracrew.logging import get_logger
 from terracrew.server.db import batches, lease
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
@@ -37,7 +37,7 @@ BATCH_ROWS = 200
 _PAGE = 100
 _LEASE = "move logs"
 _LEASE_SECONDS = 300.0
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 class _Log(msgspec.Struct, frozen=True):

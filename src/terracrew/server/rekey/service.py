@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import structlog
 
 from terracrew.errors import NotFound, TerracrewError
+from terracrew.logging import get_logger
 from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Tx
@@ -30,7 +30,7 @@ LEASE_SECONDS = 60.0
 MAX_PASSES = 5
 """Another server may still encrypt under an older key while this runs, so everything is looked at until nothing is left to do."""
 _HEADS_AT_ONCE = 8
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 class _StoppedError(Exception):

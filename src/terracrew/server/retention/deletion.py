@@ -4,9 +4,8 @@ Every batch is a transaction of its own and the next one is found by what is lef
 that do it at the same time delete each row once.
 """
 
-import structlog
-
 from terracrew.errors import Conflict, Superseded
+from terracrew.logging import get_logger
 from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import service as jobs
@@ -16,7 +15,7 @@ from terracrew.server.retention import objects
 BATCH_ROWS = 200
 """Rows that one statement deletes; fewer if they have more than `batches.MAX_BYTES` together."""
 _JOBS = 50
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 async def remove_deleted(db: Database) -> int:

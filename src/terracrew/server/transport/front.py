@@ -3,9 +3,8 @@
 from http import HTTPStatus
 from typing import Any
 
-import structlog
-
 from terracrew.client.problems import MEDIA_TYPE
+from terracrew.logging import get_logger
 from terracrew.server.addresses import UNKNOWN, parse_networks
 from terracrew.server.settings import ServerSettings
 from terracrew.server.transport import forwarded, refusals
@@ -14,7 +13,7 @@ from terracrew.server.transport.hosts import AllowedHosts
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 """Answered whatever their `Host` is: a load balancer's probe uses an address that only it knows. They tell nothing."""
 _MAX_QUOTED_HOST = 100
-_log = structlog.get_logger("terracrew.server.transport")
+_log = get_logger("terracrew.server.transport")
 
 
 class Front:

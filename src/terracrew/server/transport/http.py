@@ -9,11 +9,11 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
-import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from terracrew.logging import get_logger
 from terracrew.server.transport import refusals
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.handshakes import Handshakes
@@ -46,7 +46,7 @@ _TOO_MANY_HANDSHAKES = refusals.render(
     HANDSHAKE_RETRY_AFTER_SECONDS,
 )
 _NO_HANDSHAKE = refusals.render(HTTPStatus.BAD_REQUEST, "invalid", "this is not a valid WebSocket handshake")
-_log = structlog.get_logger("terracrew.server.transport")
+_log = get_logger("terracrew.server.transport")
 
 
 class LimitedConfig(uvicorn.Config):

@@ -8,9 +8,9 @@ import contextlib
 import time
 
 import msgspec
-import structlog
 
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
@@ -20,7 +20,7 @@ from terracrew.server.scheduling.backlog import Backlog, backlog
 FRESH_SECONDS = 5.0
 MAX_WAIT_SECONDS = 2.0
 """How long a scrape waits for fresh figures; then it gets the last ones."""
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -5,9 +5,8 @@ A retired key verifies for as long as a token that it signed may live; then it i
 
 import asyncio
 
-import structlog
-
 from terracrew import backoff
+from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.keys.signing import STILL_VERIFIED, SigningKeys
@@ -15,7 +14,7 @@ from terracrew.server.identity.keys.signing import STILL_VERIFIED, SigningKeys
 ROTATION_SECONDS = 30 * 86400.0
 LOOK_SECONDS = 3600.0
 LEASE = "signing keys"
-log = structlog.get_logger("terracrew.server")
+log = get_logger("terracrew.server")
 
 
 class Rotation:
