@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Terracrew
-from tests.cli.test_job import known, view
+from tests.cli.job_views import known, view
 from tests.client.site import Site
 
 pytestmark = pytest.mark.feature("E1")

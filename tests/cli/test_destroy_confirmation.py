@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.cli.main import run
 from tests.cli.conftest import Terracrew
-from tests.cli.test_job import JOB, view
+from tests.cli.job_views import JOB, view
 from tests.client.site import Site
 
 pytestmark = [pytest.mark.feature("E1"), pytest.mark.feature("J1")]

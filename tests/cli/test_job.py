@@ -8,34 +8,10 @@ import pytest
 
 from terracrew.cli import follow
 from tests.cli.conftest import Terracrew
+from tests.cli.job_views import JOB, known, view
 from tests.client.site import Asked, Site
 
 pytestmark = pytest.mark.feature("E1")
-JOB: dict[str, Any] = {
-    "id": "job_1",
-    "number": 7,
-    "type": "APPLY",
-    "status": "QUEUED",
-    "message": "",
-    "created_at": "2024-01-02T03:04:05Z",
-    "started_at": None,
-    "finished_at": None,
-    "engine_version": "1.12.6",
-    "plan": None,
-}
-
-
-def view(status: str, **job: Any) -> dict[str, Any]:
-    return JOB | {
-        "status": status,
-        "module_path": "a/m",
-        "engine": "tofu",
-        "runner_path": "shared",
-        "attempts": [],
-        "steps": [],
-        "reason": None,
-        **job,
-    }
 
 
 def event(name: str, data: Any, number: str = "") -> bytes:
@@ -228,37 +204,6 @@ def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(terracrew
     site.routes["GET /api/v1/jobs/job_1/log/stream?attempt=1"] = streaming(log(1, 1, "a\n"), event("end", {}))
     assert terracrew("job", "logs", "-f", "--attempt", "1", "job_1") == "a\n"
     assert terracrew.code == 0
-
-
-def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
-    return {
-        "job_id": "job_1",
-        "number": 7,
-        "attempt": attempt,
-        "runner_path": "platform/net",
-        "instance_name": "net-a",
-        "claimed_at": "2024-01-02T03:04:05Z",
-        "started_at": None,
-        "begun_at": "2024-01-02T03:04:06Z",
-        "heard_at": "2024-01-02T03:04:07Z",
-        "lost_at": None,
-        "ended_at": None,
-        "outcome": None,
-        "reason": "",
-        "is_gone": False,
-        "is_in_doubt": False,
-        "lines": 3,
-        "states": 2,
-        "serial": 9,
-        "state_at": "2024-01-02T03:04:07Z",
-        "step": "apply",
-        "last_line": "rule[4]: Creating...",
-        "may_miss_state": True,
-        "made": [],
-        "is_made_cut": False,
-        "module_state": None,
-        **changes,
-    }
 
 
 @pytest.mark.feature("O5", "S6")

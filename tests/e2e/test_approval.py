@@ -12,6 +12,7 @@ import pytest
 from terracrew.client.http import segment
 from terracrew.errors import Conflict
 from tests.e2e import modules
+from tests.e2e.approvals import approve, waiting
 from tests.e2e.system import System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
@@ -27,19 +28,6 @@ output "here" { value = terraform_data.here.output }
 
 def words(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
-
-
-def waiting(system: System, job: str, plan: int = 1) -> dict[str, Any]:
-    def probe() -> dict[str, Any] | None:
-        found = system.job(job)
-        assert found["status"] not in ("FAILED", "SUCCEEDED", "CANCELED"), system.log(job)
-        return found if (found["status"], found.get("plan_attempt")) == ("AWAITING_APPROVAL", plan) else None
-
-    return eventually(probe, what="a plan that waits")
-
-
-def approve(system: System, job: str, plan: int = 1) -> None:
-    system.api.post(f"/jobs/{segment(job)}/approve", {"plan": plan})
 
 
 def outcomes(job: dict[str, Any]) -> list[str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.clock import Clock
+from tests.e2e.approvals import approve, waiting
 from tests.e2e.constants import environment
 from tests.e2e.system import System, eventually
-from tests.e2e.test_approval import approve, waiting
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("O6", "J8"), pytest.mark.timeout(240)]
 MAIN = 'resource "terraform_data" "a" { input = 1 }'

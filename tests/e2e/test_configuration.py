@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import modules
+from tests.e2e.command_line import terracrew
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
@@ -21,22 +22,6 @@ OWN = {
 """A runner whose jobs' logs wait for an hour, unless somebody watches or sets something else."""
 BEAT = "terracrew.runner.connection.heartbeat: a heartbeat that names"
 BEATS_SHOWN = "terracrew.runner.connection.heartbeat=debug"
-
-
-def terracrew(system: System, *arguments: str, code: int = 0) -> str:
-    command = [
-        sys.executable,
-        "-m",
-        "terracrew.cli",
-        "--url",
-        system.url,
-        "--token-file",
-        str(system.data / "admin.token"),
-        *arguments,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=system.env)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def said(process: Process, words: str) -> int:

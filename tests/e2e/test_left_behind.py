@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.system import System
-from tests.executor.test_leftover import packed
+from tests.executor.raw_archives import packed
 
 STALE = {
     "version": 4,

@@ -7,11 +7,11 @@ import pytest
 
 from terracrew.errors import Conflict, Removed
 from tests.e2e import modules
+from tests.e2e.command_line import terracrew
 from tests.e2e.constants import ended
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
-from tests.e2e.test_configuration import terracrew
 
 __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.feature("R7"), pytest.mark.timeout(240)]

@@ -12,17 +12,9 @@ from terracrew.executor.engines.process import EngineProcess, Ladder
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
+from tests.executor.engine_runs import applying
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Executor, Gate, Stage, module, session
-
-
-async def applying(hub: Hub, stage: Stage) -> tuple[Executor, Gate]:
-    """An apply whose engine stands at the gate."""
-    gate = Gate(stage.folder)
-    held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
-    await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
-    return executor, gate
 
 
 @pytest.mark.engine

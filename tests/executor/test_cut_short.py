@@ -2,7 +2,6 @@
 
 import os
 import signal
-import stat
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,11 @@ import pytest
 from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import JobType
+from tests.executor.engine_runs import applying, ended, wrapped
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Executor, Gate, Stage, module, session
-from tests.executor.test_cancel import applying
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O3")]
-
-
-def ended(hub: Hub) -> StepStatus:
-    """How the apply ended."""
-    [status] = [fact for fact in hub.facts_of(StepStatus) if fact.step == "apply" and fact.status != "RUNNING"]
-    return status
 
 
 def engine_of(executor: Executor, program: str = "apply") -> int:
@@ -184,13 +177,3 @@ async def test_a_sigterm_before_anything_was_changed_skips_the_change(hub: Hub, 
     assert await executor.exit_code() == 0, executor.said
     assert ended(hub) == StepStatus("apply", "SKIPPED")
     assert "told to end by SIGTERM" in hub.result.message
-
-
-def wrapped(stage: Stage, tofu: str, script: str) -> str:
-    """A folder with a `tofu` that runs this script before the real one."""
-    folder = stage.folder / "bin"
-    folder.mkdir()
-    program = folder / "tofu"
-    program.write_text(f'#!/bin/sh\n{script}\nexec {tofu} "$@"\n')
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return str(folder)

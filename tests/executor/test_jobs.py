@@ -13,6 +13,7 @@ from terracrew import archive
 from terracrew.protocol.events import EngineUsed, OutputsRead, PlanSummary, ResourceChange, SourceResolved, StepStatus
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import ArchiveSource, JobType, LocalSource, StateSeed
+from tests.executor.engine_runs import statuses
 from tests.executor.hub_server import API, HUB, Hub
 from tests.executor.stage import Stage, module
 
@@ -79,10 +80,6 @@ resource "terraform_data" "checked" {
   }
 }
 """
-
-
-def statuses(hub: Hub) -> list[str]:
-    return [f"{fact.step} {fact.status}" for fact in hub.facts_of(StepStatus)]
 
 
 @pytest.mark.feature("J3", "J11")

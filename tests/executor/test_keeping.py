@@ -13,9 +13,9 @@ from terracrew.executor.state import http_backend
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.messages import BeginRefused, CancelAttempt, Superseded
 from tests.executor.approval import files, planned, spec_of
+from tests.executor.engine_runs import statuses
 from tests.executor.hub_server import HUB, KEY, Hub
 from tests.executor.stage import Stage
-from tests.executor.test_jobs import statuses
 from tests.small_disk import fill
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]

@@ -1,9 +1,7 @@
 """`errored.tfstate`: only a file that the mutating step of this attempt wrote, in the engine's own folder, is a state."""
 
-import io
 import json
 import os
-import tarfile
 from pathlib import Path
 
 import msgspec
@@ -13,23 +11,13 @@ from terracrew.errors import Conflict
 from terracrew.executor.state import leftover, states
 from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
+from tests.executor.engine_runs import at_the_gate, gated
 from tests.executor.hub_server import Hub
+from tests.executor.raw_archives import packed
 from tests.executor.stage import Gate, Stage, gone
-from tests.executor.test_outages import at_the_gate, gated
 
 NAME = "errored.tfstate"
 STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "outputs": {}, "resources": []})
-
-
-def packed(files: dict[str, str]) -> bytes:
-    """An archive with exactly these files; that of our own CLI leaves some of them out."""
-    packing = io.BytesIO()
-    with tarfile.open(fileobj=packing, mode="w:gz") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return packing.getvalue()
 
 
 @pytest.mark.engine

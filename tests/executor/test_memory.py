@@ -11,9 +11,9 @@ from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
+from tests.executor.engine_runs import ended, wrapped
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Stage, module
-from tests.executor.test_cut_short import ended, wrapped
 
 HUNGRY = """
 resource "terraform_data" "count" { input = 1000 }

@@ -22,6 +22,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType, Step
+from tests.executor.engine_runs import at_the_gate, gated
 from tests.executor.hub_server import API, HUB, Hub
 from tests.executor.stage import Executor, Gate, Stage, gone, joined, module, session
 from tests.small_disk import fill
@@ -33,16 +34,6 @@ resource "terraform_data" "chatty" {
   provisioner "local-exec" { command = "seq 1 20000" }
 }
 """
-
-
-def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
-    first = 'resource "terraform_data" "first" { input = "made before the gate" }\n'
-    held = 'resource "terraform_data" "held" {\n  depends_on = [terraform_data.first]\n  '
-    return first + held + gate.provisioner(before, after) + "\n}\n"
-
-
-async def at_the_gate(hub: Hub) -> None:
-    await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
 
 
 @pytest.mark.feature("L3", "O1")

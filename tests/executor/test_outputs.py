@@ -7,9 +7,9 @@ import pytest
 
 from terracrew.protocol.events import MAX_RECORD_BYTES, OutputsRead, StepStatus, Stream
 from terracrew.protocol.spec import JobType, Step
+from tests.executor.engine_runs import wrapped
 from tests.executor.hub_server import Hub, unseal
 from tests.executor.stage import Stage, module
-from tests.executor.test_cut_short import wrapped
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J13")]
 LARGE = """

@@ -13,9 +13,9 @@ from terracrew.protocol.events import OutputsRead, PlanSummary, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, Granted
 from terracrew.protocol.spec import JobType, StateSeed
 from tests.executor.approval import SECOND, planned, resume_of, resumed, spec_of
+from tests.executor.engine_runs import statuses
 from tests.executor.hub_server import KEY, Hub
 from tests.executor.stage import Stage
-from tests.executor.test_jobs import statuses
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 

@@ -7,10 +7,9 @@ import pytest
 from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Superseded
 from terracrew.protocol.spec import JobType, StateSeed
+from tests.executor.engine_runs import at_the_gate, gated, statuses
 from tests.executor.hub_server import Hub
 from tests.executor.stage import Gate, Stage, gone, joined, module
-from tests.executor.test_jobs import statuses
-from tests.executor.test_outages import at_the_gate, gated
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
 

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from msgspec.structs import replace
 
 from terracrew.server.jobs import decide
+from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
-from tests.stateful.test_machine import EXAMPLES
 
 real = {
     name: getattr(decide, name) for name in ("begin", "hand_back", "missing", "gone", "finish", "approve", "adoption")

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.postgres_server import PostgresServer
+from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
 
-EXAMPLES = int(os.environ.get("TERRACREW_STATEFUL_EXAMPLES", "0"))
 SHRINK = bool(os.environ.get("TERRACREW_STATEFUL_SHRINK"))
 STEPS = 50
 EXPECTED = {"begun", "fenced", "kept plan applied", "mutates", "attempt lost", "attempt waiting", "state superseded"}

@@ -11,7 +11,7 @@ from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
 from terracrew.server.scheduling.scheduler import Scheduler
-from tests.server.hub.test_fleet_hellos import on_each_unit
+from tests.server.hub.statement_counts import on_each_unit
 from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("O3")

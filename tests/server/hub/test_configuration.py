@@ -8,7 +8,7 @@ import pytest
 from terracrew.protocol import messages
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
-from tests.server.hub.test_connections import refusal
+from tests.server.hub.refusals import refusal
 from tests.server.hub.wire import Hub
 
 pytestmark = pytest.mark.feature("C2")

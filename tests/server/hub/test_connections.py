@@ -17,20 +17,13 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
 from tests.server.app.fixtures import on_one
-from tests.server.hub.wire import PATIENCE, Client, Hub, on_postgres, ref_of
+from tests.server.hub.refusals import refusal
+from tests.server.hub.wire import PATIENCE, Hub, on_postgres, ref_of
 
 
 def batch(first: int, *texts: str) -> bytes:
     records = [events.pack(events.Kind.LOG, events.Stream.OUTPUT, Step.PLAN, 1.0, text.encode()) for text in texts]
     return frames.pack(first, len(records), b"".join(records))
-
-
-async def refusal(client: Client) -> tuple[str, bool]:
-    """Why the server ends the connection, and whether that is for good."""
-    found = await client.get("refused")
-    with pytest.raises(ConnectionClosed):
-        await client.get()
-    return found["code"], found["is_final"]
 
 
 # ---- a database that is away

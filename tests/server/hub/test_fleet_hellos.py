@@ -1,7 +1,7 @@
 """A fleet that reconnects: what a hello costs does not depend on how many instances its runner has, or had."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from terracrew import ids
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.hub.notify import HubNotifier
+from tests.server.hub.statement_counts import on_each_unit
 from tests.server.hub.wire import Client, Hub, on_postgres
 
 pytestmark = pytest.mark.feature("R4", "O2")
@@ -33,22 +34,6 @@ class CountingTx:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
-
-
-def on_each_unit(db: Database, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Tx], Any]) -> None:
-    """Have every unit of work use a wrapped transaction from now on."""
-
-    def wrapped(real: Any) -> Any:
-        def run(work: Any) -> Any:
-            def work_wrapped(tx: Tx) -> Any:
-                return work(wrap(tx))
-
-            return real(work_wrapped)
-
-        return run
-
-    monkeypatch.setattr(db, "read", wrapped(db.read))
-    monkeypatch.setattr(db, "write", wrapped(db.write))
 
 
 def counted(db: Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -15,8 +15,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
-from tests.server.hub.test_connections import refusal
-from tests.server.hub.test_registry import LONG, REF, Clock, Watched, executor, runner
+from tests.server.hub.refusals import refusal
+from tests.server.hub.registered import LONG, REF, Clock, Watched, executor, runner
 from tests.server.hub.wire import PATIENCE, Hub, listening
 from tests.server.jobs.world import World
 

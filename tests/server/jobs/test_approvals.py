@@ -6,63 +6,17 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Conflict, NotFound
-from terracrew.protocol.events import KeptPlan, Record, Result
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, decide, service, store
-from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
-from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
-from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact
-from tests.server.jobs.world import KEYS, Instance, World, begin
-
-
-def waiting(version: int = 0, why: str = "") -> Record:
-    return fact(Result("WAITING", why, kept=KeptPlan(version, "ab", 2, "/workspaces/x")))
-
-
-class Waiting:
-    """A job that needs an approval and waits for it with the plan of its first attempt."""
-
-    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
-        self.world, self.runner, self.module, self.id = world, runner, module, job
-        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        self.take = ingest(world.db, KEYS)
-
-    @classmethod
-    async def make(cls, db: Database) -> "Waiting":
-        world = await World.make(db)
-        module, runner = await world.module(), await world.runner(slots=1)
-        job = await world.job(module, kind="APPLY")
-        await db.write(lambda tx: tx.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job))
-        made = cls(world, runner, module, job)
-        ref = await made.start(1)
-        refused = await begin(db, ref, 0)
-        assert isinstance(refused, BeginRefused)
-        assert refused.code == "approval"
-        await made.take(delivery(ref, 2, waiting()))
-        return made
-
-    async def start(self, attempt: int) -> AttemptRef:
-        await self.runner.has(self.id, attempt)
-        ref = AttemptRef(self.id, attempt)
-        await self.take(delivery(ref, 1, RUNNING))
-        return ref
-
-    async def job(self) -> service.Job:
-        return await self.world.load(self.id)
-
-    async def approve(self, plan: int = 1) -> service.Job:
-        return await approvals.approve(self.world.db, Registry(), self.admin, self.id, plan)
-
-
-@pytest.fixture
-async def job(database: Database) -> Waiting:
-    return await Waiting.make(database)
+from tests.server.jobs.deliveries import DONE, RUNNING, delivery
+from tests.server.jobs.waiting_jobs import Waiting, waiting
+from tests.server.jobs.world import KEYS, World, begin
 
 
 @pytest.mark.feature("J8", "S6")

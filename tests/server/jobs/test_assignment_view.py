@@ -11,7 +11,7 @@ from terracrew.server.runners import eligibility
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignmentView, places_in_database
 from terracrew.server.scheduling.queue import Waiting
-from tests.server.jobs.test_scheduler import Stage
+from tests.server.jobs.offers import Stage
 from tests.server.jobs.world import Instance, World
 
 pytestmark = pytest.mark.feature("S2")

@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.state import service as states
-from tests.server.jobs.test_ingest import DONE, RUNNING, delivery, fact, state
+from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
 
 

@@ -17,8 +17,8 @@ from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules.policy import Policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
-from tests.server.jobs.test_approvals import Waiting, waiting
-from tests.server.jobs.test_ingest import RUNNING, delivery, fact
+from tests.server.jobs.deliveries import RUNNING, delivery, fact
+from tests.server.jobs.waiting_jobs import Waiting, waiting
 from tests.server.jobs.world import KEYS, World, begin
 
 pytestmark = pytest.mark.feature("J8")

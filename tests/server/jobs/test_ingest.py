@@ -1,59 +1,26 @@
 """Nothing lost, nothing twice, and a superseded attempt changes nothing current."""
 
 import asyncio
-import time
 
 import pytest
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol import events
 from terracrew.protocol.events import (
-    Kind,
     Output,
     OutputsRead,
     PlanSummary,
-    Record,
     Result,
-    StateFact,
     StepStatus,
-    Stream,
 )
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service, store
-from terracrew.server.jobs.ingest import Delivery, ingest
+from terracrew.server.jobs.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
-from terracrew.server.state.model import Received
+from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, log, state
 from tests.server.jobs.world import KEYS, World, begin
-
-
-def log(text: str) -> Record:
-    return _record(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, time.time(), text.encode()))
-
-
-def fact(value: events.Fact) -> Record:
-    return _record(events.pack_fact(value, Step.PLAN, time.time()))
-
-
-def state(serial: int, lineage: str = "a") -> tuple[Record, Received]:
-    told = StateFact(sha256=f"{serial}", size=2, serial=serial, lineage=lineage, is_inline=True)
-    return _record(events.pack_state(told, b"xx", Step.APPLY, time.time())), Received(told, b"sealed", None)
-
-
-def _record(packed: bytes) -> Record:
-    return next(events.unpack(packed))
-
-
-def delivery(ref: AttemptRef, first: int, *records: Record, received: dict[int, Received] | None = None) -> Delivery:
-    return Delivery(
-        ref.job_id, ref.attempt, first, list(records), received or {}, chunks.pack(list(enumerate(records, first)))
-    )
-
-
-RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
-DONE = fact(Result("SUCCEEDED"))
 
 
 async def _text(db: Database, ref: AttemptRef) -> str:

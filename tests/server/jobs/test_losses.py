@@ -16,7 +16,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
-from tests.server.jobs.test_ingest import RUNNING, delivery, fact, state
+from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
 from tests.stateful.faulty import Cut, Faulty
 

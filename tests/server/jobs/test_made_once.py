@@ -5,96 +5,24 @@ import json
 import pytest
 
 from terracrew.errors import Conflict
-from terracrew.protocol.events import Result, StateFact, StepStatus
+from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
-from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, claims, decide, service
-from terracrew.server.jobs.ingest import ingest
-from terracrew.server.jobs.model import Attempt, Job, LoggedChange
-from terracrew.server.principals.model import Principal
+from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs.model import Job, LoggedChange
 from terracrew.server.runs import attempt_report, made
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
-from tests.server.jobs.test_approvals import waiting
-from tests.server.jobs.test_ingest import RUNNING, delivery, fact, log, state
-from tests.server.jobs.world import KEYS, Instance, World, begin
+from tests.server.jobs.changes import Change
+from tests.server.jobs.deliveries import delivery, fact, log, state
+from tests.server.jobs.waiting_jobs import waiting
+from tests.server.jobs.world import begin
 
-APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 ENDED = fact(StepStatus(Step.APPLY, "FAILED", 1))
 KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))
 FAILED = fact(Result("FAILED", "apply failed: ended by signal 9"))
-
-
-class Change:
-    """An apply whose first attempt has begun to change things."""
-
-    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
-        self.world, self.runner, self.module, self.job_id = world, runner, module, job
-        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        self.registry = Registry()
-        self.take = ingest(world.db, KEYS)
-        self.next = 1
-
-    @classmethod
-    async def begun(cls, db: Database, interrupted: str = "ask") -> "Change":
-        world = await World.make(db)
-        module = await world.module()
-        change = cls(world, await world.runner(slots=100), module, await world.job(module, kind="APPLY"))
-        sql = "UPDATE jobs SET interrupted = :interrupted"
-        await db.write(lambda tx: tx.run(sql, interrupted=interrupted))
-        await change.start(1)
-        assert await begin(db, change.ref, 0) == Begun(0)
-        await change.tell(APPLYING)
-        return change
-
-    def sealed(self, ref: AttemptRef, event: int) -> bytes:
-        """The content of a state, as the hub would have encrypted it for its row."""
-        context, _ = claims.state_contexts(self.module, ref.job_id, ref.attempt, event)
-        return KEYS.encrypt(b"{}", context)
-
-    @property
-    def ref(self) -> AttemptRef:
-        return AttemptRef(self.job_id, 1)
-
-    async def start(self, attempt: int, job_id: str | None = None) -> AttemptRef:
-        ref = AttemptRef(job_id or self.job_id, attempt)
-        await self.runner.has(ref.job_id, attempt)
-        await self.take(delivery(ref, 1, RUNNING))
-        self.next = 2
-        return ref
-
-    async def tell(self, *records: object) -> None:
-        self.next = 1 + await self.take(delivery(self.ref, self.next, *records))  # type: ignore[arg-type]
-
-    async def write(self, serial: int, origin: str = "engine", lineage: str = "a") -> None:
-        record, _ = state(serial, lineage)
-        told = StateFact("ab", 2, serial, lineage, is_inline=True, origin=origin, resources=3)  # type: ignore[arg-type]
-        received = Received(told, self.sealed(self.ref, self.next), None)
-        self.next = 1 + await self.take(delivery(self.ref, self.next, record, received={self.next: received}))
-
-    async def gone(self, *, last: int | None, is_delivered: bool = True) -> None:
-        report = decide.Report("the executor was ended by signal 9", last, is_delivered)
-        await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
-
-    async def attempt(self) -> Attempt:
-        return (await self.world.attempts(self.job_id))[0]
-
-    async def job(self) -> Job:
-        return await self.world.load(self.job_id)
-
-    async def code(self, ref: AttemptRef) -> str:
-        """What an attempt that asks for leave is told, from the state as it is now."""
-        module = await self.world.db.read(lambda tx: states.standing(tx, self.module))
-        answer = await begin(self.world.db, ref, module.state_version, registry=self.registry)
-        return answer.code if isinstance(answer, BeginRefused) else "begun"
-
-
-@pytest.fixture
-async def change(database: Database) -> Change:
-    return await Change.begun(database)
 
 
 @pytest.mark.feature("O3")

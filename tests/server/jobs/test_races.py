@@ -17,7 +17,7 @@ from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
-from tests.server.jobs.test_ingest import delivery, fact
+from tests.server.jobs.deliveries import delivery, fact
 from tests.server.jobs.world import KEYS, World, begin
 
 RUNNING, DONE = fact(StepStatus(Step.PLAN, "RUNNING")), fact(Result("SUCCEEDED"))

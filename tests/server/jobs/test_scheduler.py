@@ -5,49 +5,13 @@ from typing import Any
 
 import pytest
 
-from terracrew.protocol.messages import Offer
-from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.principals.model import SYSTEM
 from terracrew.server.scheduling.queue import SLACK, FairQueue, Waiting
-from terracrew.server.scheduling.scheduler import Scheduler
 from tests.server.hub.wire import on_postgres
-from tests.server.jobs.world import Instance, World
+from tests.server.jobs.offers import Stage
+from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("S3")
-
-
-class Socket:
-    """The end of a connection that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.offers: list[str] = []
-
-    def post(self, message: Any) -> None:
-        assert isinstance(message, Offer)
-        self.offers.append(message.job_id)
-
-
-class Stage:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.registry = Registry()
-        self.scheduler = Scheduler(world.db, self.registry)
-
-    def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
-        socket = Socket()
-        session = RunnerSession(
-            socket,
-            SYSTEM,
-            runner_id=instance.runner_id,
-            instance_id=instance.id,
-            name="one",
-            epoch=1,  # pyright: ignore[reportArgumentType]
-            engines={"tofu": "1"},
-            slots=slots,
-        )
-        self.registry.add(session)
-        return session, socket
 
 
 async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:

@@ -11,8 +11,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.principals.model import Principal
-from tests.server.jobs.test_ingest import RUNNING, delivery, fact
-from tests.server.jobs.test_scheduler import Socket, Stage
+from tests.server.jobs.deliveries import RUNNING, delivery, fact
+from tests.server.jobs.offers import Socket, Stage
 from tests.server.jobs.world import KEYS, Instance, World, begin
 
 pytestmark = pytest.mark.feature("S3", "J8")

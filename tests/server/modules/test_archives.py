@@ -1,24 +1,13 @@
 """Uploaded sources: stored whole, looked through first, and nothing left behind of those that are refused."""
 
 import hashlib
-import io
-import tarfile
 
 import pytest
 
 from terracrew.server.modules.archives import LARGEST
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
-
-
-def packed(*files: tuple[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in files:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
+from tests.server.modules.packed_modules import packed
 
 
 @pytest.mark.feature("J5")

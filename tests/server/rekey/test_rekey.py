@@ -24,7 +24,7 @@ from tests.server.app.fixtures import on_one
 from tests.server.app.world import World, open_world
 from tests.server.identity.earlier import sealed_by_an_earlier_version
 from tests.server.logs.crew import DONE, Crew, fact
-from tests.server.state.test_states import content, written
+from tests.server.state.stored_states import content, written
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 

@@ -2,7 +2,6 @@
 
 import itertools
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
 from tests.server.app.world import World
+from tests.server.runners.connected import connect, having_a_job
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
 
@@ -58,28 +58,6 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world:
     assert [row.runner.path for row in searched.rows] == paths
 
 
-async def connect(world: World, runner_id: str, name: str, **changes: Any) -> str:
-    made = ids.new("ins")
-
-    async def work(tx: Tx) -> None:
-        values: dict[str, Any] = {"heard": tx.now, "version": "0.1.0", "is_connected": True, "is_draining": False}
-        await tx.run(
-            """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, engines, is_connected,
-                                      is_draining, connected_at, disconnected_at, heard_at)
-               VALUES (:id, :runner_id, :name, 'x', 1, :version, 4, '{"tofu": "1.12.6"}', :is_connected, :is_draining,
-                       :now, :disconnected_at, :heard)""",
-            id=made,
-            runner_id=runner_id,
-            name=name,
-            now=tx.now,
-            disconnected_at=None if changes.get("is_connected", True) else tx.now,
-            **(values | changes),
-        )
-
-    await world.server.db.write(work)
-    return made
-
-
 @pytest.mark.feature("O2", "V1")
 async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: World) -> None:
     runners = {
@@ -117,39 +95,6 @@ async def test_a_connected_runner_is_drained_before_it_is_removed(world: World) 
         assert ("access", made["id"]) in await woken.get(5)
     assert await world.scalar("SELECT count(*) FROM instances") == 0
     assert await world.scalar("SELECT count(*) FROM assignments") == 0
-
-
-async def having_a_job(world: World, runner_id: str, instance: str) -> str:
-    module = await world.admin.made(
-        "/api/v1/modules", {"path": "m", "source": {"kind": "local", "path": "/srv/sources"}}
-    )
-    made = ids.new("job")
-
-    async def work(tx: Tx) -> None:
-        await tx.run(
-            """INSERT INTO jobs (id, organization_id, module_id, number, type, status, runner_id, instance_id, source,
-                                 created_by, created_at, queued_at)
-               VALUES (:id, :organization_id, :module_id, 17, 'PLAN', 'PROCESSING', :runner_id, :instance_id,
-                       '{"kind": "local", "path": "/srv/sources"}', 'test', :now, :now)""",
-            id=made,
-            organization_id=world.server.organization_id,
-            module_id=module["id"],
-            runner_id=runner_id,
-            instance_id=instance,
-            now=tx.now,
-        )
-        await tx.run(
-            """INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)
-               VALUES (:id, 1, :runner_id, :instance_id, 'h', 'a', :key, :now)""",
-            id=made,
-            runner_id=runner_id,
-            instance_id=instance,
-            key=b"k",
-            now=tx.now,
-        )
-
-    await world.server.db.write(work)
-    return made
 
 
 @pytest.mark.feature("R7")

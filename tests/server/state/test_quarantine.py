@@ -7,7 +7,7 @@ import pytest
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from tests.server.jobs.world import begin
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running
-from tests.server.state.test_states import content, written
+from tests.server.state.stored_states import content, written
 
 
 async def quarantined(crew: Crew) -> tuple[Running, str]:

@@ -11,7 +11,7 @@ from terracrew.server.hub import uploads
 from terracrew.server.jobs.ingest import MOST_NOTES
 from terracrew.server.state.model import INLINE
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
-from tests.server.state.test_states import applied, content
+from tests.server.state.stored_states import applied, content
 
 LARGE = content(1, 3 << 20)
 

@@ -15,7 +15,7 @@ from terracrew.server.state.service import MAX_UNREADABLE
 from tests.server.hub.wire import Hub, listening
 from tests.server.jobs.world import begin
 from tests.server.logs.crew import RUNNING, Crew
-from tests.server.state.test_states import content
+from tests.server.state.stored_states import content
 
 pytestmark = pytest.mark.feature("J15", "O4")
 GARBAGE = bytes(range(256)) * 4

@@ -8,8 +8,8 @@ import pytest
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.uploads import service
 from tests.server.logs.crew import RUNNING, Crew, Running
-from tests.server.modules.test_archives import packed
-from tests.server.state.test_states import content
+from tests.server.modules.packed_modules import packed
+from tests.server.state.stored_states import content
 
 LARGE = content(1, 3 << 20)
 

@@ -12,7 +12,7 @@ from terracrew.server.app import build, close
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
 from tests.server.logs.crew import RUNNING, Crew, Running
-from tests.server.state.test_states import content
+from tests.server.state.stored_states import content
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
 LARGE = content(1, 3 << 20)

@@ -3,11 +3,14 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.needs import chromium
 from tests.server.app.fixtures import world as world
+from tests.server.app.world import World
+from tests.server.web.seed import company
 from tests.server.web.stage import PASSWORD, Stage
 
 SHOTS = Path("build/screenshots")
@@ -57,3 +60,9 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
     # A search gives up the refresh that it overtakes, and htmx tells the console so.
     given_up = ("htmx:sendAbort", "htmx:afterRequest")
     assert not [said for said in complaints if not any(word in said for word in given_up)]
+
+
+@pytest.fixture
+async def jobs(world: World) -> dict[str, str]:
+    server = world.server
+    return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)

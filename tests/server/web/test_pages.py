@@ -3,7 +3,6 @@
 import re
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from terracrew.protocol.spec import JobType
@@ -11,45 +10,12 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions
 from tests.server.app.world import World
-from tests.server.web.seed import Company, company
+from tests.server.web.seed import Company
+from tests.server.web.visitor import Visitor, logged_in, visitor
 
 HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"""
 INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re.IGNORECASE)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-
-class Visitor(httpx.AsyncClient):
-    """A browser without scripts: it keeps cookies, and sends the token of the last page's forms."""
-
-    csrf = ""
-
-    async def see(self, path: str, status: int = 200) -> str:
-        answer = await self.get(path)
-        assert answer.status_code == status, answer.text
-        if found := re.search(r'name="_csrf" value="([0-9a-f]+)"', answer.text):
-            self.csrf = found[1]
-        return answer.text
-
-    async def submit(self, path: str, **fields: str) -> httpx.Response:
-        return await self.post(path, data={"_csrf": self.csrf, **fields})
-
-
-def visitor(world: World) -> Visitor:
-    return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")
-
-
-async def logged_in(world: World, name: str = "admin") -> Visitor:
-    made = visitor(world)
-    token = await identity.make_link(world.server.db, name)
-    answer = await made.submit(f"/login/link/{token}", password="correct horse battery", again="correct horse battery")
-    assert answer.status_code == 303, answer.text
-    return made
-
-
-@pytest.fixture
-async def jobs(world: World) -> dict[str, str]:
-    server = world.server
-    return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)
 
 
 async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_problem_for_a_program(world: World) -> None:

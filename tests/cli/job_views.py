@@ -1,0 +1,60 @@
+"""Jobs as the API shows them to the command line."""
+
+from typing import Any
+
+JOB: dict[str, Any] = {
+    "id": "job_1",
+    "number": 7,
+    "type": "APPLY",
+    "status": "QUEUED",
+    "message": "",
+    "created_at": "2024-01-02T03:04:05Z",
+    "started_at": None,
+    "finished_at": None,
+    "engine_version": "1.12.6",
+    "plan": None,
+}
+
+
+def view(status: str, **job: Any) -> dict[str, Any]:
+    return JOB | {
+        "status": status,
+        "module_path": "a/m",
+        "engine": "tofu",
+        "runner_path": "shared",
+        "attempts": [],
+        "steps": [],
+        "reason": None,
+        **job,
+    }
+
+
+def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:
+    return {
+        "job_id": "job_1",
+        "number": 7,
+        "attempt": attempt,
+        "runner_path": "platform/net",
+        "instance_name": "net-a",
+        "claimed_at": "2024-01-02T03:04:05Z",
+        "started_at": None,
+        "begun_at": "2024-01-02T03:04:06Z",
+        "heard_at": "2024-01-02T03:04:07Z",
+        "lost_at": None,
+        "ended_at": None,
+        "outcome": None,
+        "reason": "",
+        "is_gone": False,
+        "is_in_doubt": False,
+        "lines": 3,
+        "states": 2,
+        "serial": 9,
+        "state_at": "2024-01-02T03:04:07Z",
+        "step": "apply",
+        "last_line": "rule[4]: Creating...",
+        "may_miss_state": True,
+        "made": [],
+        "is_made_cut": False,
+        "module_state": None,
+        **changes,
+    }

@@ -1,0 +1,14 @@
+"""What a connection is told that is refused."""
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.server.hub.wire import Client
+
+
+async def refusal(client: Client) -> tuple[str, bool]:
+    """Why the server ends the connection, and whether that is for good."""
+    found = await client.get("refused")
+    with pytest.raises(ConnectionClosed):
+        await client.get()
+    return found["code"], found["is_final"]

@@ -1,0 +1,46 @@
+"""Events and batches as an executor delivers them."""
+
+import time
+
+from terracrew.protocol import events
+from terracrew.protocol.events import (
+    Kind,
+    Record,
+    Result,
+    StateFact,
+    StepStatus,
+    Stream,
+)
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Step
+from terracrew.server.jobs.ingest import Delivery
+from terracrew.server.logs import chunks
+from terracrew.server.state.model import Received
+
+
+def log(text: str) -> Record:
+    return _record(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, time.time(), text.encode()))
+
+
+def fact(value: events.Fact) -> Record:
+    return _record(events.pack_fact(value, Step.PLAN, time.time()))
+
+
+def state(serial: int, lineage: str = "a") -> tuple[Record, Received]:
+    told = StateFact(sha256=f"{serial}", size=2, serial=serial, lineage=lineage, is_inline=True)
+    return _record(events.pack_state(told, b"xx", Step.APPLY, time.time())), Received(told, b"sealed", None)
+
+
+def _record(packed: bytes) -> Record:
+    return next(events.unpack(packed))
+
+
+def delivery(ref: AttemptRef, first: int, *records: Record, received: dict[int, Received] | None = None) -> Delivery:
+    return Delivery(
+        ref.job_id, ref.attempt, first, list(records), received or {}, chunks.pack(list(enumerate(records, first)))
+    )
+
+
+RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
+
+DONE = fact(Result("SUCCEEDED"))

@@ -1,0 +1,27 @@
+"""States as the server stores them."""
+
+import json
+
+from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running
+
+
+def content(serial: int, size: int = 0) -> bytes:
+    return json.dumps({"version": 4, "serial": serial, "lineage": "a", "padding": "x" * size}).encode()
+
+
+async def applied(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+    """A finished apply that wrote these states, with serials from 1 on."""
+    attempt = await written(crew, *states, module_id=module_id)
+    await attempt.deliver(DONE)
+    return attempt
+
+
+async def written(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+    """An apply whose engine has ended, and whose result is still to come."""
+    attempt = await crew.run(module_id, kind="APPLY")
+    await attempt.deliver(RUNNING)
+    await attempt.begin()
+    for serial, state in enumerate(states, 1):
+        await attempt.write(state, serial=serial)
+    await attempt.deliver(APPLIED)
+    return attempt
