@@ -1,14 +1,14 @@
 """The working directory of one runner instance: its lock, its key and its folders."""
 
-import fcntl
 import logging
 import os
 import re
 import secrets
 from pathlib import Path
 
-from terracrew import durable
+from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Invalid
+from terracrew.process_lock import AlreadyLockedError
 
 log = logging.getLogger(__name__)
 
@@ -42,19 +42,13 @@ class Instance:
 
 
 def _lock(path: Path) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(handle, 20, 0).decode(errors="replace").strip() or "unknown"
-        os.close(handle)
+        return process_lock.acquire(path)
+    except AlreadyLockedError as error:
         raise Conflict(
-            f"another runner (process {holder}) uses {path.parent}: "
+            f"another runner (process {error.holder}) uses {path.parent}: "
             "stop it, or give this one its own working_directory.working_directory"
         ) from None
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, str(os.getpid()).encode(), 0)
-    return handle
 
 
 def _key(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import sqlite3
 import time
@@ -14,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from terracrew import durable
+from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Unavailable
+from terracrew.process_lock import AlreadyLockedError
 from terracrew.server.db.background import BackgroundReads
 from terracrew.server.db.clock import NEWEST, SteadyClock
 from terracrew.server.db.group import Grouped
@@ -260,21 +260,15 @@ def _claim(path: Path) -> tuple[Path, int]:
 
 
 def _lock(path: Path) -> int:
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "unknown"
-        os.close(descriptor)
+        return process_lock.acquire(path.with_name(path.name + ".lock"))
+    except AlreadyLockedError as error:
         raise Conflict(
-            f"{path} is in use by another server (process {holder}). SQLite serves one server process: "
+            f"{path} is in use by another server (process {error.holder}). SQLite serves one server process: "
             "stop that one, or use PostgreSQL for several",
             path=str(path),
-            holder=holder,
+            holder=error.holder,
         ) from None
-    os.truncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
 
 
 def _try(work: Callable[[str], object], statement: str) -> BaseException | None:
