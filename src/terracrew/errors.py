@@ -13,6 +13,7 @@
     │   └── Locked            409  another attempt holds the module's state lock
     ├── RateLimited           429
     ├── Unavailable           503  try again
+    ├── Undecryptable         500  stored content that none of the server's master keys decrypts
     ├── Incompatible          426  the two ends speak different protocol versions
     ├── EngineMissing         —    no such engine on this machine
     └── Unreachable           —    the server does not answer
@@ -82,6 +83,10 @@ class RateLimited(TerracrewError):
 
 class Unavailable(TerracrewError):
     status, code, exit_code = 503, "unavailable", 6
+
+
+class Undecryptable(TerracrewError):
+    code = "undecryptable"
 
 
 class Incompatible(TerracrewError):

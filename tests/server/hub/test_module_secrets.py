@@ -2,9 +2,12 @@
 
 import pytest
 
+from terracrew.protocol import messages
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary, ResourceChange, Result
+from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
+from terracrew.server.secrets.keyring import Keyring
 from tests.e2e.simulated import batch
 from tests.server.hub.wire import Hub
 
@@ -40,3 +43,30 @@ async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub
     outputs = (await hub.crew.app.admin.get(f"/api/v1/modules/{module_id}/outputs")).json()["outputs"]
     assert outputs["token"] == {"value": None, "type": None, "sensitive": True}
     assert outputs["name"]["value"] == "web"
+
+
+@pytest.mark.feature("S6")
+async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
+    """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
+    db, scheduler = hub.server.db, hub.server.scheduler
+    module_id, foreign = await hub.crew.world.module(), Keyring([b"f" * 32])
+    await db.write(lambda tx: contents.save(tx, foreign, module_id, Content({"a": 1})))
+    job_id = await hub.job(module_id=module_id)
+    async with hub.runner() as runner:
+        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
+        await db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await hub.until(lambda: hub.session().takes_jobs)
+        await scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == job_id
+        await runner.send(messages.Claim(job_id, 1))
+        assert (await runner.get("missed"))["job_id"] == job_id
+        await scheduler.sweep()
+        assert job_id not in hub.session().offered
+        found = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}")).json()
+        assert found["reason"]["code"] == "undecryptable"
+        assert foreign.key_id in found["reason"]["text"]
+        await db.write(lambda tx: contents.save(tx, hub.server.keys, module_id, Content({"a": 1})))
+        hub.server.registry.withheld = WithheldJobs(lambda: 0.0)  # the time until the next try has passed
+        await scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == job_id
+        assert (await runner.granted(job_id)).spec.inputs == {"a": 1}

@@ -11,6 +11,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogSettings
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.socket import HubSocket
+from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.db.clock import steady
 from terracrew.server.principals.model import Principal
 
@@ -158,6 +159,7 @@ class Registry:
         """Attempts whose executor was dropped because it answered no ping, with the time of the last contact."""
         self.fell_silent: dict[AttemptRef, float] = {}
         """Those of them that were not yet written to the database."""
+        self.withheld = WithheldJobs(clock)
         self._looked_at = self._watching_since = clock()
 
     # ---- runners

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
+from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable, Undecryptable
 from terracrew.logging import get_logger
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
@@ -238,7 +238,10 @@ async def _claim(server: "Server", session: RunnerSession, message: messages.Cla
         is_ours = isinstance(error, TerracrewError)
         reason = error.message if isinstance(error, TerracrewError) else repr(error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
-        server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, request)))
+        if isinstance(error, Undecryptable):
+            server.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed for ever
+        else:
+            server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, request)))
     finally:
         session.claiming -= 1
         if won is None:

@@ -87,6 +87,11 @@ async def why_each(
         elif earlier := first.get(way.job.id):
             text = f"job #{earlier['number']} of this module goes first"
             found[way.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
+        elif problem := registry.withheld.reason(way.job.id):
+            text = (
+                f"what it needs cannot be decrypted: {problem}. Give the server that master key, or replace the state"
+            )
+            found[way.job.id] = Reason("undecryptable", text, f"/dashboard/modules/{way.job.module_id}")
         elif crew.free:
             found[way.job.id] = Reason("offered", "it is being offered to its runners")
         else:

@@ -168,8 +168,8 @@ class Scheduler:
             self._serve_line(route)
 
     def _enter_line(self, job: Waiting) -> set[Route]:
-        """Put a job into its line, unless it is being offered. Returns the line that is to be served then."""
-        if job.id in self._offers:
+        """Put a job into its line, unless it is being offered or withheld. Returns the line that is to be served then."""
+        if job.id in self._offers or self._registry.withheld.is_withheld(job.id):
             return set()
         route = self._routes[job.id]
         line = self._lines.get(route)
@@ -263,6 +263,8 @@ class Scheduler:
         self._refused.add(job_id)
         if offer := self._offers.get(job_id):
             offer.claims -= 1
+        if self._registry.withheld.is_withheld(job_id):
+            self._withdraw(job_id)
         self._serve_free([session])
 
     def _free(self, job_id: str, module_id: str, instance_id: str) -> None:

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew import durable
-from terracrew.errors import Invalid, TerracrewError
+from terracrew.errors import Invalid, Undecryptable
 from terracrew.server.db.seam import Database, Tx
 
 FILE_NAME = "master.key"
@@ -72,14 +72,14 @@ class Keyring:
         if sealed[:1] == _FORMAT:
             bound_to = sealed[:HEAD_BYTES] + context.encode()
         if sealed[:1] not in (_FORMAT, _EARLIER_FORMAT) or len(rest) < _NONCE_LENGTH:
-            raise TerracrewError(f"{context}: this is no ciphertext of ours")
+            raise Undecryptable(f"{context} cannot be decrypted: it does not have the format of a ciphertext")
         cipher = self._ciphers.get(key)
         if cipher is None:
-            raise TerracrewError(f"{context} was encrypted under master key {key.hex()}, which was not given")
+            raise Undecryptable(f"{context} was encrypted under master key {key.hex()}, which was not given")
         try:
             return cipher.decrypt(rest[:_NONCE_LENGTH], rest[_NONCE_LENGTH:], bound_to)
         except InvalidTag:
-            raise TerracrewError(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
+            raise Undecryptable(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
 
 
 async def open_keyring(
@@ -106,7 +106,7 @@ async def open_keyring(
         stored = await _check_value(tx)
         try:
             keyring.decrypt(stored or b"", CHECK)
-        except TerracrewError as error:
+        except Undecryptable as error:
             raise Invalid(f"this is not the master key of this database: {error.message}") from None
 
     await db.write(check)
