@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 
 import pytest
 from hypothesis import given
@@ -66,3 +67,35 @@ def test_what_was_tampered_with_is_refused(attack: str) -> None:
 def test_there_is_an_end_to_what_is_kept() -> None:
     with pytest.raises(TooLarge, match="larger than 1 MiB"):
         sealed(b"x" * (2 * encrypt.PIECE), most=encrypt.PIECE)
+
+
+VECTORS = [
+    (b"", "000000000000000000000000c5beb36584d69691f8eef1c4e677a9fb"),
+    (b"a plan", "0000000000000000000000006f9cc5b2d442ac50ca59e2e8a5fcad81c16f2675db8c"),
+]
+"""Made with AES-256-GCM alone: key 00 01 … 1f, context `job_1:1:plan`, the nonce of piece n is n as 12 bytes."""
+TWO_PIECES_SHA256 = "fa036d29c2ad8bddbb31c6a346c2e8c3c61a30153905fd32f06f66069e7af435"
+"""The hash of the vector for 1 MiB and 5 bytes of `x`, which are two pieces."""
+
+
+@pytest.mark.parametrize(("plain", "vector"), VECTORS)
+def test_the_format_is_the_one_of_the_test_vectors(plain: bytes, vector: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(bytes.fromhex(vector)) == plain
+    _count_nonces(monkeypatch)
+    assert sealed(plain).hex() == vector
+
+
+def test_the_format_of_several_pieces_is_the_one_of_the_test_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    _count_nonces(monkeypatch)
+    assert hashlib.sha256(sealed(b"x" * ((1 << 20) + 5))).hexdigest() == TWO_PIECES_SHA256
+
+
+def test_what_was_cut_off_at_its_very_beginning_is_refused() -> None:
+    """An empty file was read as an empty text."""
+    with pytest.raises(Invalid):
+        read(b"")
+
+
+def _count_nonces(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    monkeypatch.setattr(encrypt.os, "urandom", lambda size: next(numbers).to_bytes(size, "big"))

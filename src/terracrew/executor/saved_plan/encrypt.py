@@ -1,4 +1,7 @@
-"""Encrypts a stream of any length in pieces, so that none of it can be changed, moved, left out or cut off."""
+"""Encrypts a stream of any length in pieces, so that none of it can be changed, moved, left out or cut off.
+
+The format and why it is ours are in docs/decisions/0025-encryption-of-saved-plans.md; tests/executor/test_seal.py has test vectors.
+"""
 
 import hashlib
 import io
@@ -61,6 +64,8 @@ def opened(file: IO[bytes], key: bytes, context: str) -> io.BufferedReader:
 
 def _open(file: IO[bytes], cipher: AESGCM, context: str) -> Iterator[bytes]:
     index, sealed = 0, file.read(_SEALED)
+    if not sealed:
+        raise Invalid("it cannot be decrypted: it is empty")
     while sealed:
         following = file.read(_SEALED)
         try:
