@@ -20,6 +20,7 @@ import psycopg
 
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
@@ -86,7 +87,7 @@ def _of_database(env: Env, kind: str) -> dict[str, float]:
 async def _fill(url: str) -> Site:
     db = await open_database(url)
     try:
-        await service.first_start(db)
+        await first_start(db)
         admin = await db.read(lambda tx: people.user(tx, service.ADMINISTRATOR))
         organization_id = admin.organization_id
         assert organization_id is not None

@@ -16,6 +16,7 @@ import msgspec
 from terracrew import ids
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
@@ -139,7 +140,7 @@ def fleet(there: Filled) -> Generator[Fleet]:
 async def _fill(url: str, runners: int, modules: int, queued: int) -> tuple[str, list[Access], list[str]]:
     db = await open_database(url)
     try:
-        await service.first_start(db)
+        await first_start(db)
         admin = await db.read(lambda tx: people.user(tx, service.ADMINISTRATOR))
         _, token = await service.create_token(db, person(admin, None), "bench", None)
         organization = admin.organization_id

@@ -18,6 +18,7 @@ import msgspec
 
 from terracrew.client.http import Api
 from terracrew.server.db import open_database
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
@@ -308,7 +309,7 @@ def _mount(folder: Path) -> bool:
 async def _first_token(url: str) -> str:
     db = await open_database(url)
     try:
-        await service.first_start(db)
+        await first_start(db)
         admin = await db.read(lambda tx: people.user(tx, service.ADMINISTRATOR))
         _, token = await service.create_token(db, person(admin, None), "chaos", None)
         return token.text

@@ -12,8 +12,8 @@ from terracrew.server.groups import service as groups
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
+from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
-from terracrew.server.principals.model import User
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 

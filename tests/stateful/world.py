@@ -16,7 +16,6 @@ from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import ModuleChange
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
-from terracrew.server.runs import reasons
 from terracrew.server.state import quarantine
 from tests.stateful import rules
 from tests.stateful.crew import Crew, Host
@@ -67,7 +66,7 @@ class World:
     async def check(self, *, with_reasons: bool = True) -> None:
         """Let what is under way end; then look at everything."""
         await self.site.quiet()
-        now = await Snapshot.read(self.site.real, reasons.watch(self.site.server) if with_reasons else None)
+        now = await Snapshot.read(self.site.real, self.site.server.watch if with_reasons else None)
         rules.check(self.now, now, by_people=self.adopting)
         rules.canceled_by_a_person(now, self.canceling)
         rules.gone_is_gone(self.crew, now)

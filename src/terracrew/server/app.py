@@ -28,7 +28,6 @@ from terracrew.server.api import (
     retention,
     runners,
     states,
-    transfer,
     uploads,
 )
 from terracrew.server.api.docs import page as apidocs
@@ -45,7 +44,7 @@ from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
-from terracrew.server.hub import endpoint
+from terracrew.server.hub import endpoint, transfer
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import open_identity
 from terracrew.server.jobs.claims import claims

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from terracrew.server.db.seam import Database
 from terracrew.server.http.streams import Streams
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
+from terracrew.server.runs.reasons import Watch
 from terracrew.server.settings import ServerSettings
+from terracrew.server.uploads.service import Staging
 
 if TYPE_CHECKING:  # their rooms import this one
     from terracrew.server.api.metrics.gauges import Gauges
@@ -62,6 +65,14 @@ class Server:
         from terracrew.server.retention.surveys import Surveys
 
         return Surveys(self.db, self.objects, self.settings)
+
+    @cached_property
+    def watch(self) -> Watch:
+        return Watch(self.registry, timedelta(seconds=self.settings.apply_lease_seconds))
+
+    @cached_property
+    def staging(self) -> Staging:
+        return Staging(self.db, self.objects, self.keys)
 
     @cached_property
     def readiness(self) -> Readiness:

@@ -15,6 +15,7 @@ from terracrew.server import app, builtin, diagnostics, local_token, serve
 from terracrew.server.context import Server
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs import approvals
@@ -47,7 +48,7 @@ async def _run(settings: ServerSettings, with_builtin_runner: bool) -> None:
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     server = await until_database_answers(listener, lambda: app.build(settings))
     try:
-        link = await identity.first_start(server.db, settings.organization)
+        link = await first_start(server.db, settings.organization)
         if server.db.kind == "sqlite":
             link = link or await identity.renew_first_link(server.db)
             await local_token.renew(server)
@@ -79,10 +80,10 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
             server.id,
             server.settings.late_delivery_days * 86400,
         ).run,
-        "deletions": Deletions(server).run,
-        "rekey": Rekey(server).run,
+        "deletions": Deletions(server.id, server.db, server.objects, server.settings).run,
+        "rekey": Rekey(server.id, server.db, server.objects, server.keys).run,
         "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id).run,
-        "retention": Retention(server).run,
+        "retention": Retention(server.id, server.db, server.objects, server.settings).run,
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

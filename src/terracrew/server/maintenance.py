@@ -5,6 +5,7 @@ from pathlib import Path
 
 from terracrew.server import backup, local_token
 from terracrew.server.db import open_database
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store as people
 from terracrew.server.settings import ServerSettings
@@ -22,7 +23,7 @@ def admin_token(settings: ServerSettings) -> str:
 async def _new_token(settings: ServerSettings) -> str:
     db = await open_database(settings.database)
     try:
-        await identity.first_start(db, settings.organization)
+        await first_start(db, settings.organization)
         admin = await db.read(lambda tx: people.user(tx, identity.ADMINISTRATOR))
         lifetime = local_token.LIFETIME_SECONDS
         secret = await identity.create_local_token(db, admin, local_token.unique_name(), lifetime)
@@ -40,7 +41,7 @@ def admin_link(settings: ServerSettings) -> str:
 async def _new_link(settings: ServerSettings) -> str:
     db = await open_database(settings.database)
     try:
-        await identity.first_start(db, settings.organization)
+        await first_start(db, settings.organization)
         return identity.link_url(settings.url, await identity.make_link(db))
     finally:
         await db.close()

@@ -8,7 +8,7 @@ import pytest
 from terracrew import ids
 from terracrew.server import leftovers
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.people import service
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.leftovers import DAY_SECONDS, Leftovers
 from tests.server.jobs.world import Instance, World
 
@@ -110,7 +110,7 @@ async def test_old_jobs_stay_and_their_idempotency_keys_go(database: Database) -
 
 
 async def test_expired_credentials_are_removed_tokens_and_secrets_only_after_a_while(database: Database) -> None:
-    assert await service.first_start(database)
+    assert await first_start(database)
 
     async def make(tx: Tx) -> None:
         user = await tx.one("SELECT id FROM users")

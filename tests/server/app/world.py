@@ -15,6 +15,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.request import App
 from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import Principal
@@ -89,7 +90,7 @@ async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncI
     try:
         app = _idle_apps.pop() if _idle_apps else make_unattached_app()
         world = World(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
-        await identity.first_start(server.db, "default")
+        await first_start(server.db, "default")
         user = await server.db.read(lambda tx: store.user(tx, "admin"))
         world.admin = await world.as_user(sessions.person(user, None))
         yield world

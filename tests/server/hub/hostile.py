@@ -17,8 +17,9 @@ from terracrew.protocol.events import StepStatus
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.oidc.tokens import AUDIENCE, KIND
+from terracrew.server.identity.oidc.tokens import KIND
 from terracrew.server.identity.people import sessions, store
+from terracrew.server.principals.model import AUDIENCE
 from tests.e2e.simulated import batch
 from tests.server.app.world import Person
 from tests.server.hub.wire import PATIENCE, Client, Hub, ref_of

@@ -10,7 +10,7 @@ from joserfc.jwk import KeySet
 
 from terracrew.errors import Invalid, Unauthenticated
 from terracrew.server.identity.oidc import cloud
-from terracrew.server.identity.oidc.tokens import AUDIENCE
+from terracrew.server.principals.model import AUDIENCE
 from tests.server.app.world import World
 from tests.server.hub.wire import Hub
 from tests.server.logs.crew import Crew, Running
@@ -137,7 +137,7 @@ async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
 async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(crew: Crew) -> None:
     subject = cloud.Subject("org_1", "default", "mod_1", "vpc", "job_1", 1, "plan")
     with pytest.raises(Invalid, match="this server's own"):
-        await cloud.mint(crew.server.identity, subject, AUDIENCE)
+        await cloud.mint(crew.server.identity.tokens.signing, crew.server.identity.url, subject, AUDIENCE)
     account = {"sub": "sac_1", "aud": AUDIENCE, "org": None, "kind": "service_account", "sid": "sec_1"}
     now = int(time.time())
     forged = account | {"iss": crew.server.settings.url, "iat": now, "exp": now + 600}

@@ -17,6 +17,7 @@ from terracrew.errors import (
     Unavailable,
 )
 from terracrew.server.db import Database
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.principals.authorize import Verb, organization, require
@@ -28,7 +29,7 @@ PASSWORD = "a long enough one"
 
 
 async def test_the_first_start_makes_one_administrator_and_a_link_and_no_password(database: Database) -> None:
-    links = await asyncio.gather(*[service.first_start(database) for _ in range(3)])
+    links = await asyncio.gather(*[first_start(database) for _ in range(3)])
     assert [link is not None for link in links].count(True) == 1
     users = await database.read(lambda tx: tx.all("SELECT * FROM users"))
     assert [(user["name"], bool(user["is_system_admin"]), user["password_hash"]) for user in users] == [
@@ -38,11 +39,11 @@ async def test_the_first_start_makes_one_administrator_and_a_link_and_no_passwor
         lambda tx: tx.all("SELECT organizations.name, path FROM groups JOIN organizations ON true")
     )
     assert [dict(row) for row in root] == [{"name": "default", "path": ""}]
-    assert await service.first_start(database) is None
+    assert await first_start(database) is None
 
 
 async def test_a_link_logs_in_once_and_sets_the_password(world: World) -> None:
-    link = await service.first_start(world.db)
+    link = await first_start(world.db)
     assert link is not None
     assert service.link_url(URL + "/", link) == f"{URL}/login/link/{link}"
     assert (await service.link_owner(world.identity, link, "a")).name == "admin"
@@ -59,7 +60,7 @@ async def test_a_link_logs_in_once_and_sets_the_password(world: World) -> None:
 
 
 async def test_of_many_who_use_one_link_at_once_one_gets_in(world: World) -> None:
-    link = await service.first_start(world.db)
+    link = await first_start(world.db)
     assert link is not None
     tries = [service.redeem_link(world.identity, link, f"{n}") for n in range(10)]
     results = await asyncio.gather(*tries, return_exceptions=True)
@@ -67,7 +68,7 @@ async def test_of_many_who_use_one_link_at_once_one_gets_in(world: World) -> Non
 
 
 async def test_a_bad_password_does_not_use_the_link_up(world: World) -> None:
-    link = await service.first_start(world.db)
+    link = await first_start(world.db)
     assert link is not None
     with pytest.raises(Invalid):
         await service.redeem_link(world.identity, link, "a", "short")
@@ -75,7 +76,7 @@ async def test_a_bad_password_does_not_use_the_link_up(world: World) -> None:
 
 
 async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World) -> None:
-    old = await service.first_start(world.db)
+    old = await first_start(world.db)
     new, is_replaced = await service.replace_link(world.db, "admin", SYSTEM)
     assert old is not None
     assert is_replaced, "whoever asks is told that the link of the first start no longer works"
@@ -283,7 +284,7 @@ async def test_a_change_of_password_that_was_not_evaluated_is_not_counted(
 
 
 async def test_the_link_of_the_first_start_is_short_lived_and_made_anew_until_a_password_is_set(world: World) -> None:
-    first = await service.first_start(world.db)
+    first = await first_start(world.db)
     assert first is not None
     await world.run("UPDATE one_time_links SET expires_at = expires_at - 3601")
     with pytest.raises(Unauthenticated):

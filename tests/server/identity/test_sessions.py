@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from terracrew.server.identity.people import sessions
-from terracrew.server.principals.model import Role, Session
+from terracrew.server.identity.people.model import Session
+from terracrew.server.principals.model import Role
 from tests.server.identity.world import URL, World
 
 SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type]

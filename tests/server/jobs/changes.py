@@ -5,11 +5,10 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import claims, decide, service
+from terracrew.server.jobs import claims, decide, received_states, service
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
 from tests.server.jobs.world import KEYS, Instance, World, begin
@@ -76,6 +75,6 @@ class Change:
 
     async def code(self, ref: AttemptRef) -> str:
         """What an attempt that asks for leave is told, from the state as it is now."""
-        module = await self.world.db.read(lambda tx: states.standing(tx, self.module))
+        module = await self.world.db.read(lambda tx: received_states.standing(tx, self.module))
         answer = await begin(self.world.db, ref, module.state_version, registry=self.registry)
         return answer.code if isinstance(answer, BeginRefused) else "begun"

@@ -11,7 +11,7 @@ from terracrew.protocol.events import EngineUsed, Output, OutputsRead, PlanSumma
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.state import service as states
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, state
@@ -87,7 +87,7 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
     await ingest(database, KEYS)(delivery(ref, 1, RUNNING, record, received={2: received}))
     module = (await world.load(ref.job_id)).module_id
     assert await database.read(lambda tx: states.current(tx, module)) is None
-    assert (await database.read(lambda tx: states.standing(tx, module))).has_quarantine
+    assert (await database.read(lambda tx: received_states.standing(tx, module))).has_quarantine
 
 
 @pytest.mark.feature("X4")

@@ -12,8 +12,9 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, approver_rules, decide
-from terracrew.server.jobs.destruction import DestroyLimits, reason_to_ask, removes_everything
+from terracrew.server.jobs.destruction import reason_to_ask, removes_everything
 from terracrew.server.jobs.ingest import ingest
+from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.modules.policy import Policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons

@@ -15,7 +15,7 @@ from terracrew.protocol.events import (
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
@@ -186,7 +186,7 @@ async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_j
     record, received = state(1)
     await take(delivery(first, 3, record, received={3: received}))
     assert await database.read(lambda tx: states.current(tx, module)) is None
-    assert (await database.read(lambda tx: states.standing(tx, module))).has_quarantine
+    assert (await database.read(lambda tx: received_states.standing(tx, module))).has_quarantine
     await take(delivery(second, 2, DONE))
     third = await world.job(module, kind="APPLY")
     assert await runner.claim(third) is None, "nothing is planned on this module before a person has decided"

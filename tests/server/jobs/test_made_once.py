@@ -9,10 +9,9 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs import approvals, received_states, service
 from terracrew.server.jobs.model import Job, LoggedChange
 from terracrew.server.runs import attempt_report, made
-from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.changes import Change
@@ -164,7 +163,7 @@ async def _waits(change: Change, job_id: str, attempt: int) -> AttemptRef:
     """A plan of this job waits for a person."""
     ref = await change.start(attempt, job_id)
     assert await change.code(ref) == "approval"
-    module = await change.world.db.read(lambda tx: states.standing(tx, change.module))
+    module = await change.world.db.read(lambda tx: received_states.standing(tx, change.module))
     await change.take(delivery(ref, 2, waiting(module.state_version)))
     return ref
 

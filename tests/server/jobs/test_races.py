@@ -11,10 +11,9 @@ from terracrew.protocol.events import KeptPlan, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
-from terracrew.server.state import service as states
 from terracrew.server.state.model import Received
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.deliveries import delivery, fact
@@ -120,7 +119,7 @@ async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Da
 
     async def receive(tx: Tx) -> None:
         told = StateFact(sha256="1", size=2, serial=1, lineage="a", is_inline=True)
-        await states.receive(tx, job, late, 2, Received(told, b"sealed", None))
+        await received_states.receive(tx, job, late, 2, Received(told, b"sealed", None))
         is_received.set()
         await go_on.wait()
 

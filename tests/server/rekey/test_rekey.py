@@ -33,6 +33,10 @@ def text(*keys: bytes) -> str:
     return "\n".join(base64.b64encode(key).decode() for key in keys)
 
 
+def loop_of(server: Server) -> Rekey:
+    return Rekey(server.id, server.db, server.objects, server.keys)
+
+
 async def populate(world: World) -> str:
     """One of everything that is encrypted; the module's id."""
     crew = await Crew.make(world)
@@ -64,7 +68,7 @@ async def heads(server: Server) -> dict[str, set[bytes]]:
 
 async def rekeyed(server: Server) -> progress.Progress:
     await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
-    return await Rekey(server).step()
+    return await loop_of(server).step()
 
 
 @pytest.mark.feature("X4")
@@ -115,10 +119,10 @@ async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
         patch.setattr(service, "FOLDERS", (_Broken(),))
         await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
         with pytest.raises(OSError, match="the power is gone"):
-            await Rekey(server).step()
+            await loop_of(server).step()
     assert (await server.db.read(progress.load)).status == "running"
     assert (await heads(server))["check value"] != {server.keys.head}
-    found = await Rekey(server).step()  # as the loop of a server that starts does
+    found = await loop_of(server).step()  # as the loop of a server that starts does
     assert found.status == "finished"
     assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
 
@@ -157,7 +161,7 @@ async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_re
     started = await world.admin.post("/api/v1/rekey")
     assert (started.status_code, started.json()["status"]) == (202, "running")
     assert (await world.admin.delete("/api/v1/rekey")).json()["status"] == "stopped"
-    assert (await Rekey(world.server).step()).status == "stopped"
+    assert (await loop_of(world.server).step()).status == "stopped"
     actions = [each["action"] for each in (await world.admin.get("/api/v1/audit")).json()["items"]]
     assert actions[:2] == ["server.stop_rekey", "server.rekey"]
 

@@ -210,7 +210,8 @@ async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
     before = await crew.app.scalar("SELECT count(*) FROM audit")
     assert before >= 3
     monkeypatch.setattr(policy, "of", _all_of_it)
-    await Retention(crew.server).step()
+    server = crew.server
+    await Retention(server.id, server.db, server.objects, server.settings).step()
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT action, details FROM audit ORDER BY id"))
     assert [row["action"] for row in rows] == ["retention.pass"]
     told = json.loads(rows[0]["details"])

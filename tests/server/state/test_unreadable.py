@@ -10,8 +10,8 @@ from terracrew.protocol import events, frames
 from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
+from terracrew.server.jobs.received_states import MAX_UNREADABLE
 from terracrew.server.runs import module_standing
-from terracrew.server.state.service import MAX_UNREADABLE
 from tests.server.hub.wire import Hub, listening
 from tests.server.jobs.world import begin
 from tests.server.logs.crew import RUNNING, Crew

@@ -7,6 +7,7 @@ from pathlib import Path
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Work
+from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.serve import bind, serve
 from terracrew.server.settings import ServerSettings
@@ -36,7 +37,7 @@ class Stage:
         listener = bind(settings)
         self.port = listener.getsockname()[1]
         self.server = await build(settings)
-        if link := await identity.first_start(self.server.db, "acme"):
+        if link := await first_start(self.server.db, "acme"):
             self.link = f"{self.url}/login/link/{link}"
             self.user_id = (await identity.link_owner(self.server.identity, link, "here")).id
             self.jobs = await seed.company(self.server.db, self.server.keys, self.server.organization_id, self.user_id)

@@ -13,19 +13,12 @@ from terracrew.server.api import connect
 from terracrew.server.http.request import Call
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.identity.people import logins, oversight, service
+from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals import authorize, delegation
-from terracrew.server.principals.model import (
-    ApiToken,
-    ClientSecret,
-    OpenSession,
-    PrincipalKind,
-    Role,
-    RoleBinding,
-    ServiceAccount,
-    User,
-)
+from terracrew.server.principals.model import PrincipalKind, Role
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Days = Annotated[int, msgspec.Meta(ge=1, le=3650)]

@@ -15,7 +15,7 @@ from terracrew.server.jobs import approvals, bulk_cancel, create, lost_attempts,
 from terracrew.server.jobs.model import AttemptReport, Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import attempt_report, lists, reasons
+from terracrew.server.runs import attempt_report, lists, view
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 
@@ -66,7 +66,7 @@ async def list_jobs(
     active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
     """List the jobs that you may see, newest first, each with the reason why it waits."""
-    who, watch = request.user, reasons.watch(request.server, request.user)
+    who, watch = request.user, request.server.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> Page[JobListed]:
         return await lists.listing(tx, who, lists.Query(status, module, active), after, limit, watch)
@@ -77,10 +77,10 @@ async def list_jobs(
 @get("/jobs/{job:str}", summary="Show a job")
 async def get_job(request: Call, job: FromPath[str]) -> JobView:
     """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
-    who, watch = request.user, reasons.watch(request.server, request.user)
+    who, watch = request.user, request.server.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> JobView:
-        return await service.view(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
+        return await view.read(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
 
     return await request.server.db.read_in_background(read)
 

@@ -18,7 +18,7 @@ from terracrew.server.logs import store
 from terracrew.server.logs.store import Extent
 from terracrew.server.logs.tail import Cursor, Position
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import log, reasons
+from terracrew.server.runs import log, view
 from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, More, follow
 
 MOST_LINES = 10_000
@@ -141,9 +141,9 @@ async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIter
 
 
 async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
-    async def view(tx: Tx) -> bytes:
+    async def read_view(tx: Tx) -> bytes:
         found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
-        return msgspec.json.encode(await jobs.view(tx, found, reasons.watch(request.server, request.user)))
+        return msgspec.json.encode(await view.read(tx, found, request.server.watch.for_reader(request.user)))
 
     seen = b""
     yield b"retry: 1000\n\n"
@@ -153,7 +153,7 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
             continue
         if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
             # When all is quiet, too: why a job waits may change by time alone.
-            now = await request.server.db.read_in_background(view)
+            now = await request.server.db.read_in_background(read_view)
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now

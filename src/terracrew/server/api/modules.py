@@ -1,16 +1,20 @@
-"""Modules over HTTP."""
+"""Modules over HTTP, and the archives that their sources come from."""
+
+from typing import Annotated
 
 from litestar import Router, delete, get, patch, post
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
+from terracrew.protocol.uploads import HEADER
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call, tree_path
 from terracrew.server.modules import archives, contents, hidden_values, service
-from terracrew.server.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
 from terracrew.server.runs.module_standing import ModuleView
+from terracrew.server.uploads import service as uploads
 
 
 @get("/modules", summary="List modules")
@@ -65,5 +69,17 @@ async def remove(request: Call, module: FromPath[str], force: FromQuery[bool] = 
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
 
 
-handlers = [listing, create, show, change, remove, archives.upload]
+@post("/archives", summary="Upload a source", request_max_body_size=archives.LARGEST)
+async def upload(request: Call, staged: Annotated[str, HeaderParameter(name=HEADER)] = "") -> Archive:
+    """The body is a tar.gz; what would write outside its folder, or unpack to too much, is refused.
+
+    One that is too large for a proxy on the way is staged before (`PUT /uploads`) and named in the header X-Upload.
+    """
+    server, who = request.server, request.user
+    organization_id = await archives.require(server.db, who)
+    body = await uploads.body(server.staging, request.stream(), who.id, staged, archives.TARGET)
+    return await archives.keep(server.staging, server.settings.uploads, who, organization_id, body)
+
+
+handlers = [listing, create, show, change, remove, upload]
 router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])

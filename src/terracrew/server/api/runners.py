@@ -5,6 +5,8 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.errors import NotFound
+from terracrew.server.assignments import store as assignments
+from terracrew.server.assignments.model import Assignment, PlaceKind
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.http.request import Call, tree_path
@@ -12,13 +14,11 @@ from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assignments, service, views
+from terracrew.server.runners import assigning, service, views
 from terracrew.server.runners.model import (
-    Assignment,
     AssignTo,
     Drain,
     NewRunner,
-    PlaceKind,
     Registered,
     Registration,
     RunnerChange,
@@ -108,7 +108,7 @@ async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo])
     async def work(tx: Tx) -> Page[Assignment]:
         found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_WRITE)
         place_id, kind, organization_id, path = await _place(tx, who, data)
-        if await assignments.assign(tx, found, place_id, kind, organization_id, path):
+        if await assigning.assign(tx, found, place_id, kind, organization_id, path):
             await service.note(tx, who, "runner.assign", found, kind=kind, place=path)
         return Page(await assignments.of(tx, found.id))
 

@@ -17,17 +17,17 @@ async def stage(request: Call, data: JSONBody[UploadWanted]) -> UploadStaged:
     Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
     `archive`, for `POST /archives`.
     """
-    await archives.require(request)
+    await archives.require(request.server.db, request.user)
     if data.target != archives.TARGET:
         raise Invalid(f"the target of an upload is {archives.TARGET!r} here")
-    return await service.stage(request.server, request.user.id, data, archives.LARGEST)
+    return await service.stage(request.server.staging, request.user.id, data, archives.LARGEST)
 
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
 async def put_part(request: Call, upload: FromPath[str], index: FromPath[int]) -> None:
     """Bytes `index * part_bytes` up to `part_bytes` of them. The same part may be sent again."""
-    await archives.require(request)
-    await service.put_part(request.server, request.user.id, upload, index, await request.body())
+    await archives.require(request.server.db, request.user)
+    await service.put_part(request.server.staging, request.user.id, upload, index, await request.body())
 
 
 router = Router(path="/api/v1", route_handlers=[stage, put_part], tags=["modules"])

@@ -4,7 +4,7 @@ in a window, so that whoever causes them cannot fill the disk."""
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -12,7 +12,7 @@ from terracrew.logging import get_logger
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.principals.model import Principal, User
+from terracrew.server.principals.model import Principal
 
 WINDOW_SECONDS = 60.0
 MAX_ENTRIES_PER_WINDOW = 60
@@ -39,6 +39,15 @@ class _Count(msgspec.Struct):
     last_at: datetime
     evaluated: int = 0
     limited: int = 0
+
+
+class LoginUser(Protocol):
+    """What the entry of a failed login says about the user."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def organization_id(self) -> str: ...
 
 
 class Failures:
@@ -73,8 +82,8 @@ class Failures:
         else:
             count.evaluated += 1
 
-    def note_login(self, address: str, name: str, user: User | None = None, *, is_limited: bool = False) -> None:
-        """Count a failed login. Whom a name belongs to is remembered, so that one that is limited needs no query."""
+    def note_login(self, address: str, name: str, user: LoginUser | None = None, *, is_limited: bool = False) -> None:
+        """Count a failed login. The user of a name is remembered, so that a login that is limited needs no query."""
         if user is not None:
             if len(self._users) >= MAX_REMEMBERED_USERS:
                 self._users.clear()

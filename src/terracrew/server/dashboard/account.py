@@ -14,8 +14,8 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.identity.people import logins, oversight, passwords
+from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
-from terracrew.server.principals.model import ApiToken, OpenSession
 
 LISTED = 100
 """Sessions, and tokens, on the page."""

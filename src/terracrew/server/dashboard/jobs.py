@@ -17,7 +17,6 @@ from terracrew.server.http.request import Call
 from terracrew.server.jobs import approvals, create, lost_attempts, service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import reasons
 
 HERE = "/dashboard/jobs"
 MAX_DOUBTS_CHARACTERS = 64_000
@@ -68,7 +67,7 @@ async def listing(
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
-    who, watch = request.user, reasons.watch(request.server, request.user)
+    who, watch = request.user, request.server.watch.for_reader(request.user)
     found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
     return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
 
@@ -76,7 +75,7 @@ async def listing(
 @get("/{job:str}")
 async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, server = request.user, request.server
-    watch = reasons.watch(server, who)
+    watch = server.watch.for_reader(who)
     found = await server.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)

@@ -13,10 +13,10 @@ from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.http.client import address_of, is_on_this_machine
 from terracrew.server.http.request import Call
-from terracrew.server.identity.context import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
-from terracrew.server.principals.model import Session
+from terracrew.server.identity.people.model import Session
 
 HOME = "/dashboard/runners"
 

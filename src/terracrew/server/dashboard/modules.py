@@ -12,7 +12,6 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import modules as rows
 from terracrew.server.http.request import Call
 from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.runs import reasons
 
 HERE = "/dashboard/modules"
 
@@ -33,7 +32,7 @@ async def listing(request: Call, q: FromQuery[str] = "", after: FromQuery[str] =
 
 @get("/{module:str}")
 async def show(request: Call, module: FromPath[str]) -> Response[Any]:
-    who, watch = request.user, reasons.watch(request.server, request.user)
+    who, watch = request.user, request.server.watch.for_reader(request.user)
     found = await request.server.db.read_in_background(lambda tx: rows.page(tx, who, module, watch))
     return await render.page(request, "modules/one_page.html", "modules/one.html", page=found)
 

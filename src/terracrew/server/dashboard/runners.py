@@ -17,7 +17,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.runners import service
 from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus, RunnerView
-from terracrew.server.runs import reasons
 
 HERE = "/dashboard/runners"
 
@@ -48,7 +47,7 @@ class ConfigureForm(msgspec.Struct, frozen=True):
 async def listing(
     request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
 ) -> Response[Any]:
-    who, watch = request.user, reasons.watch(request.server, request.user)
+    who, watch = request.user, request.server.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> tuple[RunnersPage, list[JobRow], list[str]]:
         return (

@@ -6,6 +6,7 @@ from msgspec import UNSET
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server import tree_path as paths
+from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store
@@ -14,7 +15,6 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assignments
 
 _APPROVAL_FIELDS = ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval")
 

@@ -10,8 +10,9 @@ from terracrew.server.identity.context import Identity
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import COARSE
 from terracrew.server.identity.people import store
+from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
-from terracrew.server.principals.model import AttemptRef, Principal, User
+from terracrew.server.principals.model import AttemptRef, Principal
 from terracrew.server.secrets import credentials
 
 

@@ -11,13 +11,12 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approver_rules, contact, decide, service, store
+from terracrew.server.jobs import approver_rules, contact, decide, received_states, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import service as states
 
 CLEAN_EVERY = 600.0
 MAX_OVERDUE = 100
@@ -54,7 +53,7 @@ async def approve(
         job, plan = await _held(tx, found.id, attempt)
         if refusal := approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)):
             raise Forbidden(refusal)
-        module = await states.standing(tx, job.module_id, doubts)
+        module = await received_states.standing(tx, job.module_id, doubts)
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)
         await store.save(tx, job, after)

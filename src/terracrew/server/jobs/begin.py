@@ -5,7 +5,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import contact, decide, store
+from terracrew.server.jobs import contact, decide, received_states, store
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
@@ -31,7 +31,9 @@ async def permit(
         job, attempt = found
         doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
-        module = await states.standing(tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits)
+        module = await received_states.standing(
+            tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits
+        )
         plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)
         now = store.moment(tx)
         has_waited = await store.has_waited(tx, job.id)

@@ -19,6 +19,7 @@ from terracrew.server.modules import contents
 from terracrew.server.runners import eligibility
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state.content import state_contexts
 
 
 class Claimant(msgspec.Struct, frozen=True):
@@ -273,8 +274,3 @@ def _resume(row: Row, keys: Keyring) -> Resume | None:
 
 def state_key_context(job_id: str, attempt: int) -> str:
     return f"attempt-state-key:{job_id}:{attempt}"
-
-
-def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> tuple[str, str]:
-    """A state is bound to the one event that brought it, and with that to its version. Earlier, it was bound to its module only."""
-    return f"state:{module_id}:{job_id}:{attempt}:{event}", f"state:{module_id}"

@@ -5,8 +5,8 @@ from datetime import datetime
 import msgspec
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.jobs.destruction import DestroyLimits
 from terracrew.server.jobs.model import Attempt, Job, Plan
+from terracrew.server.modules.model import DestroyLimits
 
 
 class Decision(msgspec.Struct, frozen=True):

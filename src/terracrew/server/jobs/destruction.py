@@ -1,15 +1,7 @@
 """What a plan destroys, and when a person must look at it first: pure functions over the facts of a plan."""
 
-import msgspec
-
 from terracrew.protocol.events import PlanSummary
-
-
-class DestroyLimits(msgspec.Struct, frozen=True):
-    """How much an APPLY may destroy without an approval. None sets no limit; destroying everything always needs one."""
-
-    max_destroy: int | None = None
-    max_destroy_percent: int | None = None
+from terracrew.server.modules.model import DestroyLimits
 
 
 def destroyed(plan: PlanSummary) -> int:

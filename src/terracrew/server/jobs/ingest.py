@@ -13,7 +13,7 @@ from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to, to_params
 from terracrew.server.db.seam import Columns, Database, Param, Tx
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide, received_states, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
@@ -252,12 +252,14 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         for number, text in change.notes:
             await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
         for number, received, job, attempt in change.states:
-            if not await states.receive(tx, job, attempt, number, received, change.delivery.address):
+            if not await received_states.receive(tx, job, attempt, number, received, change.delivery.address):
                 await _note_unreadable(tx, change)
         if change.plan is not None:
             await store.save_plan(tx, change.plan)
         if change.outputs is not None:
-            await states.keep_outputs(tx, change.job, change.outputs, keys, change.outputs_object)
+            await states.keep_outputs(
+                tx, change.job.module_id, change.job.id, change.outputs, keys, change.outputs_object
+            )
         if change.chunk is not None:
             tx.wake(f"log:{change.job.id}")
         if change.steps or change.notes or change.job != change.was_job:
@@ -266,7 +268,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 
 async def _note_unreadable(tx: Tx, change: _Change) -> None:
     """Say once for each attempt that states of it were not kept."""
-    text = f"more than {states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
+    text = f"more than {received_states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
     await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MOST_NOTES + 1)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.errors import Invalid, TooLarge
 from terracrew.protocol.spec import SERVED_ENGINES, LocalSource, audience_slug
-from terracrew.server.identity.oidc.tokens import AUDIENCE
+from terracrew.server.principals.model import AUDIENCE
 
 LARGEST = 256 * 1024
 MOST_AUDIENCES = 5

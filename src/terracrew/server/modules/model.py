@@ -15,6 +15,13 @@ ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 
 
+class DestroyLimits(msgspec.Struct, frozen=True):
+    """How much an APPLY may destroy without an approval. None sets no limit; destroying everything always needs one."""
+
+    max_destroy: int | None = None
+    max_destroy_percent: int | None = None
+
+
 class Module(msgspec.Struct, frozen=True):
     id: str
     organization_id: str

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.destruction import DestroyLimits
+from terracrew.server.modules.model import DestroyLimits
 
 
 class Policy(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, LocalSource, Source
 from terracrew.server import tree_path as paths
+from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
@@ -22,7 +23,6 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assignments
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
 

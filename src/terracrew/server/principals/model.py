@@ -1,11 +1,12 @@
-"""Who there is: people, service accounts, sessions, tokens, roles, and the principal that a request acts as."""
+"""The principal that a request or a connection acts as, and the roles that a principal can have."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
+AUDIENCE = "terracrew"
+"""The audience of the access tokens that this server gives to machines, so no token for a cloud may have it."""
 PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system", "anonymous"]
 
 
@@ -50,77 +51,3 @@ class Role(StrEnum):
     OPERATOR = "operator"
     APPROVER = "approver"
     OWNER = "owner"
-
-
-class User(msgspec.Struct, frozen=True):
-    id: str
-    organization_id: str
-    name: str
-    is_system_admin: bool
-    is_disabled: bool
-    created_at: datetime
-
-
-class Session(msgspec.Struct, frozen=True):
-    """A login in a browser. `token` goes into the cookie and nowhere else."""
-
-    id: str
-    user_id: str
-    token: str
-    expires_at: datetime
-
-    def __repr__(self) -> str:
-        return f"Session({self.id})"
-
-
-class OpenSession(msgspec.Struct, frozen=True):
-    """A session as people see it in a list."""
-
-    id: str
-    created_at: datetime
-    seen_at: datetime
-    expires_at: datetime
-    address: str | None
-    """Where it was started."""
-
-
-class ApiToken(msgspec.Struct, frozen=True):
-    id: str
-    name: str
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    is_local: bool = False
-    """Whether the server has left it in its data directory, for the command line on its own machine."""
-
-
-class ServiceAccount(msgspec.Struct, frozen=True):
-    id: str
-    organization_id: str
-    group_id: str
-    group: str
-    """Path of its group; empty for the organization itself."""
-    name: str
-    created_by: str
-    created_at: datetime
-
-
-class ClientSecret(msgspec.Struct, frozen=True):
-    id: str
-    service_account_id: str
-    created_by: str
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-
-
-class RoleBinding(msgspec.Struct, frozen=True):
-    id: str
-    organization_id: str
-    principal_kind: Literal["user", "service_account"]
-    principal_id: str
-    role: Role
-    place_kind: Literal["group", "module"]
-    path: str
-    created_by: str
-    created_at: datetime

@@ -70,7 +70,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE id > :id AND content IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT module_id, job_id, attempt, event, content AS sealed FROM states WHERE id = :id",
         "UPDATE states SET content = :new WHERE id = :id AND content = :old",
-        lambda row: claims.state_contexts(row["module_id"], row["job_id"], row["attempt"], row["event"]),
+        lambda row: content.state_contexts(row["module_id"], row["job_id"], row["attempt"], row["event"]),
         batch_rows=1,  # up to a MiB each
     ),
     Column(

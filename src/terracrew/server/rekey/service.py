@@ -13,14 +13,14 @@ import msgspec
 
 from terracrew.errors import NotFound, TerracrewError
 from terracrew.logging import get_logger
-from terracrew.server.context import Server
 from terracrew.server.db import lease
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.objects import Objects
 from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
 from terracrew.server.rekey.progress import NAME, Progress
-from terracrew.server.secrets.keyring import HEAD_BYTES
+from terracrew.server.secrets.keyring import HEAD_BYTES, Keyring
 
 PAGE_ROWS = 100
 PAUSE_SECONDS = 0.002
@@ -40,33 +40,33 @@ class _StoppedError(Exception):
 class Rekey:
     """A loop on each server; the one that holds the lease does the work."""
 
-    def __init__(self, server: Server) -> None:
-        self._server, self._db, self._keys = server, server.db, server.keys
+    def __init__(self, server_id: str, db: Database, objects: Objects, keys: Keyring) -> None:
+        self._server_id, self._db, self._objects, self._keys = server_id, db, objects, keys
         self._progress = Progress()
 
     async def run(self) -> None:
         try:
             with self._db.listen(NAME) as wakeups:
                 while True:
-                    await key_holders.announce(self._db, self._server.id, self._keys)
+                    await key_holders.announce(self._db, self._server_id, self._keys)
                     await self.step()
                     await wakeups.get(LOOK_SECONDS)
         finally:
-            await key_holders.withdraw(self._db, self._server.id, self._keys)
+            await key_holders.withdraw(self._db, self._server_id, self._keys)
 
     async def step(self) -> Progress:
         """Do what is asked for, to its end."""
         self._progress = await self._db.read(progresses.load)
         if self._progress.status != "running" or self._progress.key_id != self._keys.key_id:
             return self._progress
-        if not await lease.acquire(self._db, NAME, self._server.id, LEASE_SECONDS):
+        if not await lease.acquire(self._db, NAME, self._server_id, LEASE_SECONDS):
             return self._progress
         try:
             await self._encrypt_everything()
         except _StoppedError:
             log.info("the encryption under a new master key was stopped", encrypted=self._progress.encrypted)
         finally:
-            await lease.release(self._db, NAME, self._server.id)
+            await lease.release(self._db, NAME, self._server_id)
         return await self._db.read(progresses.load)
 
     async def _encrypt_everything(self) -> None:
@@ -129,7 +129,7 @@ class Rekey:
 
     async def _folder(self, folder: Folder) -> None:
         self._note(doing=folder.name, done=0)
-        async for page in self._server.objects.listing(folder.folder):
+        async for page in self._objects.listing(folder.folder):
             await self._save()
             for start in range(0, len(page), _HEADS_AT_ONCE):
                 names = [each.name for each in page[start : start + _HEADS_AT_ONCE]]
@@ -141,7 +141,7 @@ class Rekey:
 
     async def _head(self, name: str) -> bytes | None:
         try:
-            return await self._server.objects.get_range(name, 0, HEAD_BYTES)
+            return await self._objects.get_range(name, 0, HEAD_BYTES)
         except NotFound:
             return None
 
@@ -156,14 +156,14 @@ class Rekey:
             return  # a leftover of a job that was deleted
         try:
             contexts = folder.contexts(row["module_id"] if row else "", name)
-            old = await self._server.objects.get(name)
+            old = await self._objects.get(name)
             new = await asyncio.to_thread(self._encrypted_anew, old, contexts)
         except NotFound:
             return
         except (TerracrewError, ValueError) as error:
             self._count(0, [f"{name}: {error}"])
             return
-        await self._server.objects.put(name, new)
+        await self._objects.put(name, new)
         self._count(1, [])
         await self._save()
 
@@ -185,5 +185,5 @@ class Rekey:
         """Show how far it has come, keep the lease, and find out whether to go on."""
         progress = self._progress
         is_wanted = await self._db.write(lambda tx: progresses.advance(tx, progress))
-        if not is_wanted or not await lease.acquire(self._db, NAME, self._server.id, LEASE_SECONDS):
+        if not is_wanted or not await lease.acquire(self._db, NAME, self._server_id, LEASE_SECONDS):
             raise _StoppedError

@@ -1,15 +1,14 @@
 """The loops of retention: one server of all does each of them, whichever holds the lease."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from terracrew import backoff
 from terracrew.server.db import lease
+from terracrew.server.db.seam import Database
+from terracrew.server.objects import Objects
 from terracrew.server.retention import deletion, objects, orphans, passes, policy
 from terracrew.server.retention.policy import Tally
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
+from terracrew.server.settings import ServerSettings
 
 PASS_SECONDS = 3600.0
 SWEEP_SECONDS = 24 * 3600.0
@@ -23,29 +22,28 @@ _HOUR_SECONDS = 3600.0
 class Deletions:
     """Removes what was kept for deleted modules, and objects that no row names any more."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
+    def __init__(self, server_id: str, db: Database, objects: Objects, settings: ServerSettings) -> None:
+        self._server_id, self._db, self._objects, self._settings = server_id, db, objects, settings
 
     async def run(self) -> None:
-        with self._server.db.listen("deletions") as wakeups:
+        with self._db.listen("deletions") as wakeups:
             while True:
                 await self.step()
                 await wakeups.get(backoff.jittered(DELETION_SECONDS))
 
     async def step(self) -> None:
-        server = self._server
-        if await lease.acquire(server.db, "deletions", server.id, DELETION_SECONDS):
-            await deletion.remove_deleted(server.db)
-            delay = server.settings.object_deletion_delay_hours * _HOUR_SECONDS
-            await objects.delete_due(server.db, server.objects, delay)
-            await asyncio.shield(lease.release(server.db, "deletions", server.id))
+        if await lease.acquire(self._db, "deletions", self._server_id, DELETION_SECONDS):
+            await deletion.remove_deleted(self._db)
+            delay = self._settings.object_deletion_delay_hours * _HOUR_SECONDS
+            await objects.delete_due(self._db, self._objects, delay)
+            await asyncio.shield(lease.release(self._db, "deletions", self._server_id))
 
 
 class Retention:
     """Removes what is older than the settings keep it, and sweeps orphans."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
+    def __init__(self, server_id: str, db: Database, objects: Objects, settings: ServerSettings) -> None:
+        self._server_id, self._db, self._objects, self._settings = server_id, db, objects, settings
 
     async def run(self) -> None:
         while True:
@@ -54,21 +52,19 @@ class Retention:
 
     async def step(self) -> None:
         """Nothing where another server does it."""
-        server = self._server
         if not await self._renew():
             return
-        removed = await passes.remove_due(server.db, policy.of(server.settings), self._renew)
-        await passes.record(server.db, "pass", server.id, removed)
+        removed = await passes.remove_due(self._db, policy.of(self._settings), self._renew)
+        await passes.record(self._db, "pass", self._server_id, removed)
         if await self._is_sweep_due() and await self._renew():
-            await passes.record(server.db, "sweep", server.id, await self.sweep())
+            await passes.record(self._db, "sweep", self._server_id, await self.sweep())
 
     async def sweep(self) -> dict[str, Tally]:
-        server = self._server
-        late_seconds = server.settings.late_delivery_days * policy.DAY_SECONDS
-        return await orphans.sweep(server.db, server.objects, late_seconds)
+        late_seconds = self._settings.late_delivery_days * policy.DAY_SECONDS
+        return await orphans.sweep(self._db, self._objects, late_seconds)
 
     async def _is_sweep_due(self) -> bool:
-        row = await self._server.db.read(
+        row = await self._db.read(
             lambda tx: tx.one(
                 "SELECT name FROM retention_runs WHERE name = 'sweep' AND finished_at > :since",
                 since=tx.now - SWEEP_SECONDS,
@@ -77,4 +73,4 @@ class Retention:
         return row is None
 
     async def _renew(self) -> bool:
-        return await lease.acquire(self._server.db, "retention", self._server.id, _LEASE_SECONDS)
+        return await lease.acquire(self._db, "retention", self._server_id, _LEASE_SECONDS)

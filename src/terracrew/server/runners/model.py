@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew.protocol.messages import Isolation
+from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
 
@@ -15,7 +16,6 @@ SILENCE_SECONDS = 60.0
 """After so long without a heartbeat an instance counts as offline."""
 
 RunnerType = Literal["self-hosted", "cloud-hosted"]
-PlaceKind = Literal["group", "module"]
 MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Tag = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$(?!\n)")]
 Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
@@ -127,16 +127,6 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_configured(self) -> bool:
         return self.configuration != UNCONFIGURED
-
-
-class Assignment(msgspec.Struct, frozen=True):
-    """A place of the tree whose modules may use the runner."""
-
-    runner_id: str
-    place_id: str
-    kind: PlaceKind
-    path: str
-    created_at: datetime
 
 
 class NewRunner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

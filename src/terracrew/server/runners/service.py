@@ -18,7 +18,7 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import SYSTEM, Principal
-from terracrew.server.runners import assignments, reads, store, views
+from terracrew.server.runners import assigning, reads, store, views
 from terracrew.server.runners.model import (
     NewRunner,
     Registered,
@@ -245,7 +245,7 @@ async def _insert(tx: Tx, who: Principal, new: NewRunner, group: Group, token: S
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, new.service_account, runner))
     await store.insert(tx, runner, token and token.sha256)
     if new.assign:
-        await assignments.assign(tx, runner, group.id, "group", group.organization_id, group.path)
+        await assigning.assign(tx, runner, group.id, "group", group.organization_id, group.path)
     await note(tx, who, "runner.create", runner, is_assigned=new.assign)
     return runner
 

@@ -8,7 +8,6 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
-from terracrew.server.context import Server
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.jobs import contact, decide, store
@@ -30,9 +29,8 @@ class Watch(msgspec.Struct, frozen=True):
     reader: Principal | None = None
     """A reason names nothing that this principal may not see. None: the server itself asks."""
 
-
-def watch(server: Server, reader: Principal | None = None) -> Watch:
-    return Watch(server.registry, timedelta(seconds=server.settings.apply_lease_seconds), reader)
+    def for_reader(self, reader: Principal) -> "Watch":
+        return msgspec.structs.replace(self, reader=reader)
 
 
 async def why(tx: Tx, job: Job, watch: Watch) -> Reason | None:

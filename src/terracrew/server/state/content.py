@@ -5,7 +5,6 @@ import hashlib
 import re
 from typing import NamedTuple, TypeAlias
 
-from terracrew.server.jobs.claims import state_contexts
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import INLINE
@@ -26,6 +25,11 @@ class Sealed(NamedTuple):
 class Plain(NamedTuple):
     content: bytes
     sha256: str
+
+
+def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> Contexts:
+    """A state is bound to the one event that brought it, and with that to its version. Earlier, it was bound to its module only."""
+    return f"state:{module_id}:{job_id}:{attempt}:{event}", f"state:{module_id}"
 
 
 def contexts_of_object(module_id: str, name: str) -> Contexts:

@@ -1,25 +1,14 @@
-"""What becomes of a state that arrives: the current one, or into quarantine until a person has looked."""
-
-from collections.abc import Iterable
+"""Rows of a module's states and outputs as they change: the current state is replaced, a new one is added."""
 
 import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
-from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import decide
-from terracrew.server.jobs.destruction import DestroyLimits
-from terracrew.server.jobs.model import Attempt, Job
-from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import Kept
-
-NO_LIMITS = DestroyLimits()
-MAX_UNREADABLE = 32
-"""How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
 
 
 async def kept(tx: Tx, module_id: str) -> Kept | None:
@@ -37,10 +26,8 @@ async def hold(tx: Tx, module_id: str) -> None:
     await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
 
 
-async def standing(
-    tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
-) -> decide.ModuleStanding:
-    """Return what `begin` asks about a module."""
+async def version(tx: Tx, module_id: str) -> tuple[int, bool]:
+    """Return the version of the module's state, and whether any of its states is in quarantine."""
     row = await tx.one(
         """SELECT state_version, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
@@ -48,45 +35,25 @@ async def standing(
         module_id=module_id,
     )
     assert row is not None
-    return decide.ModuleStanding(row["state_version"], bool(row["has_quarantine"]), tuple(doubts), limits)
+    return row["state_version"], bool(row["has_quarantine"])
 
 
-async def receive(
-    tx: Tx, job: Job, attempt: Attempt, event: int, received: Received, address: str | None = None
-) -> bool:
-    """Take in a state once. That of the attempt that has leave to mutate becomes current; any other must earn it.
-
-    `address` is where it came from. Return whether it is kept: of those that cannot be read, an attempt has only so many kept.
-    """
-    if received.problem and await _unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
-        return False
-    await hold(tx, job.module_id)
-    now = await current(tx, job.module_id)
-    module = await standing(tx, job.module_id)
+async def insert(
+    tx: Tx, module_id: str, job_id: str, attempt: int, event: int, received: Received, version: int | None
+) -> None:
+    """Add a state: the current one if it has a version, else one in quarantine."""
     fact = received.fact
-    is_nobody_elses = attempt.begun_state_version == module.state_version or (
-        now is not None and (now.job_id, now.attempt) == (job.id, attempt.number)
-    )
-    is_adopted = not received.problem and decide.adoption(
-        job,
-        attempt,
-        is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
-        is_same_lineage=now is None or fact.lineage == now.lineage,
-        is_module_mutating=await _is_mutating(tx, job.module_id),
-        has_quarantine=module.has_quarantine,
-    )
-    version = await supersede(tx, job.module_id) if is_adopted else None
     await tx.run(
         """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
             content, object, resources, problem, created_at)
         VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
             :content, :object, :resources, :problem, :now)""",
         id=ids.new("sta"),
-        module_id=job.module_id,
+        module_id=module_id,
         version=version,
-        status="current" if is_adopted else "quarantined",
-        job_id=job.id,
-        attempt=attempt.number,
+        status="quarantined" if version is None else "current",
+        job_id=job_id,
+        attempt=attempt,
         event=event,
         origin=fact.origin,
         serial=fact.serial,
@@ -99,16 +66,9 @@ async def receive(
         problem=received.problem,
         now=tx.now,
     )
-    if is_adopted and not decide.is_current(job, attempt):
-        details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
-        by = msgspec.structs.replace(SYSTEM, address=address)
-        await audit.record(tx, by, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
-    tx.wake("states", job.module_id)
-    tx.wake("jobs", job.id)
-    return True
 
 
-async def _unreadable(tx: Tx, job_id: str, attempt: int) -> int:
+async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
     """Return how many states of an attempt that cannot be read are kept."""
     row = await tx.one(
         "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
@@ -132,31 +92,22 @@ async def supersede(tx: Tx, module_id: str) -> int:
     return moved["state_version"]
 
 
-async def _is_mutating(tx: Tx, module_id: str) -> bool:
-    """Return whether any attempt of the module is between its `begin` and its end."""
-    row = await tx.one(
-        """SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.ended_at IS NULL
-            AND attempts.begun_at IS NOT NULL LIMIT 1""",
-        module_id=module_id,
-    )
-    return row is not None
-
-
 def outputs_context(job_id: str) -> str:
     return f"outputs:{job_id}"
 
 
-async def keep_outputs(tx: Tx, job: Job, outputs: OutputsRead, keys: Keyring, object_name: str | None = None) -> None:
+async def keep_outputs(
+    tx: Tx, module_id: str, job_id: str, outputs: OutputsRead, keys: Keyring, object_name: str | None = None
+) -> None:
     """Keep them as the job's: in the row or, where they came by HTTP, in the object that holds them."""
-    content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), outputs_context(job.id))
+    content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), outputs_context(job_id))
     await tx.run(
         """INSERT INTO outputs (job_id, module_id, sha256, content, object, created_at)
         VALUES (:job_id, :module_id, :sha256, :content, :object, :now)
         ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
             object = excluded.object, created_at = excluded.created_at""",
-        job_id=job.id,
-        module_id=job.module_id,
+        job_id=job_id,
+        module_id=module_id,
         sha256=outputs.sha256,
         content=content,
         object=object_name,

@@ -6,8 +6,7 @@ import msgspec
 
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.jobs.claims import state_contexts
-from terracrew.server.state.content import Contexts, Sealed
+from terracrew.server.state.content import Contexts, Sealed, state_contexts
 from terracrew.server.state.model import State
 
 NEWEST_ID = "sta_zzzz"

@@ -4,18 +4,16 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from terracrew import backoff, ids
 from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.uploads import store
 from terracrew.server.uploads.store import Upload
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 MAX_UNFINISHED = 4
 """Uploads that one owner may have under way; the least recently used one makes room, so that nobody fills the store."""
@@ -27,30 +25,39 @@ _READ_AHEAD = 8
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
+@dataclass(frozen=True)
+class Staging:
+    """Where the parts of uploads are kept, and the key that encrypts them."""
+
+    db: Database
+    objects: Objects
+    keys: Keyring
+
+
 async def stage(
-    server: "Server", owner: str, wanted: UploadWanted, max_bytes: int, *, is_only: bool = False
+    staging: Staging, owner: str, wanted: UploadWanted, max_bytes: int, *, is_only: bool = False
 ) -> UploadStaged:
     """Announce an upload, or ask what is still missing of it. With `is_only` it replaces others for the same target."""
     if not _SHA256.match(wanted.sha256) or wanted.size <= 0:
         raise Invalid("an upload has a size of at least one byte and the SHA-256 of its content in hexadecimal digits")
     if wanted.size > max_bytes:
         raise TooLarge(f"{wanted.target} has {wanted.size:,} bytes, and the largest that is accepted has {max_bytes:,}")
-    upload = await server.db.write(lambda tx: store.stage(tx, owner, wanted))
+    upload = await staging.db.write(lambda tx: store.stage(tx, owner, wanted))
     if upload.result is not None:
-        if await server.objects.exists(upload.result):
+        if await staging.objects.exists(upload.result):
             return UploadStaged(upload.id, PART_BYTES, [])
-        await remove(server.db, server.objects, upload)  # what was made of it is gone, so it starts again
-        upload = await server.db.write(lambda tx: store.stage(tx, owner, wanted))
-    for at, other in enumerate(await server.db.read(lambda tx: store.unfinished(tx, owner))):
+        await remove(staging.db, staging.objects, upload)  # what was made of it is gone, so it starts again
+        upload = await staging.db.write(lambda tx: store.stage(tx, owner, wanted))
+    for at, other in enumerate(await staging.db.read(lambda tx: store.unfinished(tx, owner))):
         is_replaced = is_only and other.target == upload.target and other.id != upload.id
         if at >= MAX_UNFINISHED or is_replaced:
-            await remove(server.db, server.objects, other)
-    return UploadStaged(upload.id, PART_BYTES, await _missing(server.objects, upload))
+            await remove(staging.db, staging.objects, other)
+    return UploadStaged(upload.id, PART_BYTES, await _missing(staging.objects, upload))
 
 
-async def put_part(server: "Server", owner: str, upload_id: str, index: int, content: bytes) -> None:
+async def put_part(staging: Staging, owner: str, upload_id: str, index: int, content: bytes) -> None:
     """Keep one part. The same part may come again, in any order, at any server."""
-    upload = await _find(server.db, owner, upload_id)
+    upload = await _find(staging.db, owner, upload_id)
     if upload.result is not None:
         return  # a request that was repeated although it had succeeded
     if not 0 <= index < part_count(upload.size):
@@ -59,24 +66,24 @@ async def put_part(server: "Server", owner: str, upload_id: str, index: int, con
     if len(content) != expected:
         raise Invalid(f"part {index} of upload {upload_id} has {expected:,} bytes, not {len(content):,}")
     name = _part(upload, index)
-    await server.objects.put(name, server.keys.encrypt(content, name))
+    await staging.objects.put(name, staging.keys.encrypt(content, name))
     try:
-        now = await _find(server.db, owner, upload_id)
+        now = await _find(staging.db, owner, upload_id)
     except Incomplete:
-        await server.objects.delete(name)  # the upload was removed meanwhile, and nothing would ever remove this part
+        await staging.objects.delete(name)  # the upload was removed meanwhile, and nothing would ever remove this part
         raise
     if now.result is not None:  # another request has sent the same part and used the whole
-        await server.objects.delete(name)
+        await staging.objects.delete(name)
         return
-    if await server.db.read(lambda tx: _is_stale(tx.now, upload)):
-        await server.db.write(lambda tx: store.touch(tx, upload.id))
+    if await staging.db.read(lambda tx: _is_stale(tx.now, upload)):
+        await staging.db.write(lambda tx: store.touch(tx, upload.id))
 
 
 class Body:
     """The content of a request: sent with it, or staged before in parts."""
 
-    def __init__(self, server: "Server", received: AsyncIterator[bytes], upload: Upload | None) -> None:
-        self._server, self._received, self._upload = server, received, upload
+    def __init__(self, staging: Staging, received: AsyncIterator[bytes], upload: Upload | None) -> None:
+        self._staging, self._received, self._upload = staging, received, upload
 
     @property
     def result(self) -> str | None:
@@ -84,29 +91,29 @@ class Body:
         return self._upload and self._upload.result
 
     def pieces(self) -> AsyncIterator[bytes]:
-        return self._received if self._upload is None else _content(self._server, self._upload)
+        return self._received if self._upload is None else _content(self._staging, self._upload)
 
     async def finish(self, result: str) -> None:
         """Its content is stored under this name, so that the parts are not needed any more."""
         if (upload := self._upload) is not None:
-            await self._server.db.write(lambda tx: store.finish(tx, upload.id, result))
-            await _remove_parts(self._server.objects, upload)
+            await self._staging.db.write(lambda tx: store.finish(tx, upload.id, result))
+            await _remove_parts(self._staging.objects, upload)
 
 
-async def body(server: "Server", received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
+async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upload_id: str, target: str) -> Body:
     """Return the body of a request for this target; `upload_id` is empty where the request brings its content itself."""
     if not upload_id:
-        return Body(server, received, None)
-    upload = await _find(server.db, owner, upload_id)
+        return Body(staging, received, None)
+    upload = await _find(staging.db, owner, upload_id)
     if upload.target != target:
         raise Invalid(f"upload {upload_id} is for {upload.target}, not for {target}")
-    if upload.result is not None and not await server.objects.exists(upload.result):
+    if upload.result is not None and not await staging.objects.exists(upload.result):
         raise Incomplete(f"what was made of upload {upload_id} has been removed: upload it again")
-    if upload.result is None and (missing := await _missing(server.objects, upload)):
+    if upload.result is None and (missing := await _missing(staging.objects, upload)):
         raise Incomplete(
             f"upload {upload_id} lacks {len(missing)} of its {part_count(upload.size)} parts", missing=missing
         )
-    return Body(server, received, upload)
+    return Body(staging, received, upload)
 
 
 async def sweep(db: Database, objects: Objects) -> int:
@@ -147,12 +154,12 @@ async def _missing(objects: Objects, upload: Upload) -> list[int]:
     return [index for index in range(part_count(upload.size)) if index not in found]
 
 
-async def _content(server: "Server", upload: Upload) -> AsyncIterator[bytes]:
+async def _content(staging: Staging, upload: Upload) -> AsyncIterator[bytes]:
     """Yield the parts in their order, read ahead, since each may take a round trip to a distant store."""
 
     async def read(index: int) -> bytes:
         name = _part(upload, index)
-        return server.keys.decrypt(await server.objects.get(name), name)
+        return staging.keys.decrypt(await staging.objects.get(name), name)
 
     digest = hashlib.sha256()
     waiting: list[asyncio.Task[bytes]] = []
@@ -169,7 +176,7 @@ async def _content(server: "Server", upload: Upload) -> AsyncIterator[bytes]:
         for task in waiting:
             task.cancel()
     if digest.hexdigest() != upload.sha256:
-        await remove(server.db, server.objects, upload)
+        await remove(staging.db, staging.objects, upload)
         raise Unavailable(
             f"what arrived of {upload.target} does not have the SHA-256 that was announced: send it again"
         )

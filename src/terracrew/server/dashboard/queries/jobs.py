@@ -18,6 +18,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, lists, reasons
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.service import outputs_context
 
@@ -100,7 +101,7 @@ async def _made(tx: Tx, rows: list[Row], watch: Watch) -> list[JobRow]:
 
 async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:
     job = await service.find(tx, who, name, Verb.JOB_READ)
-    view = await service.view(tx, job, watch)
+    view = await read_view(tx, job, watch)
     place = authorize.module(job.organization_id, view.module_path)
     row = await tx.one("SELECT " + _NAMES + " FROM jobs WHERE jobs.id = :id", id=job.id)
     may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)

@@ -5,11 +5,12 @@ from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.identity.people import store
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import ClientSecret, Principal, Role, RoleBinding, ServiceAccount
+from terracrew.server.principals.model import Principal, Role
 from terracrew.server.secrets import credentials
 
 MOST_SECRETS = 10

@@ -6,9 +6,10 @@ from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.principals.model import AttemptRef, ClientSecret, RoleBinding, ServiceAccount
+from terracrew.server.principals.model import AttemptRef
 
 # Service accounts
 

@@ -8,9 +8,8 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import Phase
-from terracrew.server.identity.context import Identity
-from terracrew.server.identity.keys.signing import ALGORITHM
-from terracrew.server.identity.oidc.tokens import AUDIENCE
+from terracrew.server.identity.keys.signing import ALGORITHM, SigningKeys
+from terracrew.server.principals.model import AUDIENCE
 
 LIFETIME = 600
 KIND = "JWT"
@@ -42,13 +41,13 @@ class CloudToken(msgspec.Struct, frozen=True):
         return "CloudToken(…)"
 
 
-async def mint(identity: Identity, subject: Subject, audience: str) -> CloudToken:
+async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: str) -> CloudToken:
     """Make a token for one audience; who may have it is for the caller to check."""
     if audience == AUDIENCE:
         raise Invalid(f"the audience {AUDIENCE} is this server's own: no token for a cloud is made for it")
     now = int(time.time())
     claims: dict[str, Any] = {
-        "iss": identity.url,
+        "iss": issuer,
         "sub": subject.name,
         "aud": audience,
         "iat": now,
@@ -61,7 +60,7 @@ async def mint(identity: Identity, subject: Subject, audience: str) -> CloudToke
         "attempt": subject.attempt,
         "phase": subject.phase,
     }
-    return CloudToken(await identity.tokens.signing.sign(claims, KIND))
+    return CloudToken(await signing.sign(claims, KIND))
 
 
 def configuration(issuer: str) -> dict[str, Any]:

@@ -22,11 +22,10 @@ from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
 from terracrew.server.identity.people import store
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.secrets import credentials
 
 LIFETIME = 900
-AUDIENCE = "terracrew"
 KIND = "at+jwt"  # RFC 9068
 COARSE = 600.0
 """`last_used_at` is exact to ten minutes, so that being used costs no write."""

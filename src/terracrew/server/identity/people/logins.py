@@ -10,10 +10,11 @@ from terracrew.server.addresses import UNKNOWN, limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
-from terracrew.server.identity.context import Identity
+from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import devices, passwords, sessions, store
+from terracrew.server.identity.people.model import Session, User
 from terracrew.server.principals import authorize, delegation
-from terracrew.server.principals.model import Principal, Session, User
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
@@ -21,7 +22,7 @@ NAME = re.compile(r"(?!usr_)[a-z0-9][a-z0-9._@+-]{0,99}\Z")
 WRONG_LOGIN = "the name or the password is wrong"
 
 
-async def login(identity: Identity, name: str, password: str, address: str, device: str | None = None) -> Session:
+async def login(guard: LoginGuard, name: str, password: str, address: str, device: str | None = None) -> Session:
     """Check a password and start a session. `device` is the cookie of a browser that somebody has logged in with before.
 
     Wrong passwords are counted for this name from this address, and for the address as a whole. A browser that this
@@ -29,13 +30,13 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
     """
     name = name[:200].strip().lower()
     try:
-        attempt = identity.limits.attempt(*_limit_keys(identity, name, address, device))
+        attempt = guard.limits.attempt(*_limit_keys(guard, name, address, device))
     except RateLimited:
-        identity.failures.note_login(address, name, is_limited=True)
+        guard.failures.note_login(address, name, is_limited=True)
         raise
-    found = await identity.db.read(lambda tx: store.password_of(tx, name)) if NAME.match(name) else None
+    found = await guard.db.read(lambda tx: store.password_of(tx, name)) if NAME.match(name) else None
     if not await _matches(attempt, password, found[1] if found else None):
-        identity.failures.note_login(address, name, found[0] if found else None)
+        guard.failures.note_login(address, name, found[0] if found else None)
         raise Unauthenticated(WRONG_LOGIN)
 
     async def work(tx: Tx) -> Session:
@@ -44,7 +45,7 @@ async def login(identity: Identity, name: str, password: str, address: str, devi
             raise Unauthenticated(WRONG_LOGIN)
         return await start_session(tx, user[0], "password", address)
 
-    return await identity.db.write(work)
+    return await guard.db.write(work)
 
 
 async def _matches(attempt: limits.Attempt, password: str, password_hash: str | None) -> bool:
@@ -59,8 +60,8 @@ async def _matches(attempt: limits.Attempt, password: str, password_hash: str | 
     return is_right
 
 
-def _limit_keys(identity: Identity, name: str, address: str, device: str | None) -> list[limits.Key]:
-    if known := devices.known_id(identity.keys, device, name, time.time()):
+def _limit_keys(guard: LoginGuard, name: str, address: str, device: str | None) -> list[limits.Key]:
+    if known := devices.known_id(guard.keys, device, name, time.time()):
         return [limits.GUESSES.of(f"device:{known}")]
     network = limit_key(address)
     return [limits.GUESSES.of(f"login:{network}:{name}"), limits.ADDRESS.of(f"login:{network}")]
@@ -93,34 +94,34 @@ class PasswordChanged(msgspec.Struct, frozen=True):
     tokens_revoked: int
 
 
-async def set_password(identity: Identity, who: Principal, password: str, current: str | None) -> PasswordChanged:
+async def set_password(guard: LoginGuard, who: Principal, password: str, current: str | None) -> PasswordChanged:
     """Change one's own password. All other sessions and all API tokens end.
 
     It takes the current password, with a session as with a token. Whoever has none yet must be logged in.
     """
     authorize.require_person(who)
     passwords.check_strength(password)
-    found = await identity.db.read(lambda tx: store.password_of(tx, who.id))
+    found = await guard.db.read(lambda tx: store.password_of(tx, who.id))
     if found is None:
         raise Unauthenticated(WRONG_LOGIN)
     if found[1] is None:
         delegation.require_login(who, "set the first password of an account")
     else:
-        await _check_current(identity, who, current or "", found[1])
+        await _check_current(guard, who, current or "", found[1])
     password_hash = await passwords.hashed(password)
     keep = who.credential_id if who.credential == "session" else None
-    return await identity.db.write(lambda tx: store_password(tx, found[0], password_hash, who, keep))
+    return await guard.db.write(lambda tx: store_password(tx, found[0], password_hash, who, keep))
 
 
-async def _check_current(identity: Identity, who: Principal, current: str, password_hash: str) -> None:
+async def _check_current(guard: LoginGuard, who: Principal, current: str, password_hash: str) -> None:
     address, key = who.address or UNKNOWN, limits.GUESSES.of(f"password:{who.id}")
     try:
-        attempt = identity.limits.attempt(key)
+        attempt = guard.limits.attempt(key)
     except RateLimited:
-        identity.failures.note("password.fail", address, "user", who.id, who.organization_id, is_limited=True)
+        guard.failures.note("password.fail", address, "user", who.id, who.organization_id, is_limited=True)
         raise
     if not await _matches(attempt, current, password_hash):
-        identity.failures.note("password.fail", address, "user", who.id, who.organization_id)
+        guard.failures.note("password.fail", address, "user", who.id, who.organization_id)
         raise Forbidden("the current password is wrong")
 
 

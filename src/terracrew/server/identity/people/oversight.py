@@ -3,10 +3,11 @@
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import sessions, store
+from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import ApiToken, OpenSession, Principal, User
+from terracrew.server.principals.model import Principal
 
 ME = "me"
 

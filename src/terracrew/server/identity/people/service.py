@@ -4,15 +4,14 @@ from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import service as groups
 from terracrew.server.identity import limits
-from terracrew.server.identity.access import store as access_store
-from terracrew.server.identity.context import Identity
+from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import logins, passwords, sessions, store
+from terracrew.server.identity.people.model import ApiToken, Session, User
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import SYSTEM, ApiToken, Principal, Session, User
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
 
 ADMINISTRATOR = "admin"
@@ -26,26 +25,6 @@ WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the
 # The first start, and the way back in
 
 
-async def first_start(db: Database, organization: str = "default") -> str | None:
-    """Make the first organization and its administrator where there is nobody yet; the token of a one-time link."""
-    link = credentials.new("tcl")
-
-    async def work(tx: Tx) -> str | None:
-        if await store.has_users(tx):
-            return None
-        made = await groups.ensure_organization(tx, organization)
-        admin = await store.insert_user(tx, made.id, ADMINISTRATOR, is_system_admin=True)
-        await access_store.bind_role(tx, made.id, "user", admin.id, "owner", "group", "", SYSTEM.id)
-        await audit.record(tx, SYSTEM, "user.create", "user", admin.id, {"name": admin.name}, organization_id=made.id)
-        await _link(tx, admin, link, SYSTEM)
-        return link.text
-
-    try:
-        return await db.write(work)
-    except Conflict:  # another server was first
-        return None
-
-
 async def renew_first_link(db: Database) -> str | None:
     """Make a new link where the administrator has not set a password yet: the one before was short-lived."""
     link = credentials.new("tcl")
@@ -54,7 +33,7 @@ async def renew_first_link(db: Database) -> str | None:
         found = await store.password_of(tx, ADMINISTRATOR)
         if found is None or found[1] is not None:
             return None
-        await _link(tx, found[0], link, SYSTEM)
+        await link_user(tx, found[0], link, SYSTEM)
         return link.text
 
     return await db.write(work)
@@ -71,12 +50,12 @@ async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bo
     link = credentials.new("tcl")
 
     async def work(tx: Tx) -> bool:
-        return await _link(tx, await store.user(tx, user), link, who)
+        return await link_user(tx, await store.user(tx, user), link, who)
 
     return link.text, await db.write(work)
 
 
-async def _link(
+async def link_user(
     tx: Tx, user: User, link: credentials.Secret, who: Principal, lifetime_seconds: float = LINK_LIFETIME_SECONDS
 ) -> bool:
     if user.is_disabled:
@@ -90,20 +69,20 @@ def link_url(url: str, token: str) -> str:
     return f"{url.rstrip('/')}/login/link/{token}"
 
 
-async def link_owner(identity: Identity, token: str, address: str) -> User:
+async def link_owner(guard: LoginGuard, token: str, address: str) -> User:
     """Whom a link would log in, without using it up: programs that preview links do no harm."""
     sha256 = credentials.digest(token)
-    user = await identity.db.read(lambda tx: store.link_owner(tx, sha256))
+    user = await guard.db.read(lambda tx: store.link_owner(tx, sha256))
     if user is None:
-        identity.failures.note("link.fail", address)
-        identity.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
+        guard.failures.note("link.fail", address)
+        guard.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
         raise Unauthenticated(WRONG_LINK)
     return user
 
 
-async def redeem_link(identity: Identity, token: str, address: str, password: str | None = None) -> Session:
+async def redeem_link(guard: LoginGuard, token: str, address: str, password: str | None = None) -> Session:
     """Use a link up: log its owner in, and set the password if one is given."""
-    await link_owner(identity, token, address)
+    await link_owner(guard, token, address)
     password_hash = None if password is None else await passwords.hashed(password)
     sha256 = credentials.digest(token)
 
@@ -115,7 +94,7 @@ async def redeem_link(identity: Identity, token: str, address: str, password: st
             await logins.store_password(tx, user, password_hash, sessions.person(user, None, address))
         return await logins.start_session(tx, user, "link", address)
 
-    return await identity.db.write(work)
+    return await guard.db.write(work)
 
 
 # Users
@@ -137,7 +116,7 @@ async def create_user(db: Database, who: Principal, name: str, is_system_admin: 
         user = await store.insert_user(tx, who.organization_id or "", name, is_system_admin=is_system_admin)
         details = {"name": name, "is_system_admin": is_system_admin}
         await audit.record(tx, who, "user.create", "user", user.id, details)
-        await _link(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
+        await link_user(tx, user, link, who, INVITATION_LIFETIME_SECONDS)
         return user
 
     try:

@@ -14,7 +14,8 @@ from terracrew.errors import Forbidden
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.people import devices, store
-from terracrew.server.principals.model import Principal, Session, User
+from terracrew.server.identity.people.model import Session, User
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 COOKIE, DEVICE_COOKIE = "terracrew_session", "terracrew_device"

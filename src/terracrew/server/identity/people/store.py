@@ -4,7 +4,7 @@ from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.principals.model import ApiToken, OpenSession, User
+from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 
 
 async def organization_id(tx: Tx, name_or_id: str) -> str | None:

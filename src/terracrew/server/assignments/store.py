@@ -1,28 +1,19 @@
-"""Which places of the tree may use a runner."""
+"""Rows of assignments: a runner, and a place of the tree that may use it."""
 
 from typing import LiteralString
 
-from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.assignments.model import Assignment, PlaceKind
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.runners.model import Assignment, PlaceKind, Runner
-from terracrew.server.tree_path import is_within
 
 
-async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
-    """Let a place use the runner; false if it already could. A runner serves nothing outside its own group."""
-    if runner.is_shared:
-        raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
-    if organization_id != runner.organization_id:
-        raise NotFound(f"there is no {kind} `{path}` here, or you may not see it")
-    own = runner.group or ""
-    if not is_within(path, own):
-        raise Invalid(f"{kind} `{path}` is outside of `{own}`: a runner can only be assigned inside its own group")
+async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
+    """Let a place use a runner. Return false if it already could."""
     done = await tx.run(
         """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
            VALUES (:runner_id, :place_id, :kind, :organization_id, :path, :now)
            ON CONFLICT (runner_id, place_id) DO NOTHING""",
-        runner_id=runner.id,
+        runner_id=runner_id,
         place_id=place_id,
         kind=kind,
         organization_id=organization_id,

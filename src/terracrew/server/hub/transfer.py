@@ -106,10 +106,10 @@ async def stage(
     """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
     if _STATE_TARGET.match(data.target):
         own = await _own(request, job_id, attempt)
-        return await parts.stage(request.server, _uploader(own.ref), data, _MAX_SEALED_STATE)
+        return await parts.stage(request.server.staging, _uploader(own.ref), data, _MAX_SEALED_STATE)
     if data.target == _PLAN_TARGET:
         own = await _planning(request, job_id, attempt)
-        return await parts.stage(request.server, _uploader(own.ref), data, MAX_PLAN, is_only=True)
+        return await parts.stage(request.server.staging, _uploader(own.ref), data, MAX_PLAN, is_only=True)
     raise Invalid("the target of an upload is `plan` or `states/` and a number")
 
 
@@ -118,7 +118,7 @@ async def put_part(
     request: Call, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
 ) -> None:
     own = await _own(request, job_id, attempt)
-    await parts.put_part(request.server, _uploader(own.ref), upload, index, await request.body())
+    await parts.put_part(request.server.staging, _uploader(own.ref), upload, index, await request.body())
 
 
 @put("/states/{number:int}", status_code=204, request_max_body_size=_MAX_SEALED_STATE)
@@ -139,7 +139,7 @@ async def put_state(
     key = (
         None if plain else server.keys.decrypt(own.state_key, claims.state_key_context(own.ref.job_id, own.ref.attempt))
     )
-    received = await parts.body(server, request.stream(), _uploader(own.ref), upload, f"states/{number}")
+    received = await parts.body(server.staging, request.stream(), _uploader(own.ref), upload, f"states/{number}")
     if received.result is not None:
         return
     folder = server.settings.uploads
@@ -152,7 +152,7 @@ async def put_state(
     ):
         async for piece in received.pieces():
             body.write(piece)
-        context, _ = claims.state_contexts(own.job.module_id, job_id, attempt, number)
+        context, _ = content.state_contexts(own.job.module_id, job_id, attempt, number)
         try:
             sha256, is_raw = await asyncio.get_running_loop().run_in_executor(
                 _sealers, _reseal, body, sealed, key, own.ref, server.keys, context
@@ -175,7 +175,7 @@ async def put_plan(
 ) -> None:
     """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
     own, server = await _planning(request, job_id, attempt), request.server
-    received = await parts.body(server, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
+    received = await parts.body(server.staging, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
     if received.result is not None:
         return
     with uploads.alone(own.ref), tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="plan-") as body:
@@ -228,7 +228,7 @@ async def cloud_token(
     subject = cloud.Subject(
         own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
     )
-    return await cloud.mint(server.identity, subject, data.audience)
+    return await cloud.mint(server.identity.tokens.signing, server.identity.url, subject, data.audience)
 
 
 def _uploader(ref: AttemptRef) -> str:

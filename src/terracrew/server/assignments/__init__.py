@@ -1,0 +1,1 @@
+"""Which places of the tree may use which runners."""

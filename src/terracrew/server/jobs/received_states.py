@@ -1,0 +1,72 @@
+"""Decides what becomes of a state that an attempt delivers: it becomes current, or goes into quarantine until a person decides."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.modules.model import DestroyLimits
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.state import service as states
+from terracrew.server.state.model import Received
+
+NO_LIMITS = DestroyLimits()
+MAX_UNREADABLE = 32
+"""How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
+
+
+async def standing(
+    tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
+) -> decide.ModuleStanding:
+    """Read what `decide.begin` asks about a module."""
+    version, has_quarantine = await states.version(tx, module_id)
+    return decide.ModuleStanding(version, has_quarantine, tuple(doubts), limits)
+
+
+async def receive(
+    tx: Tx, job: Job, attempt: Attempt, event: int, received: Received, address: str | None = None
+) -> bool:
+    """Take in a state once. That of the attempt that may apply becomes current; any other one must earn it.
+
+    `address` is where it came from. Return whether the state is kept: an attempt has only `MAX_UNREADABLE` unreadable ones kept.
+    """
+    if received.problem and await states.count_unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
+        return False
+    await states.hold(tx, job.module_id)
+    now = await states.current(tx, job.module_id)
+    module = await standing(tx, job.module_id)
+    fact = received.fact
+    is_nobody_elses = attempt.begun_state_version == module.state_version or (
+        now is not None and (now.job_id, now.attempt) == (job.id, attempt.number)
+    )
+    is_adopted = not received.problem and decide.adoption(
+        job,
+        attempt,
+        is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
+        is_same_lineage=now is None or fact.lineage == now.lineage,
+        is_module_mutating=await _is_mutating(tx, job.module_id),
+        has_quarantine=module.has_quarantine,
+    )
+    version = await states.supersede(tx, job.module_id) if is_adopted else None
+    await states.insert(tx, job.module_id, job.id, attempt.number, event, received, version)
+    if is_adopted and not decide.is_current(job, attempt):
+        details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}
+        by = msgspec.structs.replace(SYSTEM, address=address)
+        await audit.record(tx, by, "state.adopt_late", "job", job.id, details, organization_id=job.organization_id)
+    tx.wake("states", job.module_id)
+    tx.wake("jobs", job.id)
+    return True
+
+
+async def _is_mutating(tx: Tx, module_id: str) -> bool:
+    """Tell whether any attempt of the module is between its `begin` and its end."""
+    row = await tx.one(
+        """SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.ended_at IS NULL
+            AND attempts.begun_at IS NOT NULL LIMIT 1""",
+        module_id=module_id,
+    )
+    return row is not None

@@ -1,0 +1,20 @@
+"""The rule by which a place of the tree may get a runner: the place is inside the runner's own group."""
+
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.assignments import store as assignments
+from terracrew.server.assignments.model import PlaceKind
+from terracrew.server.db.seam import Tx
+from terracrew.server.runners.model import Runner
+from terracrew.server.tree_path import is_within
+
+
+async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
+    """Let a place use the runner; false if it already could. A runner serves nothing outside its own group."""
+    if runner.is_shared:
+        raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
+    if organization_id != runner.organization_id:
+        raise NotFound(f"there is no {kind} `{path}` here, or you may not see it")
+    own = runner.group or ""
+    if not is_within(path, own):
+        raise Invalid(f"{kind} `{path}` is outside of `{own}`: a runner can only be assigned inside its own group")
+    return await assignments.insert(tx, runner.id, place_id, kind, organization_id, path)

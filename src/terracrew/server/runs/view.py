@@ -1,0 +1,48 @@
+"""The view of a job: everything that people are told about it beside its log."""
+
+import msgspec
+
+from terracrew.protocol.spec import STEPS_OF
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import service, store
+from terracrew.server.jobs.model import Job, JobView, StepRow
+from terracrew.server.runs import attempt_report, reasons, summary
+
+
+async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
+    """Everything about a job that is not its log."""
+    row = await tx.one(
+        """SELECT modules.path AS module_path, modules.engine, modules.state_version,
+            coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name
+        FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
+        id=job.id,
+    )
+    assert row is not None
+    names = {name: value for name, value in row.items() if name != "state_version"}
+    kept = None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt)
+    attempts = await store.attempts(tx, job.id)
+    return JobView(
+        **msgspec.structs.asdict(job),
+        steps=await _steps(tx, job),
+        attempts=attempts,
+        run=await summary.parts(tx, job, attempts),
+        notes=await store.notes(tx, job.id),
+        lock=await service.lock(tx, job.module_id),
+        reason=await reasons.why(tx, job, watch),
+        kept_plan=kept,
+        is_plan_stale=kept is not None and not job.is_terminal and kept.state_version != row["state_version"],
+        doubts=[] if job.is_terminal else await attempt_report.doubts(tx, job.module_id),
+        **names,
+    )
+
+
+async def _steps(tx: Tx, job: Job) -> list[StepRow]:
+    """Its steps as one sequence: those of its attempt and, where that goes on with a kept plan, of the one that made it."""
+    found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
+    own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
+    is_resumed = job.plan_attempt not in (None, job.attempt)
+    made = await store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
+    return summary.merged(own, job.attempt, made, job.plan_attempt)
