@@ -18,12 +18,12 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
-from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.rekey.service import Rekey
+from terracrew.server.retention import kept_plans
 from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
@@ -72,7 +72,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "rights": server.streams.watch_rights,
         "loop lag": watch_loop_lag,
-        "plans": lambda: approvals.keep_clean(server.db, server.objects, server.settings.retain_plans_days),
+        "plans": lambda: kept_plans.run(server.db, server.settings.retain_plans_days),
         "logs": Mover(
             server.db,
             server.objects,

@@ -13,6 +13,8 @@ from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
+from terracrew.server.retention import kept_plans
+from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery
 from tests.server.jobs.waiting_jobs import Waiting, waiting
@@ -204,22 +206,29 @@ async def test_an_older_plan_is_not_begun_with_even_where_no_approval_is_needed(
 
 @pytest.mark.feature("J8")
 async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(job: Waiting, tmp_path: Path) -> None:
-    """Each `replan` left a plan of up to 1 GiB behind, which was kept for as long as the job lived."""
+    """Each `replan` left a plan of up to 1 GiB behind, which was kept for as long as the job lived.
+
+    When it was removed, its object was deleted at once, so that a restored backup named a plan that was not there.
+    """
     db, objects = job.world.db, open_objects(tmp_path.as_uri())
 
     async def kept() -> list[int]:
         return [int(name.split("/")[2]) for name in await objects.names(f"plans/{job.id}")]
 
     await objects.put(approvals.object_of(job.id, 1, "ab"), b"one")
-    assert await approvals.remove_unused(db, objects) == 0, "the job waits with it"
+    assert await kept_plans.remove_unused(db) == 0, "the job waits with it"
     await approvals.replan(db, job.admin, job.id, 1)
-    assert await approvals.remove_unused(db, objects) == 1
+    assert await kept_plans.remove_unused(db) == 1
+    assert await kept() == [1], "a backup of the database may still name it"
+    assert await deletions.delete_due(db, objects, 3600.0) == 0
+    assert await kept() == [1]
+    assert await deletions.delete_due(db, objects, 0.0) == 1
     assert await kept() == []
     ref = await job.start(2)
     await objects.put(approvals.object_of(job.id, 2, "ab"), b"two")
-    assert await approvals.remove_unused(db, objects) == 0, "the attempt has stored it and has yet to say so"
+    assert await kept_plans.remove_unused(db) == 0, "the attempt has stored it and has yet to say so"
     await job.take(delivery(ref, 2, waiting()))
     await job.approve(2)
     await job.start(3)
-    assert await approvals.remove_unused(db, objects) == 0, "the job goes on with it"
+    assert await kept_plans.remove_unused(db) == 0, "the job goes on with it"
     assert await kept() == [2]

@@ -1,11 +1,9 @@
 """Plans that wait for a person: approved, declined, or left until their time is over."""
 
-import asyncio
 import contextlib
 from collections.abc import Collection
 from typing import LiteralString
 
-from terracrew import backoff
 from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
@@ -14,11 +12,9 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import approver_rules, contact, decide, received_states, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
-from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
-CLEAN_EVERY = 600.0
 MAX_OVERDUE = 100
 """Overdue plans that are looked at in one go."""
 # A plan is open until it is decided about or found to be overdue: what has been looked at once is not read again every second.
@@ -119,44 +115,3 @@ async def expire(db: Database) -> list[Job]:
             if (after := await db.write(work)) is not None:
                 ended.append(after)
     return ended
-
-
-async def keep_clean(db: Database, objects: Objects, days: float = 0.0) -> None:
-    """Every few minutes, on every server: what one has removed, another finds removed."""
-    while True:
-        await asyncio.sleep(backoff.jittered(CLEAN_EVERY))
-        await remove_unused(db, objects, days)
-
-
-_UNUSED: LiteralString = """FROM plans JOIN jobs ON jobs.id = plans.job_id
-    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
-        OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
-
-
-async def remove_unused(db: Database, objects: Objects, days: float = 0.0) -> int:
-    """Remove what was kept of plans that no attempt can need any more, and that were made so many days ago; how many.
-
-    These are the plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them.
-    """
-    rows = await db.read(
-        lambda tx: tx.all(
-            "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " LIMIT 1000", before=tx.now - days * 86400
-        )
-    )
-    for row in rows:
-        await objects.delete(object_of(row["job_id"], row["attempt"], row["sha256"]))
-        await db.write(
-            lambda tx, row=row: tx.run(
-                "UPDATE plans SET is_kept = false WHERE job_id = :job_id AND attempt = :attempt",
-                job_id=row["job_id"], attempt=row["attempt"],
-            )
-        )  # fmt: skip
-    return len(rows)
-
-
-async def unused(tx: Tx, days: float) -> tuple[int, int]:
-    """Return how many plans `remove_unused` would remove, and their bytes."""
-    row = await tx.one(
-        "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED, before=tx.now - days * 86400
-    )
-    return (0, 0) if row is None else (row["count"], int(row["bytes"]))

@@ -10,9 +10,8 @@ import msgspec
 
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approvals
 from terracrew.server.objects import Objects
-from terracrew.server.retention import orphans, passes
+from terracrew.server.retention import kept_plans, orphans, passes
 from terracrew.server.retention.policy import Policy, Tally
 from terracrew.server.retention.rules import RULES
 
@@ -83,7 +82,7 @@ async def preview(db: Database, objects: Objects, policy: Policy, late_seconds: 
     for rule in RULES:
         tell(f"{rule.kind} that retention would remove")
         found[rule.kind] = await passes.preview(db, policy, rule)
-    found["plans"] = Tally(*await db.read_in_background(lambda tx: approvals.unused(tx, policy.plans_days)))
+    found["plans"] = Tally(*await db.read_in_background(lambda tx: kept_plans.unused(tx, policy.plans_days)))
     tell("orphans in the object store")
     lost = await orphans.sweep(db, objects, late_seconds, is_dry=True)
     return Preview(policy, found, {kind: lost.get(kind, Tally()) for kind in orphans.KINDS})

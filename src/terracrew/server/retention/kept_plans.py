@@ -1,0 +1,61 @@
+"""Removes saved plans that no attempt can need any more.
+
+These are the plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them.
+"""
+
+import asyncio
+from typing import LiteralString
+
+from terracrew import backoff
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import approvals
+from terracrew.server.retention import objects
+from terracrew.server.retention.policy import DAY_SECONDS
+
+PASS_SECONDS = 600.0
+BATCH_ROWS = 1_000
+_UNUSED: LiteralString = """FROM plans JOIN jobs ON jobs.id = plans.job_id
+    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+        OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
+
+
+async def run(db: Database, days: float) -> None:
+    """Remove them every few minutes, on every server: what one has removed, another finds removed."""
+    while True:
+        await asyncio.sleep(backoff.jittered(PASS_SECONDS))
+        await remove_unused(db, days)
+
+
+async def remove_unused(db: Database, days: float = 0.0) -> int:
+    """Remove unused plans that were made at least so many days ago; how many.
+
+    Their objects are deleted after the same delay as all others, so that a backup of the database finds them.
+    """
+
+    async def work(tx: Tx) -> int:
+        rows = await tx.all(
+            "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " ORDER BY 1, 2 LIMIT :rows",
+            before=tx.now - days * DAY_SECONDS,
+            rows=BATCH_ROWS,
+        )
+        await objects.delete_later(
+            tx, [approvals.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows]
+        )
+        await tx.each(
+            """UPDATE plans SET is_kept = false FROM batch
+            WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt""",
+            {"job_id": "text", "attempt": "bigint"},
+            [(row["job_id"], row["attempt"]) for row in rows],
+        )
+        return len(rows)
+
+    return await db.write(work)
+
+
+async def unused(tx: Tx, days: float) -> tuple[int, int]:
+    """Return how many plans `remove_unused` would remove, and their bytes."""
+    row = await tx.one(
+        "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED,
+        before=tx.now - days * DAY_SECONDS,
+    )
+    return (0, 0) if row is None else (row["count"], int(row["bytes"]))
