@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from terracrew.server.http.streams import MOST
+from terracrew.server.http.streams import MAX_STREAMS
 from terracrew.server.modules import content
 from tests.e2e import modules
 from tests.e2e.people import everything
@@ -192,7 +192,7 @@ def test_names_are_plain_ascii_so_that_none_looks_like_another(system: System, n
     assert ask(system, "POST", "/api/v1/users", {"name": name}).status in ((201, 409) if name == "a" * 64 else (400,))
 
 
-@pytest.mark.parametrize("depth", [content.DEEPEST + 1, 500, 960, 965, 100_000])
+@pytest.mark.parametrize("depth", [content.MAX_INPUT_LEVELS + 1, 500, 960, 965, 100_000])
 def test_deep_json_is_refused_and_poisons_nothing(system: System, depth: int) -> None:
     """Once 965 levels could be stored and never be read again: every list of modules was an error from then on."""
     source = {
@@ -320,7 +320,7 @@ def stream(system: System, token: str) -> Generator[urllib3.BaseHTTPResponse]:
 def test_one_reader_holds_so_many_streams_and_no_more(system: System) -> None:
     token = system.api.post("/tokens", {"name": "greedy"})["token"]
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST):
+        for _ in range(MAX_STREAMS):
             assert stack.enter_context(stream(system, token)).read1(100)
         with stream(system, token) as one_more:
             assert one_more.status == 429

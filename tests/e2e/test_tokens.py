@@ -21,7 +21,7 @@ __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.feature("A6"), pytest.mark.timeout(240)]
 SECONDS = 3
 SHORT = constants(
-    server__identity__oidc__tokens__LIFETIME=SECONDS,
+    server__identity__oidc__tokens__LIFETIME_SECONDS=SECONDS,
     server__hub__notify__SWEEP_SECONDS=0.5,
     server__hub__notify__TOKEN_LEEWAY_SECONDS=0.5,
 )

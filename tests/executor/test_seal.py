@@ -12,7 +12,7 @@ from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.saved_plan import encrypt
 
 KEY, MOST = bytes(range(32)), 1 << 30
-WHOLE = encrypt.PIECE + 28
+WHOLE = encrypt.PIECE_BYTES + 28
 
 
 def sealed(plain: bytes, context: str = "job_1:1:plan", most: int = MOST) -> bytes:
@@ -31,7 +31,15 @@ def read(data: bytes, context: str = "job_1:1:plan", key: bytes = KEY) -> bytes:
 
 @given(
     st.sampled_from(
-        [0, 1, encrypt.PIECE - 1, encrypt.PIECE, encrypt.PIECE + 1, 2 * encrypt.PIECE, 2 * encrypt.PIECE + 17]
+        [
+            0,
+            1,
+            encrypt.PIECE_BYTES - 1,
+            encrypt.PIECE_BYTES,
+            encrypt.PIECE_BYTES + 1,
+            2 * encrypt.PIECE_BYTES,
+            2 * encrypt.PIECE_BYTES + 17,
+        ]
     )
 )
 def test_what_is_sealed_is_read_again(size: int) -> None:
@@ -51,7 +59,7 @@ def test_only_who_has_the_key_and_knows_what_it_is_can_read_it() -> None:
 
 @pytest.mark.parametrize("attack", ["flip", "swap", "drop the first", "drop the last", "cut off"])
 def test_what_was_tampered_with_is_refused(attack: str) -> None:
-    data = sealed(b"x" * (3 * encrypt.PIECE))
+    data = sealed(b"x" * (3 * encrypt.PIECE_BYTES))
     first, second, last = data[:WHOLE], data[WHOLE : 2 * WHOLE], data[2 * WHOLE :]
     harmed = {
         "flip": data[:500] + bytes([data[500] ^ 1]) + data[501:],
@@ -66,7 +74,7 @@ def test_what_was_tampered_with_is_refused(attack: str) -> None:
 
 def test_there_is_an_end_to_what_is_kept() -> None:
     with pytest.raises(TooLarge, match="larger than 1 MiB"):
-        sealed(b"x" * (2 * encrypt.PIECE), most=encrypt.PIECE)
+        sealed(b"x" * (2 * encrypt.PIECE_BYTES), most=encrypt.PIECE_BYTES)
 
 
 VECTORS = [

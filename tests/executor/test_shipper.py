@@ -13,7 +13,7 @@ from terracrew.executor.control import Control
 from terracrew.executor.delivery import begin
 from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, NotGiven
 from terracrew.executor.delivery.delivery import Delivery
-from terracrew.executor.delivery.shipper import WINDOW
+from terracrew.executor.delivery.shipper import WINDOW_BATCHES
 from terracrew.executor.output.engine_output import Output
 from terracrew.protocol import events
 from terracrew.protocol.events import EngineUsed, Kind, Stream
@@ -101,15 +101,15 @@ async def test_while_somebody_watches_everything_leaves_at_once(hub: Hub, shippi
 @pytest.mark.feature("L3")
 async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: Hub, shipping: Shipping) -> None:
     hub.is_acknowledging = False
-    for at in range(10 * WINDOW * 2):
+    for at in range(10 * WINDOW_BATCHES * 2):
         shipping.say(f"{at}\n")
-    await hub.until(lambda: hub.mark == 10 * WINDOW)
+    await hub.until(lambda: hub.mark == 10 * WINDOW_BATCHES)
     await hub.tell(ConfigureExecutor(LogSettings()))
-    assert hub.most_unacknowledged == WINDOW
+    assert hub.most_unacknowledged == WINDOW_BATCHES
     hub.is_acknowledging = True
     await hub.drop()
     assert await shipping.deliver()
-    assert hub.log() == b"".join(b"%d\n" % at for at in range(10 * WINDOW * 2))
+    assert hub.log() == b"".join(b"%d\n" % at for at in range(10 * WINDOW_BATCHES * 2))
 
 
 @pytest.mark.feature("C4", "L3")

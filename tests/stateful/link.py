@@ -24,7 +24,7 @@ class Link:
         self._changed = asyncio.Event()
         self._is_waiting = False
         scope: Any = {"type": "websocket", "headers": [(b"authorization", f"Bearer {token}".encode())]}
-        door = asyncio.Semaphore(endpoint.AT_ONCE)
+        door = asyncio.Semaphore(endpoint.MAX_HELLOS)
         self._task = asyncio.create_task(endpoint.runnerhub(server, door, scope, self._receive, self._send))
         self._task.add_done_callback(lambda _: self._changed.set())
 

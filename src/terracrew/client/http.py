@@ -24,14 +24,14 @@ Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 PREFIX = "/api/v1"
 _TRIES = 3
-_CONNECTIONS = 4
+_MAX_CONNECTIONS = 4
 _FIRST_DELAY_SECONDS = 0.2
 _MAX_DELAY_SECONDS = 5.0
-_LONGEST_WAIT = 10.0
+_MAX_WAIT_SECONDS = 10.0
 """Who is told to come again later than that is told so, and does not sit there."""
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
-_PASSING = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
-_PIECE = 1 << 16
+_TRANSIENT_ERRORS = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
+_READ_BYTES = 1 << 16
 
 
 def no_server(url: str) -> errors.Unreachable:
@@ -52,7 +52,7 @@ class Api:
         self.base_url = address.checked(base_url).removesuffix(PREFIX)
         self._token = token
         self._timeout = timeout
-        self._pool = transport.pool(self.base_url, connections=_CONNECTIONS)
+        self._pool = transport.pool(self.base_url, connections=_MAX_CONNECTIONS)
         self.patience = 0.0
         """Seconds for which a request that may be repeated is, while the server or its database is away; a few tries at least."""
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
@@ -127,7 +127,7 @@ class Api:
         """Write what is at the path into a file; it is read in pieces, and a short answer is an error."""
         response = self._open(_with_query(path, query))
         try:
-            while piece := response.read(_PIECE):
+            while piece := response.read(_READ_BYTES):
                 fileobj.write(piece)
         except HTTPError as error:
             raise errors.Unreachable(f"{self.base_url} broke off in the middle of {path}: try again") from error
@@ -150,7 +150,7 @@ class Api:
                     heard = time.monotonic()
                     delays.reset()
                     yield event
-            except _PASSING as error:
+            except _TRANSIENT_ERRORS as error:
                 if time.monotonic() - heard > patience:
                     raise
                 self.on_wait(error)
@@ -171,7 +171,7 @@ class Api:
         response = self._open(path, headers, read_timeout=quiet)
         try:
             yield OPEN
-            while chunk := response.read1(_PIECE):
+            while chunk := response.read1(_READ_BYTES):
                 yield from parser.feed(chunk)
         except HTTPError:
             return  # broken off or silent: the caller resumes it
@@ -190,11 +190,11 @@ class Api:
             try:
                 response = self._send(method, path, body, headers)
                 break
-            except _PASSING as error:
+            except _TRANSIENT_ERRORS as error:
                 tried += 1
                 pause = max(delays.next(), float(error.details.get("retry_after", 0)))
                 is_tried_out = tried >= _TRIES and time.monotonic() + pause - began > self.patience
-                if once or rewind is None or is_tried_out or pause > _LONGEST_WAIT:
+                if once or rewind is None or is_tried_out or pause > _MAX_WAIT_SECONDS:
                     raise
                 self.on_wait(error)
                 time.sleep(pause)
@@ -235,7 +235,7 @@ class Api:
         if response.status < 300:
             return response
         try:
-            content = response.data if preload else response.read(_PIECE)
+            content = response.data if preload else response.read(_READ_BYTES)
             raise from_response(response.status, response.headers, content, f"{method} {self.base_url}{PREFIX}{path}")
         except HTTPError as error:
             raise self._unreachable(error, method) from error

@@ -11,7 +11,7 @@ from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, 
 from terracrew.protocol.messages import MAX_GRANT_FRAME_BYTES
 
 PATH = "/runnerhub"
-_FINAL = (Unauthenticated, Forbidden, Incompatible)
+_FINAL_ERRORS = (Unauthenticated, Forbidden, Incompatible)
 
 
 def address(server_url: str) -> str:
@@ -50,7 +50,7 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
     except InvalidStatus as error:
         response = error.response
         own = problems.own(response.headers, bytes(response.body or b""))
-        if isinstance(own, _FINAL):
+        if isinstance(own, _FINAL_ERRORS):
             raise own from error
         asked = f"the WebSocket handshake of {url}"
         raise own or problems.foreign(response.status_code, response.headers, asked) from error

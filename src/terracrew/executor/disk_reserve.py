@@ -7,10 +7,10 @@ import os
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _KEEP_SIZE = 1
-_PUNCH_HOLE = 2
-_STEP = 1 << 20
-FULL = (errno.ENOSPC, errno.EDQUOT)
-_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_PUNCH_HOLE_FLAG = 2
+_STEP_BYTES = 1 << 20
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_UNSUPPORTED_ERRORS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class Room:
@@ -25,7 +25,7 @@ class Room:
         """Return whether that much room follows the position; it is taken now, if need be."""
         if self._end - position >= self._size:
             return True
-        return any(self._take(position, position + self._size + extra) for extra in (_STEP, 0))
+        return any(self._take(position, position + self._size + extra) for extra in (_STEP_BYTES, 0))
 
     def forget(self) -> None:
         """The file was cut, and what lay beyond its end is gone."""
@@ -37,8 +37,8 @@ class Room:
         if self._can_reserve and _libc.fallocate(self._descriptor, _KEEP_SIZE, start, end - start) == 0:
             self._end = end
             return True
-        if self._can_reserve and (number := ctypes.get_errno()) not in _UNSUPPORTED:
-            if number in (*FULL, errno.EINTR):
+        if self._can_reserve and (number := ctypes.get_errno()) not in _UNSUPPORTED_ERRORS:
+            if number in (*DISK_FULL_ERRORS, errno.EINTR):
                 return False
             raise OSError(number, os.strerror(number))
         self._can_reserve = False  # some file systems cannot: then what is free must do
@@ -48,4 +48,4 @@ class Room:
 
 def give_back(descriptor: int, size: int) -> None:
     """The beginning of a file is needed no more: its room is the disk's again, and what follows stays where it is."""
-    _libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, 0, size)  # where that is not possible, nothing is gained
+    _libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE_FLAG, 0, size)  # where that is not possible, nothing is gained

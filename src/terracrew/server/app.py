@@ -60,7 +60,7 @@ from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 
 log = get_logger("terracrew.server")
-LARGEST_BODY = 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 """Of a request, where its handler does not say otherwise."""
 
 ROUTERS: list[ControllerRouterHandler] = [
@@ -90,7 +90,7 @@ _HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 ]
-_HTTPS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+_HSTS_HEADER = (b"strict-transport-security", b"max-age=31536000")
 """Only where browsers come by https: it tells them to use nothing else for a year."""
 
 
@@ -150,7 +150,7 @@ def attach(app: App, server: Server) -> App:
     app.state = State({"server": server})
     hooks: list[Any] = [_hardener(server.settings.url), server.counts.count]
     app.before_send = hooks
-    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.AT_ONCE))}
+    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.MAX_HELLOS))}
     return app
 
 
@@ -162,7 +162,7 @@ def make_unattached_app() -> App:
         middleware=[AuthenticationMiddleware()],
         exception_handlers=_HANDLERS,
         before_request=_check_request,
-        request_max_body_size=LARGEST_BODY,
+        request_max_body_size=MAX_BODY_BYTES,
         logging_config=None,
         openapi_config=OpenAPIConfig(
             title="Terracrew",
@@ -190,7 +190,7 @@ def _hardener(url: str) -> Callable[[Message, Scope], Awaitable[None]]:
         if not any(name.lower() == b"cache-control" for name, _ in headers):
             headers.append((b"cache-control", b"no-store"))
         if url.startswith("https:") or scope["scheme"] == "https":
-            headers.append(_HTTPS_ONLY)
+            headers.append(_HSTS_HEADER)
         message["headers"] = headers + _HEADERS
 
     return harden

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z]+(/[a-z0-9_]+)+\Z")
 _KIND = re.compile(r"[a-z]+\Z")
-LISTING_PAGE = 500
-_CHUNK = 1 << 20
+LISTING_PAGE_ROWS = 500
+_CHUNK_BYTES = 1 << 20
 _MAX_REMEMBERED_FOLDERS = 10_000
 
 
@@ -81,7 +81,7 @@ class Objects:
             result = await get_async(self._store, _checked(name))
         except FileNotFoundError:
             raise NotFound(f"no object {name} is stored") from None
-        async for chunk in result.stream(min_chunk_size=_CHUNK):
+        async for chunk in result.stream(min_chunk_size=_CHUNK_BYTES):
             yield bytes(chunk)
 
     async def delete(self, name: str) -> None:
@@ -106,7 +106,7 @@ class Objects:
 
         if not _KIND.match(kind):
             raise ValueError(f"{kind!r} is not a kind of object")
-        pages = obstore.list(self._store, kind, chunk_size=LISTING_PAGE)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
+        pages = obstore.list(self._store, kind, chunk_size=LISTING_PAGE_ROWS)  # pyright: ignore[reportUnknownMemberType]  (arrow's)
         async for page in pages:
             yield [Listed(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
 

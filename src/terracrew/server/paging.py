@@ -9,8 +9,8 @@ from litestar.params import QueryParameter
 
 from terracrew.errors import Invalid
 
-MOST = 200
-Limit = Annotated[int, QueryParameter(ge=1, le=MOST, description="How many items at most")]
+MAX_PAGE_ROWS = 200
+Limit = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE_ROWS, description="How many items at most")]
 After = Annotated[str | None, QueryParameter(description="The `next` of the page before")]
 
 

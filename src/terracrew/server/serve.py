@@ -22,17 +22,17 @@ from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig
 from terracrew.server.transport.keepalive import HubWebSocket
 
-LARGEST_FRAME = 5 * 1024 * 1024
+MAX_FRAME_BYTES = 5 * 1024 * 1024
 PING_SECONDS = 20
 """Of a connection that says nothing, and how long it may take to answer."""
 GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
-BACKLOG = 4096
-ACCEPTS_PER_TURN = 8
+BACKLOG_CONNECTIONS = 4096
+MAX_ACCEPTS_PER_TURN = 8
 """libuv accepts one connection for each listening descriptor and turn of the event loop; this many descriptors share the
 socket. With one, a new connection waits for as many turns as others arrived before it."""
-DESCRIPTORS = 65_536
-RESERVED_DESCRIPTORS = 256
+MAX_DESCRIPTORS = 65_536
+RESERVED_DESCRIPTOR_COUNT = 256
 """Not available to connections: files, the database, pipes."""
 T = TypeVar("T")
 
@@ -81,9 +81,9 @@ async def serve(server: Server, listener: socket.socket, started: asyncio.Event 
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=BACKLOG,
+        backlog=BACKLOG_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        ws_max_size=LARGEST_FRAME,
+        ws_max_size=MAX_FRAME_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=False,
@@ -92,7 +92,7 @@ async def serve(server: Server, listener: socket.socket, started: asyncio.Event 
     async with asyncio.TaskGroup() as tasks:
         stop = tasks.create_task(_stop(server.closing, web))
         try:
-            await web.serve([listener, *(listener.dup() for _ in range(ACCEPTS_PER_TURN - 1))])
+            await web.serve([listener, *(listener.dup() for _ in range(MAX_ACCEPTS_PER_TURN - 1))])
         finally:
             server.closing.set()
             stop.cancel()
@@ -114,7 +114,7 @@ def stopped_by_signals(closing: asyncio.Event) -> Generator[None]:
 def _allow_connections() -> None:
     """Each connection is a descriptor: the 1,024 that a shell usually allows are not enough for a crew."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MAX_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
@@ -122,7 +122,11 @@ def _allow_connections() -> None:
 def _max_connections(settings: ServerSettings) -> int:
     """Return the configured limit, lowered so that descriptors are left for files and the database."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return settings.max_connections if soft < 0 else max(1, min(settings.max_connections, soft - RESERVED_DESCRIPTORS))
+    return (
+        settings.max_connections
+        if soft < 0
+        else max(1, min(settings.max_connections, soft - RESERVED_DESCRIPTOR_COUNT))
+    )
 
 
 class _Uvicorn(uvicorn.Server):

@@ -12,8 +12,8 @@ from terracrew.server.metrics.process import loop_failures
 log = get_logger("terracrew.server")
 
 
-LONGEST = 10.0
-LONGEST_AWAY = 2.0
+MAX_DELAY_SECONDS = 10.0
+MAX_DELAY_WHILE_AWAY_SECONDS = 2.0
 """After something that passes by itself, a busy database say, there is no reason to wait for long."""
 
 
@@ -32,12 +32,12 @@ async def supervise(
     delay = wait
     while until is None or not until.is_set():
         started = asyncio.get_running_loop().time()
-        longest = LONGEST
+        longest = MAX_DELAY_SECONDS
         try:
             await loop()
         except Unavailable as error:
             log.warning("loop waits", loop=name, reason=error.message)
-            longest = LONGEST_AWAY
+            longest = MAX_DELAY_WHILE_AWAY_SECONDS
             if ready is not None:
                 await ready()
         except Exception:

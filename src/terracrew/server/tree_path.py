@@ -4,7 +4,7 @@ import re
 
 from terracrew.errors import Invalid
 
-DEEPEST = 20
+MAX_LEVELS = 20
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
 
 
@@ -12,11 +12,11 @@ def parse(text: str) -> str:
     """Let a path pass, or say what is wrong with it."""
     if text == "":
         return text
-    if len(text) > DEEPEST * 64:
-        raise Invalid(f"a path of {len(text)} characters is too long: at most {DEEPEST} names of 63 characters")
+    if len(text) > MAX_LEVELS * 64:
+        raise Invalid(f"a path of {len(text)} characters is too long: at most {MAX_LEVELS} names of 63 characters")
     names = text.split("/")
-    if len(names) > DEEPEST:
-        raise Invalid(f"{text!r} is {len(names)} levels deep: at most {DEEPEST} are possible")
+    if len(names) > MAX_LEVELS:
+        raise Invalid(f"{text!r} is {len(names)} levels deep: at most {MAX_LEVELS} are possible")
     for name in names:
         if not _NAME.match(name):
             raise Invalid(f"{text!r} is not a valid path: {_reason(name)}", path=text)

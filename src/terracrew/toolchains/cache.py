@@ -20,7 +20,7 @@ from terracrew import durable
 from terracrew.errors import Invalid, Unavailable
 from terracrew.toolchains import specs
 
-LONGEST_INSTALL = 3600.0  # seconds; Pulumi from nothing on one slow core stays below half of it
+MAX_INSTALL_SECONDS = 3600.0  # seconds; Pulumi from nothing on one slow core stays below half of it
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
@@ -103,7 +103,7 @@ def _open_lock(path: Path) -> int:
 
 
 def _acquire(handle: int, name: str, waiting: Callable[[], None]) -> None:
-    deadline = time.monotonic() + LONGEST_INSTALL
+    deadline = time.monotonic() + MAX_INSTALL_SECONDS
     while True:
         try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

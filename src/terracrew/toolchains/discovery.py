@@ -13,7 +13,7 @@ import msgspec
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, specs
 
-_PROBE_TIMEOUT = 10.0
+_PROBE_TIMEOUT_SECONDS = 10.0
 # No secret, and no TF_ variable that names a broken file or switches on logging; but what version switchers need.
 _PASSED = re.compile(r"(PATH|HOME|USER|LANG|TMPDIR|(XDG|ASDF|MISE|TENV|TFENV|TOFUENV)_.*)$")
 _QUIET = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1", "PULUMI_SKIP_UPDATE_CHECK": "true"}
@@ -115,7 +115,7 @@ def _ask(path: str, _mtime_ns: int, _size: int, ask: tuple[str, ...]) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        timeout=_PROBE_TIMEOUT,
+        timeout=_PROBE_TIMEOUT_SECONDS,
         check=True,
     )
     if "-json" in ask:

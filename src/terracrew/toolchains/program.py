@@ -10,8 +10,8 @@ from pathlib import Path
 
 from terracrew.errors import EngineMissing
 
-_SIGN_OF_LIFE = 1.0
-_LINES_KEPT = 30
+_PROGRESS_SECONDS = 1.0
+_MAX_LINES_KEPT = 30
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     may_fail: bool = False,
 ) -> bytes:
     """Return the standard output. `heard` says whether it expected a line; those it did not are quoted in a failure."""
-    kept: deque[str] = deque(maxlen=_LINES_KEPT)
+    kept: deque[str] = deque(maxlen=_MAX_LINES_KEPT)
     with tempfile.TemporaryFile() as stdout:  # a file, so that only one pipe has to be read
         process = subprocess.Popen(
             arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE
@@ -52,7 +52,7 @@ def _lines(process: subprocess.Popen[bytes], alive: Callable[[], None]) -> Itera
     with process.stderr as pipe, selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         while True:
-            if not selector.select(_SIGN_OF_LIFE):
+            if not selector.select(_PROGRESS_SECONDS):
                 alive()
                 continue
             chunk = os.read(pipe.fileno(), 65536)

@@ -16,11 +16,11 @@ from terracrew.toolchains.progress import Progress, Report
 
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a closed-off machine should not wait long to hear that it is one
 _RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
-_CHUNK = 1 << 18
+_CHUNK_BYTES = 1 << 18
 _UNPINNED = "{name} is checked against the checksum of its own site; {variable} requires a SHA-256 of your choice"
 _MOST_SUMS = 1 << 20
-_MOST_ARCHIVE = 1 << 29
-_MOST_BINARY = 1 << 30
+_MAX_ARCHIVE_BYTES = 1 << 29
+_MAX_BINARY_BYTES = 1 << 30
 
 
 def base_url(spec: specs.Spec, release: specs.Release) -> str:
@@ -66,7 +66,7 @@ def _published_sum(url: str, name: str) -> str:
 def download(url: str, path: Path, report: Report) -> str:
     digest, done = hashlib.sha256(), 0
     with path.open("wb") as file:
-        for chunk, total in get(url, _MOST_ARCHIVE):
+        for chunk, total in get(url, _MAX_ARCHIVE_BYTES):
             file.write(chunk)
             digest.update(chunk)
             done += len(chunk)
@@ -87,7 +87,7 @@ def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
             if url.startswith("https:") and (response.url or "").startswith("http:"):
                 raise Invalid(f"{url} redirects to {response.url}, which is not encrypted")
             length = int(response.headers.get("Content-Length") or 0) or None
-            for chunk in response.stream(_CHUNK):
+            for chunk in response.stream(_CHUNK_BYTES):
                 done += len(chunk)
                 if done > most:
                     raise Invalid(f"{url} is larger than {most >> 20} MiB: that is no release")
@@ -108,11 +108,11 @@ def _extract(archive: Path, name: str, workplace: Path) -> Path:
                         f"the release contains {entry.filename!r}, which points outside: nothing was installed"
                     )
             entry = zipped.getinfo(name)
-            if entry.file_size > _MOST_BINARY:
+            if entry.file_size > _MAX_BINARY_BYTES:
                 raise Invalid(f"{name} in the release unpacks to {entry.file_size >> 20} MiB: that is no engine")
             with zipped.open(entry) as source, (workplace / name).open("wb") as target:
                 # zipfile stops at the size that the directory of the archive tells, and checks the CRC there
-                while chunk := source.read(_CHUNK):
+                while chunk := source.read(_CHUNK_BYTES):
                     target.write(chunk)
     except KeyError as error:
         raise Invalid(f"the release does not contain {name}: nothing was installed") from error

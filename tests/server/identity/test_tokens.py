@@ -18,9 +18,9 @@ from terracrew.server.identity.access import service as access
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.keys.rotation import ROTATION_SECONDS, Rotation
-from terracrew.server.identity.keys.signing import GENERIC, PUBLISHED_SECONDS, STILL_VERIFIED, SigningKeys
+from terracrew.server.identity.keys.signing import GENERIC, PUBLISHED_SECONDS, VERIFY_AFTER_SECONDS, SigningKeys
 from terracrew.server.identity.limits import GUESSES
-from terracrew.server.identity.oidc.tokens import LIFETIME
+from terracrew.server.identity.oidc.tokens import LIFETIME_SECONDS
 from terracrew.server.principals.model import SYSTEM, Role
 from tests.server.identity.world import URL, World
 
@@ -42,7 +42,7 @@ async def test_a_service_account_trades_its_secret_for_a_short_lived_token(world
     assert answer.status_code == 200
     assert answer.headers["Cache-Control"] == "no-store"
     body = answer.json()
-    assert (body["token_type"], body["expires_in"]) == ("Bearer", LIFETIME)
+    assert (body["token_type"], body["expires_in"]) == ("Bearer", LIFETIME_SECONDS)
     claims = await claims_of(world, body["access_token"])
     assert claims | {"iat": 0, "exp": 0} == {
         "iss": URL,
@@ -296,7 +296,7 @@ async def test_a_new_signing_key_is_published_before_it_signs_and_the_old_one_ve
     for token in (before, after):
         assert (await another.tokens.principal(token.access_token)).id == account
     sql = "UPDATE signing_keys SET retired_at = retired_at - :seconds WHERE retired_at IS NOT NULL"
-    await world.db.write(lambda tx: tx.run(sql, seconds=3 * STILL_VERIFIED))
+    await world.db.write(lambda tx: tx.run(sql, seconds=3 * VERIFY_AFTER_SECONDS))
     await rotation.step()
     await signing.load()
     assert [key["kid"] for key in signing.jwks()["keys"]] == [new]

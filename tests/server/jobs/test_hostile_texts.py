@@ -5,7 +5,7 @@ import pytest
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.dashboard.jobs import MAX_DOUBTS_CHARACTERS, ApproveForm
-from terracrew.server.jobs.model import LONGEST_TEXT, plain
+from terracrew.server.jobs.model import MAX_TEXT_CHARACTERS, plain
 
 
 def test_the_doubts_of_a_form_that_no_page_has_sent_are_passed_over() -> None:
@@ -19,4 +19,4 @@ def test_the_doubts_of_a_form_that_no_page_has_sent_are_passed_over() -> None:
 def test_a_text_from_outside_cannot_control_a_terminal() -> None:
     """The message of a result reached the operator's terminal with its control sequences, and cleared the screen."""
     assert plain("\x1b[2Japply\x1b]0;title\x07 failed:\n\tno\0room\x9b1A") == "apply failed:\n\tno\ufffdroom"
-    assert len(plain("x" * 2 * LONGEST_TEXT)) == LONGEST_TEXT
+    assert len(plain("x" * 2 * MAX_TEXT_CHARACTERS)) == MAX_TEXT_CHARACTERS

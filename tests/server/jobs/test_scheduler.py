@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.scheduling.queue import SLACK, FairQueue, Waiting
+from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.offers import Stage
 from tests.server.jobs.world import World
@@ -98,12 +98,12 @@ async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None
 
 def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
     queue = FairQueue()
-    for number in range(10 * SLACK):
+    for number in range(10 * MAX_DISCARDED_ENTRIES):
         queue.push(Waiting(f"job_{number}", 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
         if number:
             queue.discard(f"job_{number}")
     (level,) = queue._levels.values()  # pyright: ignore[reportPrivateUsage]
-    assert sum(map(len, level.values())) <= 2 * SLACK + 2
+    assert sum(map(len, level.values())) <= 2 * MAX_DISCARDED_ENTRIES + 2
     found = queue.pop()
     assert found is not None
     assert found.id == "job_0"

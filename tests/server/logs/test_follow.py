@@ -161,7 +161,7 @@ async def test_a_stream_ends_at_once_when_the_server_stops(crew: Crew) -> None:
 
 
 async def test_a_quiet_stream_shows_that_it_is_alive(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terracrew.server.runs.follow.QUIET", 0.01)
+    monkeypatch.setattr("terracrew.server.runs.follow.QUIET_SECONDS", 0.01)
     attempt = await crew.run()
     async with (
         crew.listening() as url,

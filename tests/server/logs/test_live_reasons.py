@@ -13,7 +13,7 @@ from tests.server.logs.crew import RUNNING, Crew, watching
 async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
     crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "QUIET", 0.1)
+    monkeypatch.setattr(follow, "QUIET_SECONDS", 0.1)
     job = await crew.run()
     await job.deliver(RUNNING)
     async with (

@@ -65,7 +65,7 @@ async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
 async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_again(
     crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "ROOM", 50_000)
+    monkeypatch.setattr(tail, "CACHE_BYTES", 50_000)
     attempt, tails = await crew.run(), Tails(crew.server.objects)
     text = "\x1b" * 10_000  # six times as much in JSON, so that even one batch is more than there is room for
     await attempt.deliver(*(log(text) for _ in range(50)))

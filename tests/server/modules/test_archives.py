@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from terracrew.server.modules.archives import LARGEST
+from terracrew.server.modules.archives import MAX_ARCHIVE_BYTES
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 from tests.server.modules.packed_modules import packed
@@ -48,7 +48,7 @@ async def test_a_harmful_archive_is_refused_and_leaves_nothing(
 
 @on_one
 async def test_an_archive_has_a_largest_size(world: World) -> None:
-    await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (LARGEST + 1))
+    await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (MAX_ARCHIVE_BYTES + 1))
     assert list(world.server.settings.uploads.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state.model import INLINE
+from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World, open_world
 from tests.server.identity.earlier import sealed_by_an_earlier_version
@@ -40,7 +40,7 @@ def loop_of(server: Server) -> Rekey:
 async def populate(world: World) -> str:
     """One of everything that is encrypted; the module's id."""
     crew = await Crew.make(world)
-    attempt = await written(crew, content(1), content(2, INLINE), content(3))
+    attempt = await written(crew, content(1), content(2, MAX_INLINE_BYTES), content(3))
     await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
     await attempt.deliver(DONE)
     keys, db, module_id = world.server.keys, world.server.db, attempt.module_id
@@ -102,7 +102,7 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
         assert state.content == content(3)
         listed = (await world.admin.get(f"/api/v1/modules/{module_id}/states")).json()["items"]
         read = [(await world.admin.get(f"/api/v1/states/{each['id']}")).content for each in listed]
-        assert read == [content(3), content(2, INLINE), content(1)]
+        assert read == [content(3), content(2, MAX_INLINE_BYTES), content(1)]
         outputs = await world.admin.get(f"/api/v1/modules/{module_id}/outputs", params={"sensitive": True})
         assert outputs.json()["outputs"]["a"]["value"] == "secret"
         loaded = await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))

@@ -10,7 +10,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.logs.mover import Mover
 from terracrew.server.modules import removal
 from terracrew.server.retention import deletion, objects
-from terracrew.server.state.model import INLINE
+from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.server.logs.crew import DONE, RUNNING, Crew, log
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
@@ -126,7 +126,7 @@ async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_objec
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
-    await attempt.write(b'{"version": 4, "serial": 1}' + b" " * INLINE)
+    await attempt.write(b'{"version": 4, "serial": 1}' + b" " * MAX_INLINE_BYTES)
     for n in range(10):
         await attempt.deliver(log(f"{n}\n"))
     await attempt.deliver(DONE)

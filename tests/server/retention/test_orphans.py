@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.server.retention import objects, orphans
 from terracrew.server.retention.policy import Tally
-from terracrew.server.state.model import INLINE
+from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.server.logs.crew import DONE, RUNNING, Crew, log
 
 LATE_SECONDS = 7 * 86400.0
@@ -73,7 +73,7 @@ async def test_what_a_row_names_is_not_swept(crew: Crew) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
-    await attempt.write(b'{"version": 4}' + b" " * INLINE)
+    await attempt.write(b'{"version": 4}' + b" " * MAX_INLINE_BYTES)
     await attempt.deliver(DONE)
     await put(crew, "logs/job_1/1/1_deleted")
     await crew.server.db.write(lambda tx: objects.delete_later(tx, ["logs/job_1/1/1_deleted"]))

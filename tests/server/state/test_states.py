@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
-from terracrew.server.state.model import INLINE
+from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.server.identity.earlier import sealed_by_an_earlier_version
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact
 from tests.server.state.stored_states import applied, content
@@ -26,18 +26,18 @@ async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: Crew) -> None:
 
 @pytest.mark.feature("J15")
 async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(crew: Crew) -> None:
-    attempt = await applied(crew, content(1), content(2, INLINE))
+    attempt = await applied(crew, content(1), content(2, MAX_INLINE_BYTES))
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
     assert rows[0]["object"] is None
     assert b"lineage" not in rows[0]["content"]
     assert rows[1]["content"] is None
     assert b"lineage" not in await crew.server.objects.get(rows[1]["object"])
     large = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
-    assert large.content == content(2, INLINE)
+    assert large.content == content(2, MAX_INLINE_BYTES)
 
 
 @pytest.mark.feature("J15")
-@pytest.mark.parametrize("size", [0, INLINE])
+@pytest.mark.parametrize("size", [0, MAX_INLINE_BYTES])
 async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: Crew, size: int) -> None:
     """Whoever could write to the database could put an old state of a module in the place of the current one."""
     attempt = await applied(crew, content(1, size), content(2, size))

@@ -8,8 +8,8 @@ import pytest
 from terracrew.errors import Forbidden
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, Output, OutputsRead, Result
 from terracrew.server.hub import uploads
-from terracrew.server.jobs.ingest import MOST_NOTES
-from terracrew.server.state.model import INLINE
+from terracrew.server.jobs.ingest import MAX_NOTES
+from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 from tests.server.state.stored_states import applied, content
 
@@ -77,10 +77,10 @@ async def test_an_executor_fetches_the_current_state_with_its_version(crew: Crew
     nothing = await first.executor.get(f"{first.path}/state")
     assert (nothing.status_code, nothing.headers["X-State-Version"]) == (204, "0")
     await first.deliver(RUNNING, DONE)
-    await applied(crew, content(1), content(2, INLINE), module_id=first.module_id)
+    await applied(crew, content(1), content(2, MAX_INLINE_BYTES), module_id=first.module_id)
     last = await crew.run(first.module_id)
     answer = await last.executor.get(f"{last.path}/state")
-    assert (answer.content, answer.headers["X-State-Version"]) == (content(2, INLINE), "2")
+    assert (answer.content, answer.headers["X-State-Version"]) == (content(2, MAX_INLINE_BYTES), "2")
 
 
 async def test_a_fenced_attempt_may_still_deliver_its_state_but_reads_nothing_more(crew: Crew) -> None:
@@ -127,11 +127,11 @@ async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_sa
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
-    large = content(1, INLINE)
+    large = content(1, MAX_INLINE_BYTES)
     assert await attempt.write(large) == 2
     await attempt.deliver(log("more\n"), DONE)
     attempt.next = 2
-    await attempt.write(content(7, INLINE), serial=7)
+    await attempt.write(content(7, MAX_INLINE_BYTES), serial=7)
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == large
     assert await crew.app.scalar("SELECT count(*) FROM states") == 1
 
@@ -152,13 +152,13 @@ async def test_an_attempt_keeps_one_plan_however_many_it_uploads(crew: Crew) -> 
 @pytest.mark.feature("X4")
 async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_each_number(crew: Crew) -> None:
     attempt = await crew.run(kind="APPLY")
-    for number in range(1, uploads.MOST_AHEAD + 1):
+    for number in range(1, uploads.MAX_STATES_AHEAD + 1):
         for size in (10, 20):
             put = await attempt.executor.put(f"{attempt.path}/states/{number}", content=attempt.seal(content(1, size)))
             assert put.status_code == 204
     far = f"{attempt.path}/states/{1 << 50}"
     assert "wait for their events" in await attempt.executor.refused("PUT", far, 429, content=attempt.seal(content(1)))
-    assert len(await crew.server.objects.names(f"states/{attempt.ref.job_id}/1")) == uploads.MOST_AHEAD
+    assert len(await crew.server.objects.names(f"states/{attempt.ref.job_id}/1")) == uploads.MAX_STATES_AHEAD
     await attempt.deliver(RUNNING, log("x\n"))  # the mark moves on
     assert (await attempt.executor.put(far, content=attempt.seal(content(1)))).status_code == 204
 
@@ -202,7 +202,7 @@ async def test_late_results_leave_a_few_notes_and_no_more(crew: Crew) -> None:
     unreadable = DONE._replace(payload=b"{")
     for _ in range(3):
         await attempt.deliver(*[unreadable] * 20)
-    assert await crew.app.scalar("SELECT count(*) FROM notes") == MOST_NOTES
+    assert await crew.app.scalar("SELECT count(*) FROM notes") == MAX_NOTES
 
 
 @pytest.mark.feature("X4", "J2")

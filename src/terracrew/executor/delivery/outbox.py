@@ -28,7 +28,7 @@ from terracrew.protocol.spec import STEPS
 
 RESERVE = MAX_INLINE_STATE_BYTES + (1 << 20)
 """Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
-_SCAN = 1 << 20
+_SCAN_BYTES = 1 << 20
 
 
 class Batch(NamedTuple):
@@ -170,7 +170,7 @@ class Outbox:
         size, position, window, start = os.fstat(self._fd).st_size, 0, b"", 0
         while position + HEADER.size <= size:
             if position + HEADER.size > start + len(window):
-                window, start = os.pread(self._fd, _SCAN, position), position
+                window, start = os.pread(self._fd, _SCAN_BYTES, position), position
             length, kind, *_ = HEADER.unpack_from(window, position - start)
             position += HEADER.size + length
             if position > size or length > MAX_RECORD_BYTES or kind not in (1, 2, 3):

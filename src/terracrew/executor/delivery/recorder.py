@@ -15,7 +15,7 @@ from terracrew.protocol.events import Fact, Kind, Result, Stream
 from terracrew.protocol.spec import Step
 
 _SLOT = struct.Struct(">QQ")
-_LONGEST_LINE = 8000
+_MAX_LINE_CHARACTERS = 8000
 
 
 class Offsets:
@@ -73,7 +73,7 @@ class Recorder:
 
     def say(self, text: str) -> None:
         """A line of Terracrew's own in the log."""
-        line = self.redactor.mask(text[:_LONGEST_LINE].encode()) + b"\n"
+        line = self.redactor.mask(text[:_MAX_LINE_CHARACTERS].encode()) + b"\n"
         self.outbox.append(events.pack(Kind.LOG, Stream.SYSTEM, self.step, time.time(), line))
 
     def note(self, text: str) -> None:

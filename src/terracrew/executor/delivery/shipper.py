@@ -30,9 +30,9 @@ from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import LogStreamSettings
 
-WINDOW = 16
+WINDOW_BATCHES = 16
 """Batches on their way at once, so that throughput does not fall with distance."""
-_LASTED = 10.0
+_STABLE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 """What a server said before it closed the connection is read for this long."""
 _CONNECTING = "the connection to the runner hub"
@@ -102,7 +102,7 @@ class Shipper:
                 await _close(self._connection)
                 self._connection = None
             # A welcome alone is no progress: what follows may fail each time.
-            if self._outbox.acknowledged > mark or time.monotonic() - since > _LASTED:
+            if self._outbox.acknowledged > mark or time.monotonic() - since > _STABLE_SECONDS:
                 backoff.reset()
             await asyncio.sleep(backoff.next(self._put_off))
 
@@ -139,7 +139,7 @@ class Shipper:
             await self.welcomed.wait()
         while True:
             self._changed.clear()
-            if len(self._window) < WINDOW and self._is_due():
+            if len(self._window) < WINDOW_BATCHES and self._is_due():
                 await self._ship(connection)
             elif self._leave.is_due and self._sent == self._outbox.last:
                 await connection.send(messages.encode(self._leave.question()), text=True)
@@ -183,7 +183,7 @@ class Shipper:
         await connection.send(frames.pack(*batch))
 
     async def _wait(self) -> None:
-        has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW
+        has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW_BATCHES
         timeout = self._remaining() if has_deadline else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):

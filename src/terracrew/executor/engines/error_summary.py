@@ -4,8 +4,8 @@ import os
 import re
 from pathlib import Path
 
-_TAIL = 1 << 20
-_LONGEST = 500
+_TAIL_BYTES = 1 << 20
+_MAX_SUMMARY_CHARACTERS = 500
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(
     r"^[│|]?[ ]?Error: (?P<what>.+)$(?:\n[│|]?[ ]*)?(?:\n[│|]?[ ]*on (?P<file>\S+) line (?P<line>\d+))?", re.M
@@ -20,7 +20,7 @@ def tail(output: Path, since: int) -> str:
     """Return the last part of what was printed from `since` on, without colours."""
     with open(output, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(since, size - _TAIL))
+        file.seek(max(since, size - _TAIL_BYTES))
         return _COLOUR.sub("", file.read().decode(errors="replace"))
 
 
@@ -31,14 +31,14 @@ def first_error(text: str) -> str:
     """
     if not (match := _ERROR.search(text)):
         return ""
-    what = match["what"].strip()[:_LONGEST]
+    what = match["what"].strip()[:_MAX_SUMMARY_CHARACTERS]
     return f"{what} ({match['file']}:{match['line']})" if match["file"] else what
 
 
 def out_of_memory(text: str) -> str:
     """Return the line with which a Go program ended because it got no memory; '' where there is none."""
     match = _OUT_OF_MEMORY.search(text)
-    return match[1].strip()[:_LONGEST] if match else ""
+    return match[1].strip()[:_MAX_SUMMARY_CHARACTERS] if match else ""
 
 
 def failure(code: int, text: str, oom_kills: int) -> str:

@@ -9,15 +9,15 @@ from pathlib import Path
 from inotify_simple import INotify, flags
 
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.executor.disk_reserve import FULL, Room, give_back
+from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, Room, give_back
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.output.lines import Cutter, Piece
 
 OPEN_LINE_SECONDS = 1.0
-AHEAD = 2 << 20
+RESERVE_AHEAD_BYTES = 2 << 20
 """Bytes that the engine can print at any time before it is paused: more than it can between two looks at them."""
-_CHUNK = 1 << 18
-_WORTHWHILE = 1 << 20
+_READ_BYTES = 1 << 18
+_MIN_GIVE_BACK_BYTES = 1 << 20
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
@@ -46,7 +46,7 @@ class Output:
         self._poll: asyncio.TimerHandle | None = None
         self._inotify: INotify | None = None
         self._is_closed = False
-        self._ahead = Room(self.descriptor, AHEAD)
+        self._ahead = Room(self.descriptor, RESERVE_AHEAD_BYTES)
         self._is_full = False
         self._given_back = 0
         self._engine: EngineProcess | None = None
@@ -142,13 +142,13 @@ class Output:
         """Take in one chunk; tells whether there may be more."""
         if not self._write():
             return False
-        data = os.pread(self._reading, _CHUNK, self._position)
+        data = os.pread(self._reading, _READ_BYTES, self._position)
         self._position += len(data)
         self._waiting = self._cutter.feed(data) if data else []
         if self._waiting and self._timer:
             self._timer.cancel()
             self._timer = None
-        return self._write() and len(data) == _CHUNK
+        return self._write() and len(data) == _READ_BYTES
 
     def _write(self) -> bool:
         """A full disk stops the reading and drops nothing."""
@@ -158,7 +158,7 @@ class Output:
                 self._recorder.output(piece)
                 done += 1
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL_ERRORS:
                 raise
         del self._waiting[:done]
         return not self._waiting
@@ -183,7 +183,7 @@ class Output:
     def _give_back(self) -> bool:
         """What has become events is in the outbox, too. Once that is on the disk for good, one of the two is enough."""
         position = self._recorder.offsets.position
-        if position - self._given_back < _WORTHWHILE:
+        if position - self._given_back < _MIN_GIVE_BACK_BYTES:
             return False
         self._recorder.outbox.sync()
         self._recorder.offsets.sync()

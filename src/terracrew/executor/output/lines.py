@@ -5,7 +5,7 @@ from typing import NamedTuple
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.events import MAX_TEXT_BYTES
 
-_LONGEST_CHARACTER = 4
+_MAX_CHARACTER_BYTES = 4
 
 
 class Piece(NamedTuple):
@@ -56,7 +56,7 @@ class Cutter:
 
     def _cut(self, data: bytes, start: int, end: int) -> int:
         """A place near `end` that is neither inside a character nor inside a secret."""
-        for back in range(1, min(_LONGEST_CHARACTER, end - start) + 1):
+        for back in range(1, min(_MAX_CHARACTER_BYTES, end - start) + 1):
             byte = data[end - back]
             if byte >= 0xC0:  # the first byte of a character; is all of it before the end?
                 length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4

@@ -12,8 +12,8 @@ import msgspec
 from terracrew.errors import Invalid
 
 _ABOUT, _PLAN, _WORKSPACE = "about.json", "plan", "workspace/"
-_CHUNK = 1 << 18
-_LEVEL = 3
+_READ_BYTES = 1 << 18
+_COMPRESSION_LEVEL = 3
 
 
 class About(msgspec.Struct, frozen=True):
@@ -29,7 +29,9 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
     import zstandard  # see `transfer`: few jobs need it
 
     with (
-        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(cast("IO[bytes]", out), closefd=False) as packed,
+        zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).stream_writer(
+            cast("IO[bytes]", out), closefd=False
+        ) as packed,
         tarfile.open(fileobj=cast("IO[bytes]", packed), mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         _add_bytes(tar, _ABOUT, msgspec.json.encode(about))
@@ -130,6 +132,6 @@ def _inside(workspace: Path, name: str) -> Path:
 
 def _write(source: IO[bytes], to: Path, mode: int) -> None:
     with open(to, "xb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, mode)) as out:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(_READ_BYTES):
             out.write(chunk)
         os.fchmod(out.fileno(), mode)

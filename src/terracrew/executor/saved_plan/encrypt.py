@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.errors import Invalid, TooLarge
 
-PIECE = 1 << 20
+PIECE_BYTES = 1 << 20
 _NONCE, _TAG = 12, 16
-_SEALED = _NONCE + PIECE + _TAG
+_SEALED_PIECE_BYTES = _NONCE + PIECE_BYTES + _TAG
 
 
 class Sealing(io.RawIOBase):
@@ -38,9 +38,9 @@ class Sealing(io.RawIOBase):
 
     def write(self, data: "bytes | bytearray | memoryview") -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._waiting += data
-        while len(self._waiting) > PIECE:  # one always stays, since the last is marked as such
-            self._seal(self._waiting[:PIECE], is_last=False)
-            del self._waiting[:PIECE]
+        while len(self._waiting) > PIECE_BYTES:  # one always stays, since the last is marked as such
+            self._seal(self._waiting[:PIECE_BYTES], is_last=False)
+            del self._waiting[:PIECE_BYTES]
         return len(data)
 
     def finish(self) -> None:
@@ -59,15 +59,15 @@ class Sealing(io.RawIOBase):
 
 def opened(file: IO[bytes], key: bytes, context: str) -> io.BufferedReader:
     """Return the plain text of what was sealed in this context; reading raises Invalid where it is not that."""
-    return io.BufferedReader(_Pieces(_open(file, AESGCM(key), context)), PIECE)
+    return io.BufferedReader(_Pieces(_open(file, AESGCM(key), context)), PIECE_BYTES)
 
 
 def _open(file: IO[bytes], cipher: AESGCM, context: str) -> Iterator[bytes]:
-    index, sealed = 0, file.read(_SEALED)
+    index, sealed = 0, file.read(_SEALED_PIECE_BYTES)
     if not sealed:
         raise Invalid("it cannot be decrypted: it is empty")
     while sealed:
-        following = file.read(_SEALED)
+        following = file.read(_SEALED_PIECE_BYTES)
         try:
             name = _name(context, index, is_last=not following)
             yield cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], name)

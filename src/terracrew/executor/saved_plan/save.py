@@ -9,7 +9,7 @@ from terracrew.attempt import encryption, files
 from terracrew.errors import Invalid, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
-from terracrew.executor.disk_reserve import FULL
+from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.executor.saved_plan.archive import About
 from terracrew.executor.sources import workspace
@@ -18,7 +18,7 @@ from terracrew.protocol.spec import Resume
 from terracrew.toolchains import cache
 from terracrew.toolchains.discovery import Found
 
-MOST = 1 << 30
+MAX_PLAN_BYTES = 1 << 30
 """As much as a server takes."""
 _AGAIN_SECONDS = 2.0
 
@@ -66,7 +66,7 @@ async def restore(
         raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")
     file = directory / files.SAVED_PLAN
     try:
-        if await transfer.download("plan", file, most=MOST) != resume.sha256:
+        if await transfer.download("plan", file, most=MAX_PLAN_BYTES) != resume.sha256:
             raise Invalid("what was kept of it did not arrive whole: its SHA-256 is another")
         workspace.claim(root, place.name, directory)
         try:
@@ -86,12 +86,12 @@ def _pack(file: Path, key: bytes, context: str, what: About, plan: Path, place: 
     """Hash and size; None if the disk is full."""
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
-            sealing = encrypt.Sealing(out, key, context, most=MOST)
+            sealing = encrypt.Sealing(out, key, context, most=MAX_PLAN_BYTES)
             archive.pack(sealing, what, plan, place)
             sealing.finish()
     except OSError as error:
         file.unlink(missing_ok=True)
-        if error.errno in FULL:
+        if error.errno in DISK_FULL_ERRORS:
             return None
         raise
     return sealing.sha256, sealing.size

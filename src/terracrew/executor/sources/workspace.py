@@ -23,7 +23,7 @@ from terracrew.protocol.spec import ArchiveSource, JobSpec, LocalSource
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_CHUNK = 1 << 20
+_COPY_BYTES = 1 << 20
 _SMALL_BYTES = 1 << 20
 _SMALL_ENTRIES = 300
 
@@ -155,7 +155,7 @@ def _copy_file(source: str, target: Path, mode: int) -> str:
     digest = hashlib.sha256()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(source, "rb", buffering=0) as reading, open(descriptor, "wb", buffering=0) as writing:
-        while chunk := reading.read(_CHUNK):
+        while chunk := reading.read(_COPY_BYTES):
             digest.update(chunk)
             writing.write(chunk)
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from terracrew.executor.state.states import States, identify
 USER = "attempt"
 PATH = "/state"
 MAX_BODY = 256 << 20
-_READ = 1 << 16
+_READ_BYTES = 1 << 16
 _METHODS = ("GET", "POST", "DELETE", "LOCK", "UNLOCK")
 
 
@@ -74,7 +74,7 @@ class StateBackend:
 
     async def serve(self) -> None:
         """Serve until cancelled."""
-        server = await asyncio.start_server(self._accept, sock=self._socket, limit=_READ)
+        server = await asyncio.start_server(self._accept, sock=self._socket, limit=_READ_BYTES)
         try:
             await asyncio.Event().wait()
         finally:
@@ -195,7 +195,7 @@ async def _next(
         if connection.they_are_waiting_for_100_continue:
             waiting = connection.send(h11.InformationalResponse(status_code=100, headers=[]))
             writer.write(waiting or b"")
-        connection.receive_data(await reader.read(_READ))
+        connection.receive_data(await reader.read(_READ_BYTES))
     return event
 
 

@@ -10,14 +10,14 @@ import msgspec
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.executor.disk_reserve import FULL
+from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
-_IN_A_THREAD = 4 << 20
+_THREAD_ABOVE_BYTES = 4 << 20
 _RETRY_SECONDS = 1.0
-_LONGEST_PROBLEM = 500
+_MAX_PROBLEM_CHARACTERS = 500
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def named(content: bytes) -> tuple[Identity, str]:
     try:
         return identify(content), ""
     except Invalid as error:
-        return Identity(0, ""), error.message.replace("\0", "")[:_LONGEST_PROBLEM]
+        return Identity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
 
 
 def fact_of(
@@ -119,7 +119,7 @@ class States:
     async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
         self.has_unsaved = True
         identity, problem = named(content) if origin == "errored" else (identify(content), "")
-        if len(content) > _IN_A_THREAD:
+        if len(content) > _THREAD_ABOVE_BYTES:
             sha256, sealed = await asyncio.to_thread(self._seal, content)
         else:
             sha256, sealed = self._seal(content)
@@ -136,7 +136,7 @@ class States:
                 number = self._recorder.state(record)
                 break
             except OSError as error:
-                if error.errno not in FULL:
+                if error.errno not in DISK_FULL_ERRORS:
                     raise
             await asyncio.sleep(
                 _RETRY_SECONDS

@@ -21,7 +21,7 @@ VARIABLE = "TERRACREW_OIDC_TOKEN_FILE"
 _FOLDER = "oidc"
 _LOOK_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
-_MASKED_EACH = 8
+_MAX_MASKED_TOKENS = 8
 """Renewed at half of its life, a token is long over when so many have followed it."""
 
 
@@ -109,7 +109,7 @@ class CloudTokens:
         """Before anybody can print it."""
         self._recorder.redactor.add(token)
         self._masked.append(token)
-        if len(self._masked) > _MASKED_EACH * len(self._audiences):
+        if len(self._masked) > _MAX_MASKED_TOKENS * len(self._audiences):
             self._recorder.redactor.forget(self._masked.popleft())
 
     def _file(self, phase: Phase, audience: str) -> Path:

@@ -8,7 +8,7 @@ ANSWER_SECONDS = 30.0
 """A claim that nobody answered for so long no longer holds a slot."""
 OFFER_SECONDS = 5.0
 """How long an offer is worth a claim; the server answers `missed` where it was not."""
-_OFFERS_KEPT = 256
+_MAX_OFFERS = 256
 
 
 class Claims:
@@ -36,7 +36,7 @@ class Claims:
         that finds every slot taken is often claimed a few milliseconds later."""
         if ref not in self._pending and ref not in self._running:
             self._offers[ref] = now + OFFER_SECONDS
-            while len(self._offers) > _OFFERS_KEPT:
+            while len(self._offers) > _MAX_OFFERS:
                 self._offers.popitem(last=False)
 
     def next(self, now: float) -> Claim | None:

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 MAX_PATH_BYTES = 107 - len("/plugin-dir1234567890/plugin1234567890")
 """Provider plug-ins put their sockets into TMPDIR, and the path of a socket may not be longer than 107 bytes."""
 
-_NAME_LENGTH = 10
+_NAME_CHARACTERS = 10
 
 
 class TempDirectories:
     def __init__(self, root: str, owner: str) -> None:
         """`owner` names the runner instance: several may share a root, which may be the system's temporary directory."""
         self._root = Path(root) / _short(owner, 3)
-        if len(str(self._root).encode()) + 1 + _NAME_LENGTH > MAX_PATH_BYTES:
+        if len(str(self._root).encode()) + 1 + _NAME_CHARACTERS > MAX_PATH_BYTES:
             self._root = _short_root() / _short(owner, 6)
             log.info("%s is too long for the sockets of provider plug-ins: engines use %s", root, self._root)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,14 +55,14 @@ def _short_root() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise Invalid(
             f"{root} is not a directory of this user alone: remove it, or set working_directory.temp_directory to a "
-            f"path of at most {MAX_PATH_BYTES - _NAME_LENGTH - 5} bytes"
+            f"path of at most {MAX_PATH_BYTES - _NAME_CHARACTERS - 5} bytes"
         )
     return root
 
 
 def _name(ref: AttemptRef) -> str:
     """Return a short name made from the attempt's id, so that the default directories leave room for the sockets."""
-    return _short(reference.directory_name(ref), _NAME_LENGTH)
+    return _short(reference.directory_name(ref), _NAME_CHARACTERS)
 
 
 def _short(text: str, length: int) -> str:

@@ -17,7 +17,7 @@ from terracrew.runner.connection.worker_token import WorkerToken
 
 PATH = "/connect/token"
 _REQUEST_SECONDS = 15.0
-_RENEW_AFTER = 0.7  # of its life; what is left is for a server that is away just then
+_RENEW_AFTER_RATIO = 0.7  # of its life; what is left is for a server that is away just then
 
 
 class _Answer(msgspec.Struct):
@@ -39,7 +39,7 @@ _WITHOUT_CODE: dict[str, type[TerracrewError]] = {
     "temporarily_unavailable": errors.RateLimited,
 }
 
-_NOT_ACCEPTED = (errors.Unauthenticated, errors.RateLimited)
+_REJECTIONS = (errors.Unauthenticated, errors.RateLimited)
 """Both say that a secret is not valid: one that is gets through, however many others were tried."""
 
 
@@ -63,7 +63,7 @@ class Tokens:
         asked_at = time.monotonic()
         answer = await asyncio.to_thread(self._exchange_alone)
         self._token = answer.access_token
-        self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER
+        self._renew_at = asked_at + answer.expires_in * _RENEW_AFTER_RATIO
         return self._token
 
     def drop(self) -> None:
@@ -88,7 +88,7 @@ class Tokens:
         next_sha256 = self._secret.next_sha256()
         try:
             answer = self._ask(current, next_sha256)
-        except _NOT_ACCEPTED:
+        except _REJECTIONS:
             if answer := self._accepted_of(self._secret.earlier):
                 return answer
             raise
@@ -101,7 +101,7 @@ class Tokens:
     def _accepted_of(self, secrets: list[str]) -> _Answer | None:
         """Show one after the other; None if the server accepts none of them."""
         for secret in secrets:
-            with contextlib.suppress(*_NOT_ACCEPTED):
+            with contextlib.suppress(*_REJECTIONS):
                 return self._ask(secret)
         return None
 

@@ -3,8 +3,8 @@
 import logging
 import os
 
-ENOUGH = 64 << 20
-ENOUGH_OF_SMALL = 0.05
+MIN_FREE_BYTES = 64 << 20
+MIN_FREE_RATIO = 0.05
 """Of a disk that is itself small."""
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ class Disk:
     def has_room(self) -> bool:
         disk = os.statvfs(self._directory)
         free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
-        has_room = free >= min(ENOUGH, size * ENOUGH_OF_SMALL)
+        has_room = free >= min(MIN_FREE_BYTES, size * MIN_FREE_RATIO)
         if has_room != self._had_room:
             self._had_room = has_room
             if has_room:

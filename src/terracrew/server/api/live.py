@@ -15,12 +15,12 @@ from terracrew.server.principals.model import Principal
 
 TOPICS = ("jobs", "runners", "tree")
 """What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""
-KEEP_ALIVE = 15.0
+KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
-PATIENCE = 2.0
+SEND_TIMEOUT_SECONDS = 2.0
 MAX_NAMED_CHANGES = 200
 """Of more jobs or runners than this that have changed at once, none is named."""
-GATHER = 0.05
+GATHER_SECONDS = 0.05
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 
 
@@ -41,7 +41,7 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
         came: asyncio.Task[set[tuple[str, str]]] | None = None
         try:
             while not closing.is_set():
-                came = asyncio.create_task(wakeups.get(timeout=KEEP_ALIVE))
+                came = asyncio.create_task(wakeups.get(timeout=KEEP_ALIVE_SECONDS))
                 await asyncio.wait([came, stop], return_when=asyncio.FIRST_COMPLETED)
                 if not came.done():
                     return
@@ -49,12 +49,12 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
                 if not woken:
                     yield PING
                     continue
-                await asyncio.sleep(GATHER)
+                await asyncio.sleep(GATHER_SECONDS)
                 woken |= await wakeups.get(timeout=0)
                 try:
                     seen = await _seen(db, reader, {_shown(*wake) for wake in woken})
                 except Unavailable:  # a page that is open stays so, and reads everything anew when that is over
-                    while not await db.ready(PATIENCE) and not closing.is_set():
+                    while not await db.ready(SEND_TIMEOUT_SECONDS) and not closing.is_set():
                         yield PING
                     seen = {(topic, "") for topic in TOPICS}
                 for topic, key in sorted(seen):

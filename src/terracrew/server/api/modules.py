@@ -69,7 +69,7 @@ async def remove(request: Call, module: FromPath[str], force: FromQuery[bool] = 
     await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
 
 
-@post("/archives", summary="Upload a source", request_max_body_size=archives.LARGEST)
+@post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)
 async def upload(request: Call, staged: Annotated[str, HeaderParameter(name=HEADER)] = "") -> Archive:
     """The body is a tar.gz; what would write outside its folder, or unpack to too much, is refused.
 

@@ -20,7 +20,7 @@ async def stage(request: Call, data: JSONBody[UploadWanted]) -> UploadStaged:
     await archives.require(request.server.db, request.user)
     if data.target != archives.TARGET:
         raise Invalid(f"the target of an upload is {archives.TARGET!r} here")
-    return await service.stage(request.server.staging, request.user.id, data, archives.LARGEST)
+    return await service.stage(request.server.staging, request.user.id, data, archives.MAX_ARCHIVE_BYTES)
 
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)

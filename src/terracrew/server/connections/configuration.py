@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from terracrew.errors import Invalid
 
 HEARTBEAT_SECONDS = 10.0
-MOST_CATEGORIES = 50
+MAX_CATEGORIES = 50
 
 # Twice within the minute after which a silent instance is offline, and never a flood.
 Seconds = Annotated[float, msgspec.Meta(ge=1, le=30)]
@@ -58,6 +58,6 @@ def changed(before: Configuration, change: ConfigurationChange | None) -> Config
     if "log_level" in given:
         levels = {**before.log_level, **given["log_level"]} if given["log_level"] else {}
         given["log_level"] = {name: level for name, level in sorted(levels.items()) if level is not None}
-        if len(given["log_level"]) > MOST_CATEGORIES:
-            raise Invalid(f"log_level: levels can be set for up to {MOST_CATEGORIES} categories")
+        if len(given["log_level"]) > MAX_CATEGORIES:
+            raise Invalid(f"log_level: levels can be set for up to {MAX_CATEGORIES} categories")
     return msgspec.structs.replace(before, **given)

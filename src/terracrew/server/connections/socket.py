@@ -21,7 +21,7 @@ from terracrew.errors import (
     Unavailable,
 )
 from terracrew.protocol import messages
-from terracrew.server.transport.keepalive import END_TURN, KEEP_ALIVE, PONG, SILENT, STOPPING
+from terracrew.server.transport.keepalive import END_TURN, KEEP_ALIVE, PONG, SILENT_CODE, STOPPING_CODE
 
 MAX_WAITING_BYTES = 32 << 20
 """If more bytes wait for a client that does not read, the connection is dropped."""
@@ -53,12 +53,12 @@ class HubSocket:
     @property
     def is_silent(self) -> bool:
         """Whether the connection was dropped because its client was silent for too long, without a disconnect."""
-        return self._code == SILENT
+        return self._code == SILENT_CODE
 
     @property
     def is_left_by_us(self) -> bool:
         """Whether the connection was closed because this server stops; the client will reconnect."""
-        return self._code == STOPPING
+        return self._code == STOPPING_CODE
 
     def post(self, message: msgspec.Struct) -> None:
         """Queue a message for the client. This never waits and never raises."""
@@ -141,7 +141,7 @@ class HubSocket:
 
     def give_up(self, why: TerracrewError) -> None:
         """Drop the connection because its client was silent for too long."""
-        self._code = SILENT
+        self._code = SILENT_CODE
         self.drop(why)
 
     def _leave_door(self) -> None:

@@ -17,7 +17,7 @@ from terracrew.server.identity.people import logins, oversight, passwords
 from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
 
-LISTED = 100
+MAX_LISTED = 100
 """Sessions, and tokens, on the page."""
 
 
@@ -69,8 +69,8 @@ async def _account_answer(request: Call, wrong: str = "", said: str = "") -> Res
     authorize.require_person(who)
 
     async def read(tx: Tx) -> tuple[list[OpenSession], list[ApiToken]]:
-        open_sessions = await oversight.list_sessions(tx, who, oversight.ME, None, LISTED)
-        return open_sessions.items, (await oversight.list_tokens(tx, who, oversight.ME, None, LISTED)).items
+        open_sessions = await oversight.list_sessions(tx, who, oversight.ME, None, MAX_LISTED)
+        return open_sessions.items, (await oversight.list_tokens(tx, who, oversight.ME, None, MAX_LISTED)).items
 
     open_sessions, tokens = await request.server.db.read_in_background(read)
     answer = await render.page(

@@ -23,7 +23,7 @@ from terracrew.errors import (
 )
 from terracrew.server.http import choices
 
-RETRY_AFTER = 1.0
+RETRY_AFTER_SECONDS = 1.0
 """Seconds that whoever gets a 503 should wait, where nobody knows better."""
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
 _WENT_AWAY = "client disconnected prematurely"
@@ -49,7 +49,7 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
     if error.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="terracrew"'
     if error.status == HTTPStatus.SERVICE_UNAVAILABLE or "retry_after" in error.details:
-        headers["Retry-After"] = str(int(error.details.get("retry_after", RETRY_AFTER)) + 1)
+        headers["Retry-After"] = str(int(error.details.get("retry_after", RETRY_AFTER_SECONDS)) + 1)
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning("answered %s: %s", error.status, error.message)
     return answer(error.status, error.code, error.message, error.details, headers)

@@ -8,7 +8,7 @@ from terracrew.errors import RateLimited
 from terracrew.server.db.seam import Database
 from terracrew.server.principals.model import Principal
 
-MOST = 100
+MAX_STREAMS = 100
 """Of one person or machine: each looks at the database whenever something happens."""
 
 
@@ -20,8 +20,8 @@ class Streams:
 
     def admit(self, who: Principal, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yield the same stream, until the reader's credentials or roles change: whoever still may comes again."""
-        if self._open[who.id] >= MOST:
-            raise RateLimited(f"you have {MOST} streams open already: close some of them first")
+        if self._open[who.id] >= MAX_STREAMS:
+            raise RateLimited(f"you have {MAX_STREAMS} streams open already: close some of them first")
         return self._admitted(who.id, who.credential_ends_at, stream)
 
     async def _admitted(self, reader: str, ends_at: float | None, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 PATH = "/runnerhub"
 HOLD_SECONDS = 8.0
 """While the database is away whoever comes is kept for so long, less than a client's patience, and let in when it is back."""
-_LONGEST_REASON = 500
+_MAX_REASON_CHARACTERS = 500
 """An error may quote what was sent."""
-AT_ONCE = 64
+MAX_HELLOS = 64
 """Hellos that are being answered at a time; the others wait in the order in which they came."""
 log = get_logger("terracrew.hub")
 
@@ -59,7 +59,7 @@ async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> Terr
     except TerracrewError as error:
         return error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return Invalid(f"that is no message of this protocol: {str(error)[:_LONGEST_REASON]}")
+        return Invalid(f"that is no message of this protocol: {str(error)[:_MAX_REASON_CHARACTERS]}")
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if hub_socket.dropped is None or task is None:

@@ -46,9 +46,9 @@ from terracrew.server.state.model import LargeOutputs, Received
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-ROOM = 16 * MAX_BATCH_BYTES
+MAX_WAITING_BYTES = 16 * MAX_BATCH_BYTES
 """Bytes that may wait while others are being stored: a full window of an executor. Beyond it, nothing more is read."""
-THREAD_ABOVE = 64 << 10
+THREAD_ABOVE_BYTES = 64 << 10
 """Compressing more than this is not done on the event loop."""
 Batch: TypeAlias = tuple[frames.BatchHeader, bytes]
 log = get_logger("terracrew.hub")
@@ -153,7 +153,7 @@ class _Connection:
         self._size += len(frame)
         if self._storing is None:
             self._storing = asyncio.create_task(self._store_all())
-        while self._size > ROOM:
+        while self._size > MAX_WAITING_BYTES:
             self._has_room.clear()
             await self._has_room.wait()
 
@@ -213,7 +213,7 @@ class _Connection:
         size = sum(len(body) for _, body in taken)
         if self._module_secrets:
             mask = self._module_secrets.mask
-            records = mask(records) if size < THREAD_ABOVE else await asyncio.to_thread(mask, records)
+            records = mask(records) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(mask, records)
         received: dict[int, Received] = {}
         outputs: dict[int, LargeOutputs] = {}
         for number, record in enumerate(records, first):
@@ -232,7 +232,7 @@ class _Connection:
                         self._server, self.session.ref, self._module_id, number, fact
                     )
         numbered = list(enumerate(records, first))
-        chunk = chunks.pack(numbered) if size < THREAD_ABOVE else await asyncio.to_thread(chunks.pack, numbered)
+        chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)
         ref, address = self.session.ref, self.session.address
         delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address)
         for _ in range(5):

@@ -11,7 +11,7 @@ from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.objects import Objects
 
 KEPT_BYTES = 64 << 20
-PATIENCE = 5.0
+ARCHIVE_TIMEOUT_SECONDS = 5.0
 log = get_logger("terracrew.hub")
 
 
@@ -28,7 +28,7 @@ class Archives:
         if won.archive_object is None:
             return won.granted
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(ARCHIVE_TIMEOUT_SECONDS):
                 archive = await self._get(won.archive_object)
         except Exception as error:  # each kind of object store has errors of its own
             log.warning("a grant leaves without its archive", object=won.archive_object, reason=repr(error))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 256
 """Claims, and words on attempts that ended, of one runner; one that is faster than the database is not read meanwhile."""
-MOST_ENGINES, LONGEST_NAME = 20, 100
+MAX_ENGINES, LONGEST_NAME = 20, 100
 LEAVING_SECONDS = 5.0
 log = get_logger("terracrew.hub")
 
@@ -68,8 +68,8 @@ async def _take_place(
             "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 printable characters"
         )
     about = [hello.version, *hello.engines, *hello.engines.values()]
-    if len(hello.engines) > MOST_ENGINES or not all(_is_short(each) for each in about):
-        raise Invalid(f"a runner has up to {MOST_ENGINES} engines; their names and versions are short and printable")
+    if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
+        raise Invalid(f"a runner has up to {MAX_ENGINES} engines; their names and versions are short and printable")
     record, place = await _place(server, principal, hello)
     session = RunnerSession(
         socket,

@@ -8,7 +8,7 @@ from terracrew.errors import Conflict, RateLimited
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.objects import Objects
 
-MOST_AHEAD = 32
+MAX_STATES_AHEAD = 32
 """States whose events have yet to come; an executor has half as many batches under way."""
 _under_way: set[AttemptRef] = set()
 
@@ -56,6 +56,6 @@ async def _others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) 
         of = int(name.rpartition("/")[2].partition("_")[0])
         if of > mark:
             ahead.setdefault(of, []).append(name)
-    if number not in ahead and len(ahead) >= MOST_AHEAD:
+    if number not in ahead and len(ahead) >= MAX_STATES_AHEAD:
         raise RateLimited(f"{len(ahead)} states of this attempt wait for their events: deliver those first")
     return ahead.get(number, [])

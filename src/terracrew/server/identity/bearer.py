@@ -8,7 +8,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.keys.signing import GENERIC
-from terracrew.server.identity.oidc.tokens import COARSE
+from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
@@ -46,7 +46,7 @@ async def _user(db: Database, sha256: str) -> Principal | None:
             credential="local_token" if row["is_local"] else "token",
             credential_ends_at=row["ends_at"],
         )
-        return who, used is None or used < tx.now - COARSE
+        return who, used is None or used < tx.now - USED_AT_SECONDS
 
     found = await db.read(find)
     if found is None:

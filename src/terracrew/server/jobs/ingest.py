@@ -22,7 +22,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state.model import LargeOutputs, Received
 
-MOST_NOTES = 10
+MAX_NOTES = 10
 """Of one attempt: what is said too late is for people, who need not read it a thousand times."""
 _NO_EVENT = 0
 """The number of a note that is not about one event. Events begin at 1, so there is one such note for each attempt."""
@@ -179,7 +179,7 @@ class _Change:
             self._note(number, f"reported {result.status} too late: {result.message}".rstrip(": "))
 
     def _note(self, number: int, text: str) -> None:
-        if len(self.notes) < MOST_NOTES:
+        if len(self.notes) < MAX_NOTES:
             self.notes.append((number, plain(text)))
 
     def _facts(self, **facts: Any) -> None:
@@ -250,7 +250,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
             await _audit_late_delivery(tx, change)
         for number, text in change.notes:
-            await store.note(tx, change.job.id, change.attempt.number, number, text, most=MOST_NOTES)
+            await store.note(tx, change.job.id, change.attempt.number, number, text, most=MAX_NOTES)
         for number, received, job, attempt in change.states:
             if not await received_states.receive(tx, job, attempt, number, received, change.delivery.address):
                 await _note_unreadable(tx, change)
@@ -269,7 +269,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 async def _note_unreadable(tx: Tx, change: _Change) -> None:
     """Say once for each attempt that states of it were not kept."""
     text = f"more than {received_states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
-    await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MOST_NOTES + 1)
+    await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MAX_NOTES + 1)
 
 
 def _count(change: _Change) -> None:

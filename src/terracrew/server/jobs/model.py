@@ -41,13 +41,13 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.DECLINED: frozenset(),
 }
 
-LONGEST_TEXT = 8_000
+MAX_TEXT_CHARACTERS = 8_000
 Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"]
 
 
 def plain(text: str) -> str:
     """Return what came from outside as a text that every database stores, and that every page and terminal shows as it is."""
-    return escapes.plain(text[:LONGEST_TEXT].replace("\0", "\ufffd"))
+    return escapes.plain(text[:MAX_TEXT_CHARACTERS].replace("\0", "\ufffd"))
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import approvals, contact, decide, service, store
 from terracrew.server.jobs.model import Attempt, Job
 
-EVERY = 1.0
+POLL_SECONDS = 1.0
 log = get_logger("terracrew.reaper")
 
 
@@ -27,7 +27,7 @@ class Reaper:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(POLL_SECONDS)
             await self.step()
 
     async def step(self) -> None:

@@ -14,7 +14,7 @@ from terracrew.server.logs import chunks
 
 BLOCK_BYTES = 256 << 10
 """A block is closed when its text and record headers reach this size. A chunk is never divided."""
-_LEVEL = 3
+_COMPRESSION_LEVEL = 3
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Writer:
         return self.blocks
 
     def _close_block(self) -> None:
-        data = zstandard.ZstdCompressor(level=_LEVEL).compress(b"".join(self._bodies))
+        data = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(b"".join(self._bodies))
         first, last = self._open[0], self._open[-1]
         lines = sum(row.lines for row in self._open)
         self.blocks.append(
@@ -83,7 +83,7 @@ class Writer:
 
 
 def encode_index(blocks: list[Block]) -> bytes:
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode(blocks))
+    return zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(msgspec.json.encode(blocks))
 
 
 def decode_index(data: bytes) -> list[Block]:

@@ -34,7 +34,7 @@ MAX_OBJECT_BYTES = 128 << 20
 """Bytes of records in one object. A longer log has several objects, so that moving it needs bounded time and disk."""
 BATCH_ROWS = 200
 """Chunks that one statement reads or deletes; fewer if they have more than `batches.MAX_BYTES` together."""
-_PAGE = 100
+_PAGE_ROWS = 100
 _LEASE = "move logs"
 _LEASE_SECONDS = 300.0
 log = get_logger("terracrew.server")
@@ -71,7 +71,7 @@ class Mover:
                 except zstandard.ZstdError:
                     log.exception("a log cannot be read, so it stays in its rows", job=each.job_id, attempt=each.number)
                     failed += 1
-            if len(found) < _PAGE:
+            if len(found) < _PAGE_ROWS:
                 break
         return count
 
@@ -88,7 +88,7 @@ class Mover:
             ORDER BY ended_at LIMIT :page OFFSET :skip""",
             before=tx.now - SETTLE_SECONDS,
             late=tx.now - max(SETTLE_SECONDS, self._late_delivery_seconds),
-            page=_PAGE,
+            page=_PAGE_ROWS,
             skip=skip,
         )
         return rows_to(_Log, rows)

@@ -17,9 +17,9 @@ from terracrew.server.logs import chunks, moved
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 
-PAGE = 1 << 20
+PAGE_BYTES = 1 << 20
 """About how many bytes of log are read in one go; a single chunk may be larger."""
-THREAD_ABOVE = 64 << 10
+THREAD_ABOVE_BYTES = 64 << 10
 T = TypeVar("T")
 
 
@@ -35,7 +35,7 @@ class Stored(msgspec.Struct, frozen=True):
 
     async def open(self, decode: Callable[[bytes], T]) -> T:
         """Decode it, not on the event loop where that would be felt."""
-        return await asyncio.to_thread(decode, self.data) if self.size > THREAD_ABOVE else decode(self.data)
+        return await asyncio.to_thread(decode, self.data) if self.size > THREAD_ABOVE_BYTES else decode(self.data)
 
 
 class Extent(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
     return Extent(1, 0, 0)
 
 
-async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE) -> list[Stored]:
+async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> list[Stored]:
     """Return the next chunks or blocks with events after this one: about `size` bytes of log, but never none if there is one.
 
     The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
@@ -137,7 +137,7 @@ async def load(objects: Objects, stored: list[Stored]) -> list[Stored]:
 
 
 async def read_page(
-    db: Database, objects: Objects, job_id: str, attempt: int, after: int, size: int = PAGE
+    db: Database, objects: Objects, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES
 ) -> list[Stored]:
     """Return the next chunks or blocks with events after this one, with their data."""
     stored = await db.read(lambda tx: page(tx, job_id, attempt, after, size))

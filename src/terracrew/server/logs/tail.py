@@ -13,9 +13,9 @@ from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.store import Standing, Stored
 from terracrew.server.objects import Objects
 
-BATCH = 128 << 10
+BATCH_BYTES = 128 << 10
 """Of text in one batch: a viewer takes in this much without a stutter."""
-ROOM = 8 << 20
+CACHE_BYTES = 8 << 20
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Tails:
         async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
             # In this order: a job that has ended has all of its log stored.
             standing = await store.standing(tx, job_id)
-            return standing, await store.page(tx, job_id, position.attempt, position.event, BATCH)
+            return standing, await store.page(tx, job_id, position.attempt, position.event, BATCH_BYTES)
 
         standing, found = await db.read(work)
         if not found:
@@ -92,7 +92,7 @@ class Tails:
         stored = await store.load_or_say(db, self._objects, job_id, position.attempt, position.event, found)
         if not stored:  # the module was deleted at this moment
             return standing
-        is_large = sum(chunk.size for chunk in stored) > store.THREAD_ABOVE
+        is_large = sum(chunk.size for chunk in stored) > store.THREAD_ABOVE_BYTES
         batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)
         for batch in batches:
             self._keep((job_id, position), batch)
@@ -104,7 +104,7 @@ class Tails:
             self.used -= old.cost
         self._batches[place] = batch
         self.used += batch.cost
-        while self.used > ROOM:
+        while self.used > CACHE_BYTES:
             self.used -= self._batches.popitem(last=False)[1].cost
 
     def _done(self, place: _Place, reading: "asyncio.Task[Batch | Standing]") -> None:
@@ -119,7 +119,7 @@ def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:
     size = 0
     for chunk in stored:
         for event in chunks.events(chunk.data, position.event, position.attempt):
-            if events and size + len(event.text) > BATCH:
+            if events and size + len(event.text) > BATCH_BYTES:
                 batches.append(_batch(position.attempt, events))
                 events, size = [], 0
             events.append(event)

@@ -20,7 +20,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.uploads.service import Body, Staging
 
-LARGEST = 100 * 1024 * 1024
+MAX_ARCHIVE_BYTES = 100 * 1024 * 1024
 TARGET = "archive"
 _inspectors = ThreadPoolExecutor(2, "inspect")
 """Looking through one may take seconds, so that only so many are looked through at a time, and nobody else waits."""

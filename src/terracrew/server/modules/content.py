@@ -12,10 +12,10 @@ from terracrew.errors import Invalid, TooLarge
 from terracrew.protocol.spec import SERVED_ENGINES, LocalSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
 
-LARGEST = 256 * 1024
-MOST_AUDIENCES = 5
-LONGEST_AUDIENCE = 200
-DEEPEST = 100
+MAX_CONTENT_BYTES = 256 * 1024
+MAX_AUDIENCES = 5
+MAX_AUDIENCE_CHARACTERS = 200
+MAX_INPUT_LEVELS = 100
 """Levels of lists and objects in an input: what is read back deep in a call must not run out of stack there."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
@@ -52,12 +52,14 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 
 def check_audiences(audiences: Sequence[str]) -> None:
-    if len(audiences) > MOST_AUDIENCES:
-        raise Invalid(f"oidc_audiences: {len(audiences)} are too many, {MOST_AUDIENCES} are possible")
+    if len(audiences) > MAX_AUDIENCES:
+        raise Invalid(f"oidc_audiences: {len(audiences)} are too many, {MAX_AUDIENCES} are possible")
     seen: set[str] = set()
     for audience in audiences:
-        if not 1 <= len(audience) <= LONGEST_AUDIENCE or not audience.isprintable():
-            raise Invalid(f"oidc_audiences: {audience[:250]!r} should be 1 to {LONGEST_AUDIENCE} printable characters")
+        if not 1 <= len(audience) <= MAX_AUDIENCE_CHARACTERS or not audience.isprintable():
+            raise Invalid(
+                f"oidc_audiences: {audience[:250]!r} should be 1 to {MAX_AUDIENCE_CHARACTERS} printable characters"
+            )
         if audience.strip().lower() == AUDIENCE:
             raise Invalid(f"oidc_audiences: {audience!r} is this server itself: name the cloud that is to trust it")
         if (slug := audience_slug(audience)) in seen:
@@ -88,11 +90,11 @@ def check_subdirectory(subdirectory: str) -> None:
 
 def _check_depth(inputs: Mapping[str, Any]) -> None:
     level: list[Any] = list(inputs.values())
-    for _ in range(DEEPEST):
+    for _ in range(MAX_INPUT_LEVELS):
         level = [below for each in level for below in _below(each)]
         if not level:
             return
-    raise Invalid(f"inputs: they are nested more than {DEEPEST} levels deep", field="inputs")
+    raise Invalid(f"inputs: they are nested more than {MAX_INPUT_LEVELS} levels deep", field="inputs")
 
 
 def _below(value: Any) -> Iterable[Any]:
@@ -101,5 +103,5 @@ def _below(value: Any) -> Iterable[Any]:
 
 def _check_size(what: str, content: Mapping[str, Any]) -> None:
     size = len(msgspec.json.encode(content))
-    if size > LARGEST:
-        raise TooLarge(f"{what}: {size:,} bytes are too many, {LARGEST:,} are possible", field=what)
+    if size > MAX_CONTENT_BYTES:
+        raise TooLarge(f"{what}: {size:,} bytes are too many, {MAX_CONTENT_BYTES:,} are possible", field=what)

@@ -29,7 +29,7 @@ LOOK_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 MAX_PASSES = 5
 """Another server may still encrypt under an older key while this runs, so everything is looked at until nothing is left to do."""
-_HEADS_AT_ONCE = 8
+_MAX_HEAD_READS = 8
 log = get_logger("terracrew.server")
 
 
@@ -131,8 +131,8 @@ class Rekey:
         self._note(doing=folder.name, done=0)
         async for page in self._objects.listing(folder.folder):
             await self._save()
-            for start in range(0, len(page), _HEADS_AT_ONCE):
-                names = [each.name for each in page[start : start + _HEADS_AT_ONCE]]
+            for start in range(0, len(page), _MAX_HEAD_READS):
+                names = [each.name for each in page[start : start + _MAX_HEAD_READS]]
                 heads = await asyncio.gather(*(self._head(name) for name in names))
                 for name, head in zip(names, heads, strict=True):
                     if head is not None and head != self._keys.head:

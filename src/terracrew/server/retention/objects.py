@@ -3,7 +3,7 @@
 from terracrew.server.db.seam import Columns, Database, Tx
 from terracrew.server.objects import Objects
 
-_PAGE = 100
+_PAGE_ROWS = 100
 _NAMES: Columns = {"name": "text"}
 
 
@@ -26,7 +26,7 @@ async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> in
             lambda tx: tx.all(
                 "SELECT name FROM object_deletions WHERE requested_at <= :before ORDER BY requested_at LIMIT :page",
                 before=tx.now - delay_seconds,
-                page=_PAGE,
+                page=_PAGE_ROWS,
             )
         )
         names = [row["name"] for row in rows]
@@ -41,5 +41,5 @@ async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> in
                 )
             )
         count += len(names)
-        if len(names) < _PAGE:
+        if len(names) < _PAGE_ROWS:
             return count

@@ -15,7 +15,7 @@ from terracrew.server.retention import kept_plans, orphans, passes
 from terracrew.server.retention.policy import Policy, Tally
 from terracrew.server.retention.rules import RULES
 
-LARGEST_MODULES = 10
+MAX_LARGEST_MODULES = 10
 _TOTALS: dict[str, LiteralString] = {
     "logs in rows": "SELECT count(*) AS count, sum(length(data)) AS bytes FROM log_chunks",
     "logs in objects": "SELECT count(*) AS count, sum(stored_bytes) AS bytes FROM log_objects",
@@ -70,7 +70,7 @@ async def usage(db: Database, objects: Objects, policy: Policy, late_seconds: fl
         tell(kind)
         kinds[kind] = await db.read_in_background(lambda tx, sql=sql: _total(tx, sql))
     tell("the largest modules")
-    modules = await db.read_in_background(lambda tx: tx.all(_MODULES, count=LARGEST_MODULES))
+    modules = await db.read_in_background(lambda tx: tx.all(_MODULES, count=MAX_LARGEST_MODULES))
     size = await db.read_in_background(lambda tx: tx.one(_SIZE[db.kind]))
     reclaimable = await preview(db, objects, policy, late_seconds, tell)
     return Usage(size["bytes"] if size else 0, kinds, rows_to(ModuleUsage, modules), reclaimable)

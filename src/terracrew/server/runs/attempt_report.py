@@ -12,7 +12,7 @@ from terracrew.server.logs import chunks, ending
 from terracrew.server.objects import Objects
 from terracrew.server.runs import made
 
-LONGEST_LINE = 400
+MAX_LINE_CHARACTERS = 400
 LAST_BYTES = 8 << 10
 """The number of bytes at the end of a log that are searched for its last line."""
 MAX_DOUBTS_WITH_MADE = 5
@@ -106,4 +106,4 @@ async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | N
     if last is None:
         return ""
     text = plain(chunks.text(last)[-LAST_BYTES:].decode(errors="replace"))
-    return next((line.strip()[:LONGEST_LINE] for line in reversed(text.splitlines()) if line.strip()), "")
+    return next((line.strip()[:MAX_LINE_CHARACTERS] for line in reversed(text.splitlines()) if line.strip()), "")

@@ -18,7 +18,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs import log
 from terracrew.server.runs import summary as job_run
 
-QUIET = 15.0
+QUIET_SECONDS = 15.0
 PAUSE, OUTAGE = 0.2, 2.0
 """Seconds before a database that was away is asked again, and between signs of life while it is."""
 
@@ -145,7 +145,7 @@ async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") 
     """Return the topics that have come and concern the job; none when the time is up or the server stops."""
     coming = asyncio.create_task(_concerning(wakeups, job_id))
     try:
-        await asyncio.wait({coming, stopping}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({coming, stopping}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         return coming.result() if coming.done() else set()
     finally:
         coming.cancel()

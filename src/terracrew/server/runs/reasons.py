@@ -15,9 +15,9 @@ from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import explain
 
-UNHEARD = 20.0
+SILENT_AFTER_SECONDS = 20.0
 """A heartbeat comes every ten seconds: after two that did not, it is said."""
-STARTS_WITHIN = 2.0
+START_SECONDS = 2.0
 _OF_MODULE: Columns = {"id": "text", "module_id": "text"}
 
 
@@ -152,17 +152,21 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
     ref = AttemptRef(job.id, job.attempt)
     age = now - row["heard_at"]
     silence, is_closed = watch.registry.silence(ref, row["instance_id"], age)
-    if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else UNHEARD):
+    if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else SILENT_AFTER_SECONDS):
         then = "it counts as lost if that goes on" if row["begun_at"] else "it is queued again if that goes on"
         text = f"neither its runner nor its executor is heard; {then}"
         return Reason("silent", text, _page(job.id), since=_moment(now - silence))
-    if age >= UNHEARD and ref not in watch.registry.executors and silence >= watch.registry.watched_for - 1:
+    if (
+        age >= SILENT_AFTER_SECONDS
+        and ref not in watch.registry.executors
+        and silence >= watch.registry.watched_for - 1
+    ):
         left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
         text = "the server has just started, or could not listen for a while: whoever has this job has a minute to be heard"
         return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(now + max(0.0, left)))
     if fenced is not None:
         return fenced
-    if job.status is JobStatus.CLAIMED and now - row["claimed_at"] > STARTS_WITHIN:
+    if job.status is JobStatus.CLAIMED and now - row["claimed_at"] > START_SECONDS:
         return Reason("starting", "a runner has it and is starting it", since=_moment(row["claimed_at"]))
     return None
 

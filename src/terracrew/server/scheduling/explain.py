@@ -19,9 +19,9 @@ from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling import crews
 from terracrew.server.scheduling.crews import SHARED, Crew
 
-NAMED = 3
+MAX_NAMED_RUNNERS = 3
 """So many runners are named; of the others it is said how many there are."""
-COUNTED = 100
+MAX_COUNTED_JOBS = 100
 """Of the jobs ahead; beyond that it does not matter how many there are."""
 RUNNERS = "/dashboard/runners"
 HIDDEN_RUNNER = "a runner that you may not see"
@@ -152,12 +152,12 @@ def _said(way: _Way, crew: list[Row], names: _Names) -> str:
     hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
     is_cut = any(tier.runners > crews.MAX_LISTED for tier in way.tiers)
     total = sum(tier.runners for tier in way.tiers) if is_cut else len(crew)
-    parts = named[:NAMED]
+    parts = named[:MAX_NAMED_RUNNERS]
     if not parts:
         return HIDDEN_RUNNER if total == 1 else f"{total} runners that you may not see"
     if hidden and not is_cut:
         parts.append(HIDDEN_RUNNER if hidden == 1 else f"{hidden} runners that you may not see")
-    more = total - min(NAMED, len(named)) - (0 if is_cut else hidden)
+    more = total - min(MAX_NAMED_RUNNERS, len(named)) - (0 if is_cut else hidden)
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
@@ -190,7 +190,7 @@ def _full(crew: Crew, ahead: int | None) -> Reason:
     text = f"all of its runners are full ({crew.slots} slot{'' if crew.slots == 1 else 's'})"
     if ahead is not None:
         turn = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
-        text += f", more than {COUNTED} jobs ahead of it" if ahead > COUNTED else f", {turn}"
+        text += f", more than {MAX_COUNTED_JOBS} jobs ahead of it" if ahead > MAX_COUNTED_JOBS else f", {turn}"
     return Reason("all_full", text, RUNNERS)
 
 
@@ -223,6 +223,6 @@ async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
                     WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
                       AND {eligibility.COVERS}))
             LIMIT :most) AS counted""",
-        id=job.id, runner_id=runner_id, most=COUNTED + 1,
+        id=job.id, runner_id=runner_id, most=MAX_COUNTED_JOBS + 1,
     )  # fmt: skip
     return row["ahead"] if row else 0

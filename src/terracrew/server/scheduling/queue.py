@@ -24,7 +24,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """The instance that made the plan which the job goes on with."""
 
 
-SLACK = 1_000
+MAX_DISCARDED_ENTRIES = 1_000
 """So many that were discarded may lie in a queue that nobody takes from, and no more than there are in it."""
 
 
@@ -48,7 +48,7 @@ class FairQueue:
     def discard(self, job_id: str) -> None:
         if self._members.pop(job_id, None) is not None:
             self._discarded += 1
-            if self._discarded > SLACK + len(self._members):
+            if self._discarded > MAX_DISCARDED_ENTRIES + len(self._members):
                 self._clear_out()
 
     def _clear_out(self) -> None:

@@ -18,10 +18,10 @@ from terracrew.server.scheduling import assignment_view, reads
 from terracrew.server.scheduling.assignment_view import AssignedRunners, AssignmentView, Route
 from terracrew.server.scheduling.queue import FairQueue, Waiting
 
-WIDEN_AFTER = 0.05
+WIDEN_SECONDS = 0.05
 """Without a claim for that long an offer goes to twice as many instances; the first ring is the freest one."""
-OFFER_EXPIRES = 2.0
-SWEEP_EVERY = 5.0
+OFFER_TTL_SECONDS = 2.0
+SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
 """Jobs that are moved to another line before others on the event loop have a turn."""
 
@@ -65,12 +65,12 @@ class Scheduler:
         clock = asyncio.get_running_loop().time
         with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
             await self._reroute()  # also after the database was away: what was heard before may not have been acted on
-            next_sweep = clock() + SWEEP_EVERY
+            next_sweep = clock() + SWEEP_SECONDS
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))
                 if clock() >= next_sweep:
                     await self.sweep()
-                    next_sweep = clock() + SWEEP_EVERY
+                    next_sweep = clock() + SWEEP_SECONDS
                 await self.step(woken)
 
     async def step(self, woken: Iterable[tuple[str, str]]) -> None:
@@ -356,7 +356,7 @@ class Scheduler:
         if maker is not None and maker.free > 0:
             found = [maker]  # it made the plan that the job goes on with
         self._send(offer, found[:1])
-        offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
+        offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
     def _send(self, offer: Offer, sessions: Iterable[RunnerSession]) -> None:
         for session in sessions:
@@ -370,9 +370,9 @@ class Scheduler:
             others = (session for session in self._candidates(offer.route) if session.instance_id not in asked)
             self._send(offer, list(islice(others, max(1, len(asked)))))
             if len(offer.sessions) == len(asked):  # everybody who could take it has been asked
-                offer.timer = asyncio.get_running_loop().call_later(OFFER_EXPIRES, self._again, offer)
+                offer.timer = asyncio.get_running_loop().call_later(OFFER_TTL_SECONDS, self._again, offer)
                 return
-        offer.timer = asyncio.get_running_loop().call_later(WIDEN_AFTER, self._widen, offer)
+        offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
     def _again(self, offer: Offer) -> None:
         """Nobody took it: back into its line."""

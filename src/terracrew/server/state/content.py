@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state.model import INLINE
+from terracrew.server.state.model import MAX_INLINE_BYTES
 
-_THREAD_ABOVE = 256 << 10
+_THREAD_ABOVE_BYTES = 256 << 10
 _OBJECT = re.compile(r"states/(?P<job_id>\w+)/(?P<attempt>\d+)/(?P<event>\d+)_\w+\Z")
 Contexts: TypeAlias = tuple[str, str]
 """What a content is bound to, and what it was bound to by an earlier version."""
@@ -43,7 +43,7 @@ def contexts_of_object(module_id: str, name: str) -> Contexts:
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:
     """Encrypt it for its row or, if it is too large for that, into the object of this name."""
     context, _ = contexts_of_object(module_id, name)
-    if len(plain) <= INLINE:
+    if len(plain) <= MAX_INLINE_BYTES:
         return Sealed(keys.encrypt(plain, context), None)
     await objects.put(name, await asyncio.to_thread(keys.encrypt, plain, context))
     return Sealed(None, name)
@@ -51,7 +51,7 @@ async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain
 
 async def read(objects: Objects, keys: Keyring, contexts: Contexts, sealed: Sealed) -> Plain:
     content = await objects.get(sealed.object) if sealed.object is not None else sealed.content or b""
-    if len(content) > _THREAD_ABOVE:
+    if len(content) > _THREAD_ABOVE_BYTES:
         return await asyncio.to_thread(_open, keys, contexts, content)
     return _open(keys, contexts, content)
 

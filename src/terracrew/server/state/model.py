@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.protocol.events import StateFact
 
-INLINE = 1 << 20
+MAX_INLINE_BYTES = 1 << 20
 """What is no larger than this is kept in its row."""
 
 

@@ -12,9 +12,9 @@ PONG = "websocket.pong"
 """Beside the messages of ASGI: the other end has answered a ping."""
 END_TURN = "websocket.end_turn"
 """Beside the messages of ASGI: the credential was checked, or waits for the database, so the next handshake may begin."""
-SILENT = 1011
+SILENT_CODE = 1011
 """The code of a disconnection that was ours, since the other end did not answer. It was not seen to go."""
-STOPPING = 1012
+STOPPING_CODE = 1012
 """The code of a disconnection that was ours, since this server stops."""
 CLOSE_SECONDS = 3.0
 """How long the other end may take to answer a close. Uvicorn waits for ten seconds, and a refused connection counts as long."""
@@ -78,5 +78,5 @@ class HubWebSocket(WebSocketsSansIOProtocol):
 
     def keepalive_timeout(self) -> None:
         # Before the one that the end of the transport puts there, which looks like that of a client that was killed.
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": SILENT, "reason": "keepalive ping timeout"})
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": SILENT_CODE, "reason": "keepalive ping timeout"})
         super().keepalive_timeout()

@@ -21,7 +21,7 @@ UNUSED_SECONDS = 24 * 3600.0
 """An upload that nobody has used for this long is removed. Its client sends the parts again, if it ever comes back."""
 SWEEP_SECONDS = 1800.0
 _TOUCH_SECONDS = 600.0
-_READ_AHEAD = 8
+_MAX_READS_AHEAD = 8
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -124,7 +124,7 @@ async def sweep(db: Database, objects: Objects) -> int:
         for upload in uploads:
             await remove(db, objects, upload)
         count += len(uploads)
-        if len(uploads) < store.PAGE:
+        if len(uploads) < store.PAGE_ROWS:
             return count
 
 
@@ -165,7 +165,7 @@ async def _content(staging: Staging, upload: Upload) -> AsyncIterator[bytes]:
     waiting: list[asyncio.Task[bytes]] = []
     try:
         for index in range(part_count(upload.size)):
-            while len(waiting) < _READ_AHEAD and index + len(waiting) < part_count(upload.size):
+            while len(waiting) < _MAX_READS_AHEAD and index + len(waiting) < part_count(upload.size):
                 waiting.append(asyncio.create_task(read(index + len(waiting))))
             content = await waiting.pop(0)
             digest.update(content)

@@ -10,7 +10,7 @@ from terracrew.server.db.seam import Tx
 _COLUMNS = "id, owner, target, sha256, size, result, used_at"
 
 
-PAGE = 100
+PAGE_ROWS = 100
 """How many unused uploads are read at a time."""
 
 
@@ -70,7 +70,7 @@ async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,
-        page=PAGE,
+        page=PAGE_ROWS,
     )
     return rows_to(Upload, rows)
 

@@ -15,7 +15,7 @@ from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import Found
 
-OLDEST = (1, 12)
+OLDEST_VERSION = (1, 12)
 """The first with `-json-into`: a terminal's output and machine facts from one run."""
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """Sorts after a module's own files of this kind, so that what was set on the module wins."""
@@ -44,9 +44,9 @@ class Tofu:
         self._program, self._place = found.path, place
         self._plan, self._facts = place.files.plan, place.files.produced / "plan.jsonl"
         self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
-        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST:
+        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST_VERSION:
             raise EngineMissing(
-                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST[0]}.{OLDEST[1]} or later is needed. "
+                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST_VERSION[0]}.{OLDEST_VERSION[1]} or later is needed. "
                 "Install one: terracrew engine install tofu"
             )
 

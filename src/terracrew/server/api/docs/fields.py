@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-DEEPEST = 2
+MAX_LEVELS = 2
 """Levels of objects that are shown inside an object; deeper ones are only named."""
 _NUMBERS = {"minimum": "at least", "maximum": "at most", "minLength": "at least", "maxLength": "at most"}
 
@@ -44,7 +44,7 @@ def _rows(schema: dict[str, Any], schemas: dict[str, Any], depth: int, above: fr
         for part in _parts(content):
             inner = _resolved(part.get("items", part), schemas)
             title = inner.get("title", "")
-            if depth < DEEPEST and "properties" in inner and title not in above:
+            if depth < MAX_LEVELS and "properties" in inner and title not in above:
                 yield from _rows(inner, schemas, depth + 1, above | {title})
 
 

@@ -22,7 +22,7 @@ from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.service import outputs_context
 
-PAGE = 50
+PAGE_ROWS = 50
 MAX_SEARCHED_MODULES = 20
 """While a path is being typed, the jobs of so many matching modules are shown."""
 MAX_NUMBER_DIGITS = 19
@@ -45,7 +45,7 @@ _COLUMNS: LiteralString = (
 
 
 async def listing(
-    tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE
+    tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE_ROWS
 ) -> JobsPage:
     """Return the newest first; older ones behind `before`. `status` is one of a job, `open`, or empty for all."""
     module_id = None

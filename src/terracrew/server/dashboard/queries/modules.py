@@ -17,8 +17,8 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.reasons import Watch
 
-RECENT = 20
-PAGE = 50
+RECENT_JOBS = 20
+PAGE_ROWS = 50
 _ROWS: LiteralString = """
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
@@ -41,17 +41,17 @@ async def listing(tx: Tx, who: Principal, search: str, after: str = "") -> Modul
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
     found = await module_search.matching(tx, who, seen, search, after, nav.MAX_COUNTED + 1)
-    ids = found[: PAGE + 1]
+    ids = found[: PAGE_ROWS + 1]
     rows = {
         row["id"]: row_to(ModuleRow, row) for row in await tx.each(_ROWS, {"id": "text"}, [(each,) for each in ids])
     }
     shown = [
         msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
-        for row in (rows[each] for each in ids[:PAGE] if each in rows)
+        for row in (rows[each] for each in ids[:PAGE_ROWS] if each in rows)
     ]
     count = len(await module_search.matching(tx, who, seen, search, "", nav.MAX_COUNTED + 1) if after else found)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
-    return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE and shown else "")
+    return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE_ROWS and shown else "")
 
 
 async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
@@ -62,6 +62,6 @@ async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
         lock=await service.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.quarantine(tx, who, module.id, place),
-        jobs=(await jobs.listing(tx, who, "", module.path, None, watch, RECENT)).rows,
+        jobs=(await jobs.listing(tx, who, "", module.path, None, watch, RECENT_JOBS)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
     )

@@ -9,7 +9,7 @@ from terracrew.server.runners import reads, service, views
 from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.server.search import patterns
 
-PAGE = 50
+PAGE_ROWS = 50
 MAX_GROUPS = 300
 
 
@@ -19,9 +19,9 @@ async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: s
     words = patterns(search)
     found = await reads.counts(tx, seen, within, words)
     counts = {"ALL": sum(found.values())} | {each.value: found.get(each.value, 0) for each in RunnerStatus}
-    pages = max(1, -(-counts[status.value if status else "ALL"] // PAGE))
+    pages = max(1, -(-counts[status.value if status else "ALL"] // PAGE_ROWS))
     page = min(max(1, page), pages)
-    ids = await reads.by_path(tx, seen, within, status and status.value, words, (page - 1) * PAGE, PAGE)
+    ids = await reads.by_path(tx, seen, within, status and status.value, words, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
     shown = await views.views_of(tx, ids)
     rows = [RunnerRow(each, changeable.covers(_place(each))) for each in shown]

@@ -13,7 +13,7 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, Role
 from terracrew.server.secrets import credentials
 
-MOST_SECRETS = 10
+MAX_SECRETS = 10
 
 
 async def create_account(db: Database, who: Principal, name: str, group: str) -> ServiceAccount:
@@ -70,8 +70,8 @@ async def create_secret(
 
     async def work(tx: Tx) -> tuple[ServiceAccount, ClientSecret]:
         account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
-        if len(await access_store.secrets(tx, account.id)) >= MOST_SECRETS:
-            raise Conflict(f"{account.name} has {MOST_SECRETS} secrets: revoke one that is no longer used")
+        if len(await access_store.secrets(tx, account.id)) >= MAX_SECRETS:
+            raise Conflict(f"{account.name} has {MAX_SECRETS} secrets: revoke one that is no longer used")
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
         await audit.record(

@@ -9,7 +9,7 @@ from terracrew import backoff
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.keys.signing import STILL_VERIFIED, SigningKeys
+from terracrew.server.identity.keys.signing import VERIFY_AFTER_SECONDS, SigningKeys
 
 ROTATION_SECONDS = 30 * 86400.0
 LOOK_SECONDS = 3600.0
@@ -36,7 +36,7 @@ class Rotation:
 
     async def _rotate(self, tx: Tx) -> str:
         """Take the next step, if one is due; what was done."""
-        await tx.run("DELETE FROM signing_keys WHERE retired_at < :before", before=tx.now - 2 * STILL_VERIFIED)
+        await tx.run("DELETE FROM signing_keys WHERE retired_at < :before", before=tx.now - 2 * VERIFY_AFTER_SECONDS)
         following = await tx.one(
             "SELECT id, signs_from FROM signing_keys WHERE NOT is_active AND retired_at > :now ORDER BY signs_from LIMIT 1",
             now=tx.now,

@@ -14,16 +14,16 @@ from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.secrets.keyring import Keyring
 
 ALGORITHM = "ES256"  # what every cloud's federation takes, too
-STILL_VERIFIED = 3600.0
+VERIFY_AFTER_SECONDS = 3600.0
 """How long a retired key verifies: longer than any token lives."""
-REFRESH = 300.0
+REFRESH_SECONDS = 300.0
 UNKNOWN_KEY_SECONDS = 5.0
 """A token of an unknown key makes a server read its keys again, but not more often than this: anybody can make such tokens."""
 PUBLISHED_SECONDS = 86400.0
 """How long a new key is public before it signs: every server has read it by then, and so have the clouds that trust it."""
-NEVER = 253_402_300_800.0
+NEVER_SECONDS = 253_402_300_800.0
 """The year 10,000: a key that does not sign yet has not been retired."""
-_LONGEST_TOKEN = 4096
+_MAX_TOKEN_CHARACTERS = 4096
 GENERIC = "this credential is not valid"
 
 
@@ -57,14 +57,14 @@ class SigningKeys:
             private=private,
             no=False,
             now=tx.now,
-            never=NEVER,
+            never=NEVER_SECONDS,
             signs_from=tx.now + PUBLISHED_SECONDS,
         )
         return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:
         """Make a token. Its `kind` is the `typ` header, so that a token made for one use is none for another."""
-        if self._active is None or time.monotonic() - self._loaded_at > REFRESH:
+        if self._active is None or time.monotonic() - self._loaded_at > REFRESH_SECONDS:
             await self.load()
         if self._active is None:
             raise TerracrewError("there is no key to sign with")
@@ -74,7 +74,7 @@ class SigningKeys:
     async def verify(self, token: str, kind: str) -> dict[str, Any]:
         """Return the claims of a token that one of our keys signed; what they say is for the caller to check."""
         try:
-            if len(token) > _LONGEST_TOKEN:
+            if len(token) > _MAX_TOKEN_CHARACTERS:
                 raise ValueError
             header = jws.extract_compact(token.encode("ascii")).headers()
             key_id = header.get("kid")
@@ -113,7 +113,7 @@ class SigningKeys:
 async def _rows(tx: Tx) -> list[Row]:
     return await tx.all(
         "SELECT * FROM signing_keys WHERE retired_at IS NULL OR retired_at > :since ORDER BY id",
-        since=tx.now - STILL_VERIFIED,
+        since=tx.now - VERIFY_AFTER_SECONDS,
     )
 
 

@@ -11,7 +11,7 @@ from terracrew.protocol.spec import Phase
 from terracrew.server.identity.keys.signing import ALGORITHM, SigningKeys
 from terracrew.server.principals.model import AUDIENCE
 
-LIFETIME = 600
+LIFETIME_SECONDS = 600
 KIND = "JWT"
 """Not the kind of our own access tokens: what a cloud was shown is worth nothing here."""
 
@@ -35,7 +35,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 class CloudToken(msgspec.Struct, frozen=True):
     token: str
-    expires_in: int = LIFETIME
+    expires_in: int = LIFETIME_SECONDS
 
     def __repr__(self) -> str:
         return "CloudToken(…)"
@@ -52,7 +52,7 @@ async def mint(signing: SigningKeys, issuer: str, subject: Subject, audience: st
         "aud": audience,
         "iat": now,
         "nbf": now,
-        "exp": now + LIFETIME,
+        "exp": now + LIFETIME_SECONDS,
         "jti": secrets.token_hex(16),
         "organization_id": subject.organization_id,
         "module_id": subject.module_id,

@@ -25,20 +25,20 @@ from terracrew.server.identity.people import store
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.secrets import credentials
 
-LIFETIME = 900
+LIFETIME_SECONDS = 900
 KIND = "at+jwt"  # RFC 9068
-COARSE = 600.0
+USED_AT_SECONDS = 600.0
 """`last_used_at` is exact to ten minutes, so that being used costs no write."""
-CACHED = 5.0
+CACHE_SECONDS = 5.0
 """A revocation is told by a wake-up; one that got lost is noticed after this."""
-_MOST_CACHED = 10_000
+_MAX_CACHED_TOKENS = 10_000
 
 
 class AccessToken(msgspec.Struct, frozen=True):
     """The answer of RFC 6749."""
 
     access_token: str
-    expires_in: int = LIFETIME
+    expires_in: int = LIFETIME_SECONDS
     token_type: str = "Bearer"  # noqa: S105 (a word of the standard)
     is_next_secret_accepted: bool = False
     """Whether the worker token whose hash was sent may be used from now on, instead of the one that was sent."""
@@ -90,12 +90,14 @@ class AccessTokens:
             "sub": client.id,
             "aud": AUDIENCE,
             "iat": now,
-            "exp": now + LIFETIME,
+            "exp": now + LIFETIME_SECONDS,
             "org": client.organization_id,
             "kind": client.kind,
             "sid": client.credential_id,
         }
-        return AccessToken(await self.signing.sign(claims, KIND), LIFETIME, is_next_secret_accepted=is_next_accepted)
+        return AccessToken(
+            await self.signing.sign(claims, KIND), LIFETIME_SECONDS, is_next_secret_accepted=is_next_accepted
+        )
 
     async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
         """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
@@ -141,9 +143,9 @@ class AccessTokens:
             self._live.pop(claims, None)
             raise Unauthenticated(GENERIC)
         if generation == self._generation:  # else something was revoked while we read
-            if len(self._live) >= _MOST_CACHED:
+            if len(self._live) >= _MAX_CACHED_TOKENS:
                 self._live.clear()
-            self._live[claims] = principal, time.monotonic() + CACHED
+            self._live[claims] = principal, time.monotonic() + CACHE_SECONDS
         return principal
 
     async def is_live(self, principal: Principal) -> bool:
@@ -181,7 +183,7 @@ class AccessTokens:
             raise Unauthenticated(GENERIC) from None
 
     async def _note_use(self, secret_id: str) -> None:
-        if await self._db.read(lambda tx: access_store.is_use_noted(tx, secret_id, tx.now - COARSE)):
+        if await self._db.read(lambda tx: access_store.is_use_noted(tx, secret_id, tx.now - USED_AT_SECONDS)):
             return
         await self._db.write(lambda tx: access_store.note_use(tx, secret_id))
 

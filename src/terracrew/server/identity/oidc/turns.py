@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from terracrew import backoff
 from terracrew.errors import Unavailable
 
-EXCHANGES_AT_ONCE = 32
+MAX_EXCHANGES = 32
 MAX_WAIT_SECONDS = 5.0
 """A third of a runner's patience with one request: whoever is let in still has time for the exchange itself."""
 RETRY_AFTER_SECONDS = 4.0
 
 
 class Turns:
-    def __init__(self, at_once: int = EXCHANGES_AT_ONCE, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
+    def __init__(self, at_once: int = MAX_EXCHANGES, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
         self._turns = asyncio.Semaphore(at_once)
         self.max_wait_seconds = max_wait_seconds
 

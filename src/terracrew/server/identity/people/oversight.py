@@ -14,7 +14,7 @@ ME = "me"
 
 async def list_sessions(tx: Tx, who: Principal, user: str, after: str | None, limit: int) -> Page[OpenSession]:
     found = await _person(tx, who, user, Verb.ACCESS_READ)
-    return page(await store.sessions_of(tx, found.id, tx.now - sessions.IDLE, start(after), limit + 1), limit)
+    return page(await store.sessions_of(tx, found.id, tx.now - sessions.IDLE_SECONDS, start(after), limit + 1), limit)
 
 
 async def end_sessions(tx: Tx, who: Principal, user: str) -> int:

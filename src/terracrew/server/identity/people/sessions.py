@@ -22,16 +22,16 @@ COOKIE, DEVICE_COOKIE = "terracrew_session", "terracrew_device"
 SECURE_PREFIX = "__Host-"
 """Before the name of a cookie over https: a browser takes it from this very host only, and sends it nowhere else."""
 CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
-IDLE = 24 * 3600.0
-LIFETIME = 14 * 24 * 3600.0
-COARSE = 60.0
+IDLE_SECONDS = 24 * 3600.0
+SESSION_SECONDS = 14 * 24 * 3600.0
+SEEN_AT_SECONDS = 60.0
 """How exactly the last use is kept."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def start(tx: Tx, user: User, address: str | None = None) -> Session:
     secret = credentials.new("tcd")
-    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + LIFETIME, address)
+    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + SESSION_SECONDS, address)
     return row_to(Session, {**row, "token": secret.text})
 
 
@@ -40,13 +40,13 @@ async def principal(db: Database, token: str) -> Principal | None:
     sha256 = credentials.digest(token)
 
     async def find(tx: Tx) -> tuple[Principal, bool] | None:
-        row = await store.session_user(tx, sha256, tx.now - IDLE)
+        row = await store.session_user(tx, sha256, tx.now - IDLE_SECONDS)
         return (
             None
             if row is None
             else (
                 msgspec.structs.replace(person(row_to(User, row), row["credential_id"]), credential="session"),
-                row["seen_at"] < tx.now - COARSE,
+                row["seen_at"] < tx.now - SEEN_AT_SECONDS,
             )
         )
 
@@ -82,7 +82,7 @@ def cookie_name(name: str, *, secure: bool) -> str:
 
 def cookie(session: Session, *, secure: bool) -> Cookie:
     """For the answer to a login."""
-    return _cookie(COOKIE, session.token, int(LIFETIME), secure=secure)
+    return _cookie(COOKIE, session.token, int(SESSION_SECONDS), secure=secure)
 
 
 def device_cookie(value: str, *, secure: bool) -> Cookie:
