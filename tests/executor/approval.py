@@ -10,8 +10,8 @@ import pytest
 from terracrew import archive
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Credentials, JobType, Resume, StateSeed
-from tests.executor.hub_server import KEY, Hub
-from tests.executor.stage import Executor, Stage
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses
+from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
 
 SECOND = Credentials("hub-credential-of-the-second", "api-credential-of-the-second", bytes(range(32, 64)))
 MAIN = """
@@ -47,25 +47,25 @@ def source(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-async def second(tmp_path: Path, stage: Stage) -> AsyncIterator[Stage]:
+async def second(tmp_path: Path, stage: ExecutorProcesses) -> AsyncIterator[ExecutorProcesses]:
     """Where the plan is applied: another process of another instance, with another port and another secret."""
-    hub = Hub(SECOND.hub)
+    hub = FakeExecutorHub(SECOND.hub)
     hub.needs_approval = True
     await hub.start()
     (tmp_path / "second").mkdir()
-    other = Stage(hub, tmp_path / "second")
+    other = ExecutorProcesses(hub, tmp_path / "second")
     other.workspaces = stage.workspaces
     yield other
     await other.close()
     await hub.stop()
 
 
-def spec_of(stage: Stage, source: bytes, **changes: Any) -> Any:
+def spec_of(stage: ExecutorProcesses, source: bytes, **changes: Any) -> Any:
     spec = stage.spec(JobType.APPLY, source, inputs={"name": "you"}, **changes)
     return msgspec.structs.replace(spec, source=msgspec.structs.replace(spec.source, subdirectory="infra"))
 
 
-async def planned(hub: Hub, stage: Stage, source: bytes, **changes: Any) -> Executor:
+async def planned(hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, **changes: Any) -> Executor:
     """The first attempt, to where its plan is kept."""
     hub.needs_approval = True
     executor = await stage.run(spec_of(stage, source, **changes))
@@ -74,14 +74,16 @@ async def planned(hub: Hub, stage: Stage, source: bytes, **changes: Any) -> Exec
     return executor
 
 
-def resume_of(hub: Hub, **changes: Any) -> Resume:
+def resume_of(hub: FakeExecutorHub, **changes: Any) -> Resume:
     kept = hub.result.kept
     assert kept is not None
     resume = Resume(1, kept.state_version, kept.sha256, kept.size, kept.path, KEY)
     return msgspec.structs.replace(resume, **changes)
 
 
-async def resumed(hub: Hub, second: Stage, source: bytes, resume: Resume, **changes: Any) -> Executor:
+async def resumed(
+    hub: FakeExecutorHub, second: ExecutorProcesses, source: bytes, resume: Resume, **changes: Any
+) -> Executor:
     second.hub.plan = second.hub.plan or hub.plan
     state = changes.pop("state", StateSeed(resume.state_version))
     spec = spec_of(second, source, attempt=2, resume=resume, state=state)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.testing.executor_processes import ExecutorProcesses
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from terracrew.toolchains import discovery, install
 from tests.executor.approval import second as second
 from tests.executor.approval import source as source
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Stage
 from tests.small_disk import mounted
 
 
@@ -21,16 +21,16 @@ def tofu() -> str:
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[Hub]:
-    hub = Hub()
+async def hub() -> AsyncIterator[FakeExecutorHub]:
+    hub = FakeExecutorHub()
     await hub.start()
     yield hub
     await hub.stop()
 
 
 @pytest.fixture
-async def stage(hub: Hub, tmp_path: Path, tofu: str) -> AsyncIterator[Stage]:
-    stage = Stage(hub, tmp_path)
+async def stage(hub: FakeExecutorHub, tmp_path: Path, tofu: str) -> AsyncIterator[ExecutorProcesses]:
+    stage = ExecutorProcesses(hub, tmp_path)
     yield stage
     await stage.close()
 
@@ -42,7 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def stage_on_small_disk(hub: Hub, small_disk: Path, tofu: str) -> AsyncIterator[Stage]:
-    stage = Stage(hub, small_disk)
+async def stage_on_small_disk(hub: FakeExecutorHub, small_disk: Path, tofu: str) -> AsyncIterator[ExecutorProcesses]:
+    stage = ExecutorProcesses(hub, small_disk)
     yield stage
     await stage.close()

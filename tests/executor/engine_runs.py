@@ -4,11 +4,11 @@ import stat
 
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Executor, Gate, Stage, module
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
 
-def statuses(hub: Hub) -> list[str]:
+def statuses(hub: FakeExecutorHub) -> list[str]:
     return [f"{fact.step} {fact.status}" for fact in hub.facts_of(StepStatus)]
 
 
@@ -18,11 +18,11 @@ def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
     return first + held + gate.provisioner(before, after) + "\n}\n"
 
 
-async def at_the_gate(hub: Hub) -> None:
+async def at_the_gate(hub: FakeExecutorHub) -> None:
     await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
 
 
-async def applying(hub: Hub, stage: Stage) -> tuple[Executor, Gate]:
+async def applying(hub: FakeExecutorHub, stage: ExecutorProcesses) -> tuple[Executor, Gate]:
     """An apply whose engine stands at the gate."""
     gate = Gate(stage.folder)
     held = f'resource "terraform_data" "held" {{\n  {gate.provisioner()}\n}}\n'
@@ -31,13 +31,13 @@ async def applying(hub: Hub, stage: Stage) -> tuple[Executor, Gate]:
     return executor, gate
 
 
-def ended(hub: Hub) -> StepStatus:
+def ended(hub: FakeExecutorHub) -> StepStatus:
     """How the apply ended."""
     [status] = [fact for fact in hub.facts_of(StepStatus) if fact.step == "apply" and fact.status != "RUNNING"]
     return status
 
 
-def wrapped(stage: Stage, tofu: str, script: str) -> str:
+def wrapped(stage: ExecutorProcesses, tofu: str, script: str) -> str:
     """A folder with a `tofu` that runs this script before the real one."""
     folder = stage.folder / "bin"
     folder.mkdir()

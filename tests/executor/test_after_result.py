@@ -18,8 +18,8 @@ from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Result, Stream
 from terracrew.protocol.spec import JobType, Step
-from tests.executor.hub_server import API, HUB, Hub
-from tests.executor.stage import Stage
+from terracrew.testing.executor_processes import ExecutorProcesses
+from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 
 
 def _ends_with_result(outbox: Path) -> bool:
@@ -32,7 +32,7 @@ def _ends_with_result(outbox: Path) -> bool:
 
 
 @pytest.mark.feature("L3", "O4")
-async def test_a_salvage_adds_nothing_behind_a_result(hub: Hub, stage: Stage) -> None:
+async def test_a_salvage_adds_nothing_behind_a_result(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     """It said that the machine had crashed, behind the result, and waited for ever for that line to be acknowledged."""
     stage.directory.mkdir()
     record = AttemptRecord("job_1", 1, hub.url, HUB, [API])
@@ -46,7 +46,7 @@ async def test_a_salvage_adds_nothing_behind_a_result(hub: Hub, stage: Stage) ->
 
 
 @pytest.mark.feature("L3", "O1")
-async def test_a_signal_after_the_result_adds_nothing_behind_it(hub: Hub, stage: Stage) -> None:
+async def test_a_signal_after_the_result_adds_nothing_behind_it(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     """A host that shut down while the server was away left an executor that never ended."""
     await hub.stop()
     executor = await stage.run(stage.spec(JobType.PLAN, b"this is no archive"))

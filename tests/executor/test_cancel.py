@@ -12,16 +12,16 @@ from terracrew.executor.engines.process import EngineProcess, Ladder
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import applying
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Executor, Gate, Stage, module, session
 
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
 @pytest.mark.parametrize("mode", ["interrupt", "kill"])
 async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
-    hub: Hub, stage: Stage, mode: CancelMode
+    hub: FakeExecutorHub, stage: ExecutorProcesses, mode: CancelMode
 ) -> None:
     executor, _ = await applying(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, mode))
@@ -40,7 +40,7 @@ async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
-async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage) -> None:
+async def test_cancel_after_the_step_lets_the_step_finish(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     executor, gate = await applying(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, "after_step"))
     await gate.open()
@@ -50,7 +50,7 @@ async def test_cancel_after_the_step_lets_the_step_finish(hub: Hub, stage: Stage
     assert hub.result == Result("CANCELED", "canceled before output")
 
 
-async def _escaping(hub: Hub, stage: Stage, ignored: str = "HUP") -> tuple[Executor, Gate, int]:
+async def _escaping(hub: FakeExecutorHub, stage: ExecutorProcesses, ignored: str = "HUP") -> tuple[Executor, Gate, int]:
     """An apply that stands at the gate, and a process of its provisioner that has started its own session."""
     gate, pid = Gate(stage.folder), stage.folder / "escaped"
     script = f"trap '' {ignored}; echo $$ > {pid}; while true; do sleep 1; done"
@@ -74,7 +74,7 @@ def _is_alive(pid: int) -> bool:
 @pytest.mark.feature("J9")
 @pytest.mark.parametrize("mode", ["interrupt", "kill"])
 async def test_a_canceled_apply_also_ends_a_process_in_another_session(
-    hub: Hub, stage: Stage, mode: CancelMode
+    hub: FakeExecutorHub, stage: ExecutorProcesses, mode: CancelMode
 ) -> None:
     """Symptom: a provisioner that started its own session (`setsid`) went on after its job was reported as canceled."""
     executor, _, escaped = await _escaping(hub, stage)
@@ -87,7 +87,9 @@ async def test_a_canceled_apply_also_ends_a_process_in_another_session(
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
-async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(hub: Hub, stage: Stage) -> None:
+async def test_a_process_in_another_session_does_not_outlive_the_step_that_started_it(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     executor, gate, escaped = await _escaping(hub, stage, ignored="INT TERM HUP")
     await gate.open()
     await hub.until(lambda: StepStatus("apply", "SUCCEEDED", 0, is_cut_short=False) in hub.facts)

@@ -7,8 +7,8 @@ import pytest
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import JobType
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Gate, Stage, gone, module
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
 pytestmark = pytest.mark.engine
 
@@ -20,7 +20,9 @@ def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
 
 
 @pytest.mark.feature("X4")
-async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     gate = Gate(tmp_path)
     show = "env | grep ^TERRACREW_OIDC | sort; cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"
     source = module(tmp_path / "m", main=gated(gate, before=show))
@@ -46,7 +48,9 @@ async def test_tokens_of_a_phase_are_there_while_it_runs_and_only_then(hub: Hub,
 
 
 @pytest.mark.feature("X4")
-async def test_a_token_is_renewed_while_its_step_runs(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_token_is_renewed_while_its_step_runs(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     hub.cloud_token_life = 0.4
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
@@ -64,7 +68,7 @@ async def test_a_token_is_renewed_while_its_step_runs(hub: Hub, stage: Stage, tm
 
 @pytest.mark.feature("X4", "J15")
 async def test_leave_is_asked_for_again_after_the_tokens_and_a_plan_made_again_sees_none_of_the_apply(
-    hub: Hub, stage: Stage, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
 ) -> None:
     answers = [Begun(0), BeginRefused("state_moved", "the state moved"), Begun(0), Begun(0)]
     hub.answer_begin = lambda _: answers.pop(0)
@@ -80,7 +84,7 @@ async def test_leave_is_asked_for_again_after_the_tokens_and_a_plan_made_again_s
 
 @pytest.mark.feature("X4")
 async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
-    hub: Hub, stage: Stage, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
@@ -96,7 +100,7 @@ async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
 
 @pytest.mark.feature("X4")
 async def test_tokens_that_an_executor_of_an_earlier_version_left_in_its_directory_are_masked_by_the_salvage(
-    hub: Hub, stage: Stage, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
@@ -111,7 +115,9 @@ async def test_tokens_that_an_executor_of_an_earlier_version_left_in_its_directo
 
 
 @pytest.mark.feature("X4")
-async def test_a_module_without_audiences_asks_for_nothing(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_without_audiences_asks_for_nothing(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     source = module(tmp_path / "m", main='resource "terraform_data" "a" { input = 1 }')
     executor = await stage.run(stage.spec(JobType.APPLY, source))
     assert await executor.exit_code() == 0

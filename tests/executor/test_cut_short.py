@@ -9,9 +9,9 @@ import pytest
 from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import JobType
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import applying, ended, wrapped
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Executor, Gate, Stage, module, session
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O3")]
 
@@ -26,7 +26,7 @@ def engine_of(executor: Executor, program: str = "apply") -> int:
 
 
 async def test_an_engine_killed_in_an_apply_while_its_executor_lives_is_reported_as_cut_short(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """The step said FAILED like any other, and the next apply made everything again without a question."""
     executor, _ = await applying(hub, stage)
@@ -36,21 +36,27 @@ async def test_an_engine_killed_in_an_apply_while_its_executor_lives_is_reported
     assert hub.result.message == "apply failed: ended by signal 9"
 
 
-async def test_a_cancel_that_kills_the_engine_cuts_the_change_short(hub: Hub, stage: Stage) -> None:
+async def test_a_cancel_that_kills_the_engine_cuts_the_change_short(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     executor, _ = await applying(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, "kill"))
     assert await executor.exit_code() == 0, executor.said
     assert ended(hub) == StepStatus("apply", "CANCELED", -9, is_cut_short=True)
 
 
-async def test_a_cancel_that_interrupts_the_engine_is_an_orderly_end(hub: Hub, stage: Stage) -> None:
+async def test_a_cancel_that_interrupts_the_engine_is_an_orderly_end(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     executor, _ = await applying(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
     assert await executor.exit_code() == 0, executor.said
     assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
 
 
-async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut_short(hub: Hub, stage: Stage) -> None:
+async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut_short(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """It ends with exit code 1 like after any failed apply, but says that data loss may have occurred."""
     gate = Gate(stage.folder)
     # The name is known only in the apply, so that the engine opens the pipe then, and nothing ends that but the gate.
@@ -68,7 +74,9 @@ async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut
     assert hub.result.message.startswith("stopped during apply: the engine was interrupted from outside")
 
 
-async def test_a_fatal_error_of_the_engines_own_runtime_cuts_the_change_short(hub: Hub, stage: Stage) -> None:
+async def test_a_fatal_error_of_the_engines_own_runtime_cuts_the_change_short(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """Go ends with exit code 2 after SIGQUIT, as after any fatal error: this is no end that the engine chose."""
     executor, _ = await applying(hub, stage)
     os.kill(engine_of(executor), signal.SIGQUIT)
@@ -76,7 +84,9 @@ async def test_a_fatal_error_of_the_engines_own_runtime_cuts_the_change_short(hu
     assert ended(hub) == StepStatus("apply", "FAILED", 2, is_cut_short=True)
 
 
-async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(hub: Hub, stage: Stage) -> None:
+async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     failing = 'resource "terraform_data" "a" {\n  provisioner "local-exec" { command = "exit 7" }\n}\n'
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=failing)))
     assert await executor.exit_code() == 0, executor.said
@@ -84,7 +94,9 @@ async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(hub:
     assert hub.result.status == "FAILED"
 
 
-async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(hub: Hub, stage: Stage, tofu: str) -> None:
+async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str
+) -> None:
     program = wrapped(stage, tofu, 'case "$1" in plan) rm "$0";; esac')
     source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
     executor = await stage.run(stage.spec(JobType.APPLY, source), engine_paths=[program])
@@ -94,7 +106,7 @@ async def test_an_engine_that_cannot_be_started_has_cut_nothing_short(hub: Hub, 
 
 
 async def test_a_state_that_the_engine_left_unreadable_is_delivered_unchanged_and_is_no_orderly_end(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """A file that was no JSON was dropped with one line in the log, and the only copy went with the workspace."""
     leaving = """resource "terraform_data" "a" {
@@ -112,7 +124,9 @@ async def test_a_state_that_the_engine_left_unreadable_is_delivered_unchanged_an
 
 
 @pytest.mark.feature("X4")
-async def test_a_file_that_is_too_large_for_a_state_is_not_read_and_is_no_orderly_end(hub: Hub, stage: Stage) -> None:
+async def test_a_file_that_is_too_large_for_a_state_is_not_read_and_is_no_orderly_end(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """A job left a sparse file of 8 GB (`truncate -s 8G`), and its executor read it whole into memory."""
     leaving = """resource "terraform_data" "a" {
       provisioner "local-exec" { command = "truncate -s 8G errored.tfstate" }
@@ -130,7 +144,7 @@ async def test_a_file_that_is_too_large_for_a_state_is_not_read_and_is_no_orderl
 
 @pytest.mark.parametrize("reaches_engine", [False, True], ids=["the executor alone", "the engine, too"])
 async def test_a_sigterm_that_nobody_asked_for_says_what_it_was_and_the_engine_saves_its_state(
-    hub: Hub, stage: Stage, reaches_engine: bool
+    hub: FakeExecutorHub, stage: ExecutorProcesses, reaches_engine: bool
 ) -> None:
     """A reboot ended a job CANCELED as if a person had canceled it.
 
@@ -153,7 +167,7 @@ async def test_a_sigterm_that_nobody_asked_for_says_what_it_was_and_the_engine_s
 
 
 async def test_an_engine_that_ends_before_its_executor_hears_of_the_shutdown_has_not_failed(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """Both get the signal, in any order: the job was FAILED where the engine was the faster one."""
     executor, _ = await applying(hub, stage)
@@ -164,7 +178,9 @@ async def test_an_engine_that_ends_before_its_executor_hears_of_the_shutdown_has
     assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
 
 
-async def test_a_sigterm_before_anything_was_changed_skips_the_change(hub: Hub, stage: Stage) -> None:
+async def test_a_sigterm_before_anything_was_changed_skips_the_change(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     gate = Gate(stage.folder)
     held = f'''
         resource "terraform_data" "name" {{ input = "{gate.path}" }}

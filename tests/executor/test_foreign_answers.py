@@ -17,13 +17,13 @@ from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import LogStreamSettings
 from terracrew.protocol.uploads import PART_BYTES
-from tests.executor.hub_server import HUB, KEY, Hub
+from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 
 LARGE = b'{"version": 4, "serial": 1, "lineage": "l", "padding": "' + b"x" * (3 * PART_BYTES) + b'"}'
 
 
 @pytest.fixture
-async def delivery(hub: Hub, tmp_path: Path) -> AsyncIterator[Delivery]:
+async def delivery(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Delivery]:
     delivery = Delivery(tmp_path, AttemptRecord("job_1", 1, hub.url, HUB, []), LogStreamSettings(period_seconds=0.1))
     shipping = asyncio.create_task(delivery.shipper.run())
     yield delivery
@@ -39,7 +39,9 @@ async def write_state(delivery: Delivery) -> None:
 
 
 @pytest.mark.feature("O1", "J15")
-async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(hub: Hub, delivery: Delivery) -> None:
+async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(
+    hub: FakeExecutorHub, delivery: Delivery
+) -> None:
     await write_state(delivery)
     assert await asyncio.wait_for(delivery.finish(), 30) == DELIVERED
     assert hub.states[0][2] == LARGE
@@ -51,7 +53,7 @@ async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(hub: 
 @pytest.mark.feature("O1", "J15")
 @pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 405, 409, 413, 426, 500, 502])
 async def test_an_upload_that_something_else_answers_is_tried_until_it_arrives(
-    hub: Hub, delivery: Delivery, caplog: pytest.LogCaptureFixture, status: int
+    hub: FakeExecutorHub, delivery: Delivery, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     """A proxy's 413 was taken for the server's own refusal: the executor gave up, and the apply was made again five times."""
     refusals = 3
@@ -75,7 +77,7 @@ async def test_an_upload_that_something_else_answers_is_tried_until_it_arrives(
     assert hub.log(Stream.SYSTEM).decode().count("does not succeed and is tried again") == 1
 
 
-async def test_nothing_is_added_to_the_log_after_the_result(hub: Hub, delivery: Delivery) -> None:
+async def test_nothing_is_added_to_the_log_after_the_result(hub: FakeExecutorHub, delivery: Delivery) -> None:
     refusals = [413, 413]
     hub.foreign = lambda _method, name, _size: refusals.pop() if name == "uploads" and refusals else None
     await write_state(delivery)
@@ -85,7 +87,7 @@ async def test_nothing_is_added_to_the_log_after_the_result(hub: Hub, delivery: 
     assert hub.mark == 2
 
 
-async def test_a_refusal_with_our_own_code_is_final(hub: Hub, delivery: Delivery) -> None:
+async def test_a_refusal_with_our_own_code_is_final(hub: FakeExecutorHub, delivery: Delivery) -> None:
     hub.own_refusal = "conflict"
     await write_state(delivery)
     assert await asyncio.wait_for(delivery.finish(), 30) == UNDELIVERED
@@ -94,7 +96,9 @@ async def test_a_refusal_with_our_own_code_is_final(hub: Hub, delivery: Delivery
 
 @pytest.mark.feature("O1")
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 426, 502])
-async def test_a_handshake_that_something_else_answers_is_tried_again(hub: Hub, tmp_path: Path, status: int) -> None:
+async def test_a_handshake_that_something_else_answers_is_tried_again(
+    hub: FakeExecutorHub, tmp_path: Path, status: int
+) -> None:
     """A firewall's 403 in the handshake ended the executor in the middle of its apply."""
     refusals = [status]
     hub.foreign = lambda _method, _name, _size: refusals.pop() if refusals else None

@@ -14,9 +14,9 @@ from terracrew.executor.isolation.landlock import Surroundings
 from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from terracrew.toolchains import cache as engines
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Stage, module
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("X5")]
 needs_landlock = pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
@@ -29,12 +29,14 @@ def script(*commands: str) -> str:
     return f'resource "terraform_data" "a" {{\n  provisioner "local-exec" {{\n    command = <<-EOT\n{lines}\nEOT\n  }}\n}}\n'
 
 
-def plain(hub: Hub) -> str:
+def plain(hub: FakeExecutorHub) -> str:
     """What the engine printed, without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", hub.log().decode())
 
 
-async def log_of(hub: Hub, stage: Stage, folder: Path, main: str, isolation: IsolationSettings, **more: str) -> str:
+async def log_of(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, folder: Path, main: str, isolation: IsolationSettings, **more: str
+) -> str:
     """Run an APPLY of the module as its runner would, and return its log without colours."""
     (folder / "tmp").mkdir()
     given = IsolationSettings(
@@ -51,7 +53,9 @@ async def log_of(hub: Hub, stage: Stage, folder: Path, main: str, isolation: Iso
 
 
 @needs_landlock
-async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     """A plan read `instance.key`, its own `attempt.json`, the server's master key and other attempts' directories."""
     secrets = [
         tmp_path / name
@@ -73,7 +77,9 @@ async def test_a_module_cannot_read_what_its_runner_and_its_server_keep(hub: Hub
 
 
 @needs_landlock
-async def test_functions_of_the_language_cannot_read_it_either(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_functions_of_the_language_cannot_read_it_either(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     (tmp_path / "instance.key").write_text("the-secret-itself")
     main = f'output "key" {{ value = file("{tmp_path}/instance.key") }}\n'
     log = await log_of(hub, stage, tmp_path, main, IsolationSettings())
@@ -83,7 +89,9 @@ async def test_functions_of_the_language_cannot_read_it_either(hub: Hub, stage: 
 
 
 @needs_landlock
-async def test_a_module_cannot_write_outside_of_its_own_directories(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_cannot_write_outside_of_its_own_directories(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     """The caches of plug-ins and engines, which other jobs run programs from, were writable by every job."""
     cache = stage.cache / "plugins"
     cache.mkdir(parents=True)
@@ -97,7 +105,9 @@ async def test_a_module_cannot_write_outside_of_its_own_directories(hub: Hub, st
 
 
 @needs_landlock
-async def test_a_module_cannot_look_into_other_processes(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_cannot_look_into_other_processes(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     """The worker token was read from the runner's memory, and environments of other processes from /proc."""
     with subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"],
@@ -123,7 +133,9 @@ async def test_a_module_cannot_look_into_other_processes(hub: Hub, stage: Stage,
 
 
 @needs_scopes
-async def test_a_module_cannot_send_signals_to_its_runner(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_cannot_send_signals_to_its_runner(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as victim:
         try:
             tried = f"kill -TERM {victim.pid} && echo signalled; kill -9 {os.getpid()} && echo signalled"
@@ -137,7 +149,9 @@ async def test_a_module_cannot_send_signals_to_its_runner(hub: Hub, stage: Stage
     assert "): own child" in log, "it may still end what it started"
 
 
-async def test_what_modules_usually_do_still_works(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_what_modules_usually_do_still_works(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     """Provisioners with a shell, git and curl, temporary files, credentials at their standard places, sockets."""
     home = tmp_path / "home"
     (home / ".aws").mkdir(parents=True)
@@ -183,7 +197,9 @@ async def test_what_modules_usually_do_still_works(hub: Hub, stage: Stage, tmp_p
         assert f"): {text}" in log, text
 
 
-async def test_a_module_opens_nothing_by_its_own_environment(hub: Hub, stage: Stage, tmp_path: Path) -> None:
+async def test_a_module_opens_nothing_by_its_own_environment(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+) -> None:
     if not landlock.abi():
         pytest.skip("this kernel has no Landlock")
     (tmp_path / "tmp").mkdir()
@@ -203,7 +219,7 @@ async def test_a_module_opens_nothing_by_its_own_environment(hub: Hub, stage: St
 
 
 async def test_without_isolation_everything_is_as_the_user_of_the_runner_may(
-    hub: Hub, stage: Stage, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
 ) -> None:
     (tmp_path / "instance.key").write_text("readable")
     log = await log_of(hub, stage, tmp_path, script(f"cat {tmp_path}/instance.key; echo"), IsolationSettings("none"))

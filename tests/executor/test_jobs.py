@@ -13,9 +13,9 @@ from terracrew import archive
 from terracrew.protocol.events import EngineUsed, OutputsRead, PlanSummary, ResourceChange, SourceResolved, StepStatus
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import ArchiveSource, JobType, LocalSource, StateSeed
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 from tests.executor.engine_runs import statuses
-from tests.executor.hub_server import API, HUB, Hub
-from tests.executor.stage import Stage, module
 
 pytestmark = pytest.mark.engine
 
@@ -83,7 +83,9 @@ resource "terraform_data" "checked" {
 
 
 @pytest.mark.feature("J3", "J11")
-async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_show(hub: Hub, stage: Stage) -> None:
+async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_show(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.PLAN, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
@@ -102,7 +104,7 @@ async def test_a_plan_reports_its_steps_its_summary_and_what_a_terminal_would_sh
 
 
 @pytest.mark.feature("J3", "J12", "J15")
-async def test_an_apply_delivers_its_outputs_and_its_states(hub: Hub, stage: Stage) -> None:
+async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0, executor.said
@@ -120,7 +122,9 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: Hub, stage: Sta
 
 
 @pytest.mark.feature("J1")
-async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(hub: Hub, stage: Stage) -> None:
+async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     spec = stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), state=StateSeed(3, content=STATE))
     executor = await stage.run(msgspec.structs.replace(spec, is_destroy_plan=True))
     assert await executor.exit_code() == 0, executor.said
@@ -131,7 +135,9 @@ async def test_a_destroy_plan_shows_what_would_be_destroyed_and_changes_nothing(
 
 
 @pytest.mark.feature("J5")
-async def test_a_source_without_a_configuration_never_reaches_the_engine(hub: Hub, stage: Stage) -> None:
+async def test_a_source_without_a_configuration_never_reaches_the_engine(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """A wrong folder, with only a readme in it, destroyed everything: "2 destroyed", exit 0."""
     folder = stage.folder / "source"
     folder.mkdir()
@@ -145,15 +151,15 @@ async def test_a_source_without_a_configuration_never_reaches_the_engine(hub: Hu
 
 
 @pytest.mark.feature("J3")
-async def test_a_destroy_removes_what_the_state_has(hub: Hub, stage: Stage) -> None:
+async def test_a_destroy_removes_what_the_state_has(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.APPLY, source, inputs={"name": "you"}))
     assert await executor.exit_code() == 0
     _, _, content = hub.states[-1]
-    second = Hub()
+    second = FakeExecutorHub()
     await second.start()
     try:
-        again = Stage(second, stage.folder / "second")
+        again = ExecutorProcesses(second, stage.folder / "second")
         again.folder.mkdir()
         seed = StateSeed(3, size=len(content), content=content)
         executor = await again.run(again.spec(JobType.DESTROY, source, inputs={"name": "you"}, state=seed))
@@ -168,7 +174,7 @@ async def test_a_destroy_removes_what_the_state_has(hub: Hub, stage: Stage) -> N
 
 
 @pytest.mark.feature("J3")
-async def test_a_failing_plan_says_why_and_skips_the_rest(hub: Hub, stage: Stage) -> None:
+async def test_a_failing_plan_says_why_and_skips_the_rest(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHECK)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "FAILED"
@@ -178,7 +184,9 @@ async def test_a_failing_plan_says_why_and_skips_the_rest(hub: Hub, stage: Stage
 
 
 @pytest.mark.feature("J5")
-async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root(hub: Hub, stage: Stage) -> None:
+async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     source = stage.folder / "source"
     module(source, main='output "here" { value = path.cwd }')
     (source / "terraform.tfstate").write_text("{}")
@@ -194,7 +202,9 @@ async def test_a_local_source_is_copied_and_runs_only_from_under_an_allowed_root
 
 @pytest.mark.feature("J5", "X1")
 @pytest.mark.parametrize("path", ["/etc", "{root}/../outside", "{root}/link"])
-async def test_a_local_source_outside_the_roots_is_refused(hub: Hub, stage: Stage, path: str) -> None:
+async def test_a_local_source_outside_the_roots_is_refused(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, path: str
+) -> None:
     root = stage.folder / "root"
     root.mkdir()
     (stage.folder / "outside").mkdir()
@@ -207,7 +217,9 @@ async def test_a_local_source_outside_the_roots_is_refused(hub: Hub, stage: Stag
 
 
 @pytest.mark.feature("J5")
-async def test_a_source_that_changed_between_attempts_fails_the_job(hub: Hub, stage: Stage) -> None:
+async def test_a_source_that_changed_between_attempts_fails_the_job(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     source = module(stage.folder / "source", main=GREETING)
     executor = await stage.run(stage.spec(JobType.PLAN, source, source_digest="sha256:" + "0" * 64))
     assert await executor.exit_code() == 0
@@ -215,7 +227,9 @@ async def test_a_source_that_changed_between_attempts_fails_the_job(hub: Hub, st
 
 
 @pytest.mark.feature("J5")
-async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(hub: Hub, stage: Stage) -> None:
+async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     data = module(stage.folder / "source", main='output "x" { value = 1 }')
     hub.archive = data
     sha256 = hashlib.sha256(data).hexdigest()
@@ -227,7 +241,9 @@ async def test_a_large_archive_is_fetched_once_and_kept_by_its_hash(hub: Hub, st
 
 
 @pytest.mark.feature("J15")
-async def test_a_backend_of_the_modules_own_is_an_error_before_init(hub: Hub, stage: Stage) -> None:
+async def test_a_backend_of_the_modules_own_is_an_error_before_init(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     source = module(stage.folder / "source", main='terraform {\n  backend "s3" {}\n}\n')
     executor = await stage.run(stage.spec(JobType.PLAN, source))
     assert await executor.exit_code() == 0
@@ -236,7 +252,7 @@ async def test_a_backend_of_the_modules_own_is_an_error_before_init(hub: Hub, st
 
 
 @pytest.mark.feature("J15")
-async def test_a_module_may_keep_its_own_backend(hub: Hub, stage: Stage) -> None:
+async def test_a_module_may_keep_its_own_backend(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     place = stage.folder / "own.tfstate"
     backend = f'terraform {{\n  backend "local" {{ path = "{place}" }}\n}}\n'
     source = module(stage.folder / "source", main=GREETING, backend=backend)
@@ -248,7 +264,9 @@ async def test_a_module_may_keep_its_own_backend(hub: Hub, stage: Stage) -> None
 
 
 @pytest.mark.feature("J15")
-async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(hub: Hub, stage: Stage) -> None:
+async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "SUCCEEDED", hub.result
@@ -259,7 +277,7 @@ async def test_a_state_too_large_for_a_frame_goes_by_http_before_its_event(hub: 
 
 
 @pytest.mark.feature("J15")
-async def test_a_large_state_to_start_from_is_fetched(hub: Hub, stage: Stage) -> None:
+async def test_a_large_state_to_start_from_is_fetched(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     hub.state, hub.state_version = STATE, 9
     seed = StateSeed(9, size=len(STATE))
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=""), state=seed))
@@ -269,7 +287,9 @@ async def test_a_large_state_to_start_from_is_fetched(hub: Hub, stage: Stage) ->
 
 
 @pytest.mark.feature("J11")
-async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchanged(hub: Hub, stage: Stage) -> None:
+async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchanged(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     both = json.loads(STATE)
     both["resources"].append(both["resources"][0] | {"name": "kept"})
     content = json.dumps(both).encode()
@@ -287,7 +307,9 @@ async def test_a_resource_to_replace_is_counted_once_and_the_untouched_as_unchan
     assert b"1 to add, 0 to change, 1 to destroy" in hub.log()
 
 
-async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(hub: Hub, stage: Stage) -> None:
+async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     hub.state, hub.state_version = STATE, 5
     hub.answer_begin = lambda version: Begun(5) if version == 5 else BeginRefused("state_moved", "the state moved")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD), state=StateSeed(4)))
@@ -299,7 +321,9 @@ async def test_a_state_that_moved_makes_the_job_plan_again_from_the_current_one(
     assert [version for version, _ in hub.begins] == [4, 5]
 
 
-async def test_leave_that_is_refused_ends_the_job_with_the_servers_words(hub: Hub, stage: Stage) -> None:
+async def test_leave_that_is_refused_ends_the_job_with_the_servers_words(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     hub.answer_begin = lambda _: BeginRefused("quarantine", "a state waits in quarantine")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=OLD)))
     assert await executor.exit_code() == 0
@@ -310,7 +334,7 @@ async def test_leave_that_is_refused_ends_the_job_with_the_servers_words(hub: Hu
 
 @pytest.mark.feature("L5", "X4")
 async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credential_not_even_the_engine(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     tell = """
     resource "terraform_data" "teller" {
@@ -339,7 +363,7 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
 
 
 @pytest.mark.feature("J13")
-async def test_a_job_has_its_built_in_environment(hub: Hub, stage: Stage) -> None:
+async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     source = module(stage.folder / "source", main=SHOW_ENVIRONMENT)
     executor = await stage.run(stage.spec(JobType.APPLY, source, environment={"TERRACREW_GROUP_PATH": "forged"}))
     assert await executor.exit_code() == 0
@@ -351,7 +375,7 @@ async def test_a_job_has_its_built_in_environment(hub: Hub, stage: Stage) -> Non
 
 
 @pytest.mark.feature("J6")
-async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: Hub, stage: Stage) -> None:
+async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     folder = stage.folder / "source"
     module(folder, main=GREETING)
     (folder / "zzz.auto.tfvars").write_text('name = "nobody"\n')
@@ -363,7 +387,7 @@ async def test_what_is_set_on_a_module_wins_over_its_own_files(hub: Hub, stage: 
 
 
 @pytest.mark.feature("J4")
-async def test_a_missing_engine_is_said_before_anything_runs(hub: Hub, stage: Stage) -> None:
+async def test_a_missing_engine_is_said_before_anything_runs(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=OLD), engine="terraform"))
     assert await executor.exit_code() == 0
     assert hub.result.status == "FAILED"

@@ -12,17 +12,17 @@ from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.executor.state import http_backend
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.messages import BeginRefused, CancelAttempt, Superseded
+from terracrew.testing.executor_processes import ExecutorProcesses
+from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 from tests.executor.approval import files, planned, spec_of
 from tests.executor.engine_runs import statuses
-from tests.executor.hub_server import HUB, KEY, Hub
-from tests.executor.stage import Stage
 from tests.small_disk import fill
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 
 
 async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_ends(
-    hub: Hub, stage: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
 ) -> None:
     executor = await planned(hub, stage, source)
     assert hub.result == Result("WAITING", "A person has to look at this plan", kept=hub.result.kept)
@@ -41,7 +41,7 @@ async def test_a_plan_that_a_person_must_see_is_kept_encrypted_and_the_attempt_e
 
 
 async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
-    hub: Hub, stage: Stage, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
     await planned(hub, stage, source)
     place = tmp_path / "look"
@@ -58,7 +58,9 @@ async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
     assert (place / "infra" / "~terracrew.auto.tfvars.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(hub: Hub, stage: Stage, source: bytes) -> None:
+async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+) -> None:
     refusals = [503, 503]
     hub.refuse_plan = lambda: refusals.pop() if refusals else None
     executor = await planned(hub, stage, source)
@@ -69,7 +71,7 @@ async def test_a_server_that_is_away_gets_the_plan_when_it_is_back(hub: Hub, sta
 
 @pytest.mark.feature("O1")
 async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
-    hub: Hub, stage_on_small_disk: Stage, source: bytes
+    hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses, source: bytes
 ) -> None:
     stage = stage_on_small_disk
     filler = stage.folder / "filler"
@@ -89,7 +91,9 @@ async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     assert hub.plan
 
 
-async def test_a_cancel_while_the_plan_is_kept_ends_the_job_as_canceled(hub: Hub, stage: Stage, source: bytes) -> None:
+async def test_a_cancel_while_the_plan_is_kept_ends_the_job_as_canceled(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 503
     executor = await stage.run(spec_of(stage, source))
@@ -102,7 +106,7 @@ async def test_a_cancel_while_the_plan_is_kept_ends_the_job_as_canceled(hub: Hub
 
 @pytest.mark.feature("O3")
 async def test_an_attempt_that_is_superseded_while_it_keeps_its_plan_stops(
-    hub: Hub, stage: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
 ) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 503
@@ -115,7 +119,7 @@ async def test_an_attempt_that_is_superseded_while_it_keeps_its_plan_stops(
 
 
 async def test_a_plan_that_the_server_will_not_take_fails_the_job_with_its_words(
-    hub: Hub, stage: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
 ) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 413

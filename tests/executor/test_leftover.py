@@ -11,10 +11,10 @@ from terracrew.errors import Conflict
 from terracrew.executor.state import leftover, states
 from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import at_the_gate, gated
-from tests.executor.hub_server import Hub
 from tests.executor.raw_archives import packed
-from tests.executor.stage import Gate, Stage, gone
 
 NAME = "errored.tfstate"
 STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "outputs": {}, "resources": []})
@@ -22,7 +22,9 @@ STALE = json.dumps({"version": 4, "serial": 1, "lineage": "somebody-elses", "out
 
 @pytest.mark.engine
 @pytest.mark.feature("J15")
-async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(hub: Hub, stage: Stage) -> None:
+async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """It was delivered after a successful apply and replaced the real state, so that the next apply made all again."""
     source = packed({"main.tf": 'resource "terraform_data" "a" {}\n', NAME: STALE})
     executor = await stage.run(stage.spec(JobType.APPLY, source))
@@ -36,7 +38,9 @@ async def test_a_stale_state_in_the_source_is_removed_said_and_never_delivered(h
 
 @pytest.mark.engine
 @pytest.mark.feature("J15", "O4")
-async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_left(hub: Hub, stage: Stage) -> None:
+async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_left(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """It searched the whole workspace, so that the file of any module below it became the state."""
     gate = Gate(stage.folder)
     source = packed(
@@ -58,7 +62,9 @@ async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_
 
 @pytest.mark.engine
 @pytest.mark.feature("J15", "O4")
-async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_state(hub: Hub, stage: Stage) -> None:
+async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_state(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     gate = Gate(stage.folder)
     held = f'''
         resource "terraform_data" "name" {{ input = "{gate.path}" }}
@@ -77,7 +83,9 @@ async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_s
 
 @pytest.mark.engine
 @pytest.mark.feature("J15", "O4")
-async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(hub: Hub, stage: Stage) -> None:
+async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
     await at_the_gate(hub)
@@ -96,7 +104,9 @@ async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(hub: Hub, 
 
 @pytest.mark.engine
 @pytest.mark.feature("X4", "O4")
-async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_ends(hub: Hub, stage: Stage) -> None:
+async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_ends(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """A sparse file of 8 GB was read whole: the delivery ran out of memory and was started again, for ever."""
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))

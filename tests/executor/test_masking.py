@@ -6,8 +6,8 @@ import pytest
 
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import JobType
-from tests.executor.hub_server import API, Hub
-from tests.executor.stage import Stage, module
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import API, FakeExecutorHub
 
 pytestmark = pytest.mark.engine
 
@@ -26,7 +26,7 @@ output "name" { value = "web" }
 
 @pytest.mark.feature("L5", "J12")
 async def test_secrets_of_runner_module_and_inputs_reach_neither_log_nor_plan_nor_shown_outputs(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """The runner's AWS_SECRET_ACCESS_KEY and the module's environment were printed, and base64 of the job's token passed."""
     spec = stage.spec(

@@ -11,9 +11,9 @@ from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import ended, wrapped
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Stage, module
 
 HUNGRY = """
 resource "terraform_data" "count" { input = 1000 }
@@ -53,7 +53,7 @@ def inside_memory_cgroup(limit: int) -> Generator[Path]:
 @pytest.mark.engine
 @pytest.mark.feature("J9")
 async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_out_of_it(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """The job said `ended by signal 9` and nothing else."""
     with inside_memory_cgroup(LIMIT_BYTES) as group:
@@ -66,7 +66,9 @@ async def test_an_engine_that_the_kernel_killed_for_memory_is_said_to_have_run_o
 
 @pytest.mark.engine
 @pytest.mark.feature("J9")
-async def test_an_engine_that_gets_no_memory_is_said_to_have_run_out_of_it(hub: Hub, stage: Stage, tofu: str) -> None:
+async def test_an_engine_that_gets_no_memory_is_said_to_have_run_out_of_it(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str
+) -> None:
     """The job said `exit code 2`, and the reason stood before 30 KB of goroutine traces."""
     program = wrapped(stage, tofu, 'case "$1" in apply) ulimit -v 1300000;; esac')
     source = module(stage.folder / "source", main=HUNGRY)

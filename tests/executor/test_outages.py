@@ -22,9 +22,9 @@ from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
 from terracrew.protocol.spec import JobType, Step
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, joined, module, session
+from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 from tests.executor.engine_runs import at_the_gate, gated
-from tests.executor.hub_server import API, HUB, Hub
-from tests.executor.stage import Executor, Gate, Stage, gone, joined, module, session
 from tests.small_disk import fill
 
 pytestmark = pytest.mark.engine
@@ -38,7 +38,7 @@ resource "terraform_data" "chatty" {
 
 @pytest.mark.feature("L3", "O1")
 async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeats_nothing(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     hub.drop_after = [3, 2, 4, 1, 2]
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
@@ -52,7 +52,7 @@ async def test_a_chatty_apply_whose_connection_drops_five_times_loses_and_repeat
 
 @pytest.mark.feature("O1", "J15")
 async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when_it_is_back(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
@@ -74,7 +74,9 @@ async def test_a_server_that_is_away_when_the_state_is_written_gets_it_once_when
 
 
 @pytest.mark.feature("O1")
-async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answered(hub: Hub, stage: Stage) -> None:
+async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answered(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     hub.answer_begin = lambda _: None
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
     await hub.until(lambda: hub.begins)
@@ -89,7 +91,9 @@ async def test_an_executor_that_is_cut_off_does_not_apply_before_begin_is_answer
 
 
 @pytest.mark.feature("O3")
-async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(hub: Hub, stage: Stage) -> None:
+async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     hub.answer_begin = lambda _: None
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
     await hub.until(lambda: hub.begins)
@@ -103,7 +107,7 @@ async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applie
 
 
 @pytest.mark.feature("O3")
-async def test_leave_that_has_to_wait_is_asked_for_again(hub: Hub, stage: Stage) -> None:
+async def test_leave_that_has_to_wait_is_asked_for_again(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     answers = [BeginRefused("wait", "module busy elsewhere"), Begun(0)]
     hub.answer_begin = lambda _: answers.pop(0)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
@@ -114,7 +118,7 @@ async def test_leave_that_has_to_wait_is_asked_for_again(hub: Hub, stage: Stage)
 
 @pytest.mark.feature("O3")
 async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_starts_nothing_more(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
@@ -130,7 +134,7 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
 
 
 @pytest.mark.feature("O3")
-async def test_a_plan_that_is_superseded_stops(hub: Hub, stage: Stage) -> None:
+async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     gate = Gate(stage.folder)
     # A file that is a pipe holds the engine; its name comes from a resource, so it is read in the plan and not before.
     held = f'''
@@ -144,13 +148,15 @@ async def test_a_plan_that_is_superseded_stops(hub: Hub, stage: Stage) -> None:
     assert await executor.exit_code() == 0, executor.said
     # The engine prints that it was interrupted before it stops its walk, so it may still finish its plan.
     if hub.result.status == "SUCCEEDED":
-        assert b"Plan: 2 to add" in hub.log()
+        assert b" 2 to add, 0 to change" in hub.log()
     else:
         assert hub.result.status == "CANCELED"
         assert "attempt 2 is the current one" in hub.result.message
 
 
-async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_directory(hub: Hub, stage: Stage) -> None:
+async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_directory(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     hub.welcome = lambda _: Refused("not_found", "no such attempt", is_final=True)
     hub.is_acknowledging = False
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
@@ -162,7 +168,7 @@ async def test_an_attempt_that_the_server_refuses_for_good_ends_and_keeps_its_di
 
 @pytest.mark.feature("O4", "J15")
 async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the_engine_left(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     source = module(stage.folder / "source", main=gated(gate, after="seq 1 500; echo a-secret-of-the-runner"))
@@ -195,7 +201,7 @@ async def test_salvage_of_an_executor_killed_in_an_apply_delivers_everything_the
 
 @pytest.mark.feature("O4")
 async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its_whole_outbox(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     hub.drop_after = [0] * 100
@@ -215,7 +221,9 @@ async def test_salvage_of_an_executor_that_never_reached_the_server_delivers_its
 
 
 @pytest.mark.feature("O4")
-async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_kept_less(hub: Hub, stage: Stage) -> None:
+async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_kept_less(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=CHATTY)))
     assert await executor.exit_code() == 0
     mark = hub.mark
@@ -231,7 +239,9 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
 
 
 @pytest.mark.feature("O4", "J15")
-async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(hub: Hub, stage: Stage) -> None:
+async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """Symptom: a synced state whose event had not been written was deleted when the attempt was salvaged."""
     stage.directory.mkdir()
     record = AttemptRecord("job_1", 1, hub.url, HUB, [API])
@@ -279,7 +289,7 @@ def _state(pid: int) -> str:
         return ""
 
 
-async def full(hub: Hub, stage: Stage, gate: Gate) -> Executor:
+async def full(hub: FakeExecutorHub, stage: ExecutorProcesses, gate: Gate) -> Executor:
     """An apply whose disk has become full while it printed."""
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=loud(gate))))
     await at_the_gate(hub)
@@ -291,7 +301,9 @@ async def full(hub: Hub, stage: Stage, gate: Gate) -> Executor:
 
 
 @pytest.mark.feature("L3", "O1")
-async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(hub: Hub, stage_on_small_disk: Stage) -> None:
+async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(
+    hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses
+) -> None:
     stage, gate = stage_on_small_disk, Gate(stage_on_small_disk.folder)
     executor = await full(hub, stage, gate)
     seen = numbers(hub.log())
@@ -308,7 +320,7 @@ async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(hub: Hub,
 
 @pytest.mark.feature("L3", "J9")
 async def test_a_job_whose_engine_is_paused_by_a_full_disk_can_be_canceled(
-    hub: Hub, stage_on_small_disk: Stage
+    hub: FakeExecutorHub, stage_on_small_disk: ExecutorProcesses
 ) -> None:
     stage, gate = stage_on_small_disk, Gate(stage_on_small_disk.folder)
     executor = await full(hub, stage, gate)

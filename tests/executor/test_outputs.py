@@ -7,9 +7,9 @@ import pytest
 
 from terracrew.protocol.events import MAX_RECORD_BYTES, OutputsRead, StepStatus, Stream
 from terracrew.protocol.spec import JobType, Step
+from terracrew.testing.executor_processes import ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub, unseal
 from tests.executor.engine_runs import wrapped
-from tests.executor.hub_server import Hub, unseal
-from tests.executor.stage import Stage, module
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J13")]
 LARGE = """
@@ -21,7 +21,9 @@ output "large" {
 """
 
 
-async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds(hub: Hub, stage: Stage) -> None:
+async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
     """A completed apply was FAILED: "a record of 5,000,235 bytes is larger than the protocol allows"."""
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=LARGE)))
     assert await executor.exit_code() == 0, executor.said
@@ -39,7 +41,7 @@ async def test_outputs_larger_than_any_record_are_delivered_and_the_job_succeeds
 
 
 async def test_outputs_that_cannot_be_read_leave_a_job_that_succeeded_with_a_warning(
-    hub: Hub, stage: Stage, tofu: str
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str
 ) -> None:
     program = wrapped(stage, tofu, 'case "$1" in output) echo "Error: no outputs today" >&2; exit 1;; esac')
     source = module(stage.folder / "source", main='resource "terraform_data" "a" {}\n')
@@ -52,7 +54,7 @@ async def test_outputs_that_cannot_be_read_leave_a_job_that_succeeded_with_a_war
 
 
 async def test_outputs_that_are_too_large_are_not_read_and_the_job_succeeds_with_a_warning(
-    hub: Hub, stage: Stage, tofu: str
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tofu: str
 ) -> None:
     """Outputs of up to 256 MiB were sent, and the server stood still while it decoded them."""
     program = wrapped(stage, tofu, 'case "$1" in output) head -c 8388609 /dev/zero; exit 0;; esac')

@@ -12,8 +12,8 @@ from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
 from terracrew.runner.resources.plugin_cache import PluginCache
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Executor, Stage, module
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J14")]
 
@@ -38,9 +38,11 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-async def run(stage: Stage, home: Path, tmp_path: Path, source: bytes, job: str = "job_1", **more: str) -> Executor:
+async def run(
+    stage: ExecutorProcesses, home: Path, tmp_path: Path, source: bytes, job: str = "job_1", **more: str
+) -> Executor:
     """A PLAN of the module: `init` succeeds, and what comes after it fails, since the provider is none."""
-    hub = Hub()
+    hub = FakeExecutorHub()
     await hub.start()
     scratch = tmp_path / f"tmp-{job}"
     scratch.mkdir()
@@ -65,18 +67,18 @@ def engine_directory(tmp_path: Path, job: str) -> Path:
     return tmp_path / f"engine-{job}"
 
 
-def cache_of(stage: Stage, home: Path) -> PluginCache:
+def cache_of(stage: ExecutorProcesses, home: Path) -> PluginCache:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     return PluginCache(stage.cache, environment | {"HOME": str(home)}, [])
 
 
-def link_of(stage: Stage, job: str) -> Path:
+def link_of(stage: ExecutorProcesses, job: str) -> Path:
     """The module's own plug-in, which is a link to the package that it uses."""
     return stage.workspaces / f"{job}.1" / ".terraform" / "providers" / FAKE.folder / plugins.platform()
 
 
 async def test_what_a_job_downloads_is_its_own_and_what_the_runner_gets_is_used_by_the_next(
-    stage: Stage, home: Path, tmp_path: Path
+    stage: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     """Every job could write to the cache from which all other jobs run plug-ins."""
     source = module(tmp_path / "m", main=MAIN)
@@ -101,7 +103,7 @@ async def test_what_a_job_downloads_is_its_own_and_what_the_runner_gets_is_used_
 
 
 async def test_a_package_that_the_lock_file_does_not_accept_is_not_used(
-    stage: Stage, home: Path, tmp_path: Path
+    stage: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     """A lock file of another machine often has no checksum that a directory can be compared with."""
     shared = stage.cache / "plugins" / FAKE.folder / plugins.platform()
@@ -118,7 +120,7 @@ async def test_a_package_that_the_lock_file_does_not_accept_is_not_used(
 
 
 async def test_a_package_that_jobs_of_an_earlier_version_put_into_the_cache_is_not_used(
-    stage: Stage, home: Path, tmp_path: Path
+    stage: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     shared = stage.cache / "plugins" / FAKE.folder / plugins.platform()
     shared.mkdir(parents=True)
@@ -129,7 +131,9 @@ async def test_a_package_that_jobs_of_an_earlier_version_put_into_the_cache_is_n
     assert (shared / "LICENSE").exists(), "the runner's own takes its place"
 
 
-async def test_a_cache_that_the_operator_made_is_used_and_not_written(stage: Stage, home: Path, tmp_path: Path) -> None:
+async def test_a_cache_that_the_operator_made_is_used_and_not_written(
+    stage: ExecutorProcesses, home: Path, tmp_path: Path
+) -> None:
     operators = tmp_path / "operators"
     package = operators / FAKE.folder / plugins.platform()
     package.mkdir(parents=True)

@@ -12,16 +12,16 @@ from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.protocol.events import OutputsRead, PlanSummary, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, Granted
 from terracrew.protocol.spec import JobType, StateSeed
+from terracrew.testing.executor_processes import ExecutorProcesses
+from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
 from tests.executor.approval import SECOND, planned, resume_of, resumed, spec_of
 from tests.executor.engine_runs import statuses
-from tests.executor.hub_server import KEY, Hub
-from tests.executor.stage import Stage
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 
 
 async def test_an_approved_plan_is_applied_by_another_process_with_another_port_and_another_secret(
-    hub: Hub, stage: Stage, second: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
     await planned(hub, stage, source)
     executor = await resumed(hub, second, source, resume_of(hub))
@@ -59,16 +59,16 @@ def _opened(sealed: bytes) -> bytes:
 
 
 async def test_a_plan_from_a_state_is_applied_to_that_state(
-    hub: Hub, stage: Stage, second: Stage, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
     first = await stage.run(spec_of(stage, source))
     assert await first.exit_code() == 0, first.said
     _, _, content = hub.states[-1]
-    middle = Hub()
+    middle = FakeExecutorHub()
     await middle.start()
     try:
         (tmp_path / "middle").mkdir()
-        at = Stage(middle, tmp_path / "middle")
+        at = ExecutorProcesses(middle, tmp_path / "middle")
         seed = StateSeed(4, size=len(content), content=content)
         middle.needs_approval = True
         spec = msgspec.structs.replace(spec_of(at, source, state=seed), inputs={"name": "me"})
@@ -90,7 +90,7 @@ async def test_a_plan_from_a_state_is_applied_to_that_state(
     "harm", ["another root", "another job's", "out of the root", "hash", "key", "engine", "missing", "in use"]
 )
 async def test_a_plan_that_cannot_be_restored_is_made_again_and_says_why(
-    hub: Hub, stage: Stage, second: Stage, source: bytes, harm: str, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, harm: str, tmp_path: Path
 ) -> None:
     await planned(hub, stage, source)
     resume, why = resume_of(hub), b""
@@ -152,7 +152,7 @@ def repacked(sealed: bytes, folder: Path, **changes: str) -> bytes:
 
 
 async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_apply(
-    hub: Hub, stage: Stage, second: Stage, source: bytes, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes, tmp_path: Path
 ) -> None:
     await planned(hub, stage, source)
 
@@ -167,7 +167,7 @@ async def test_providers_that_this_machine_does_not_have_are_fetched_before_the_
 
 
 async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_kept_again(
-    hub: Hub, stage: Stage, second: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
     await planned(hub, stage, source)
     again = second.hub
@@ -183,11 +183,11 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
     assert again.result.kept.path == resume_of(hub).path
     assert len(again.facts_of(PlanSummary)) == 1
     # And that one is applied by a third attempt, in the same place.
-    third = Hub()
+    third = FakeExecutorHub()
     await third.start()
     try:
         third.needs_approval, third.plan = True, again.plan
-        at = Stage(third, second.folder / "third")
+        at = ExecutorProcesses(third, second.folder / "third")
         at.folder.mkdir()
         at.workspaces = stage.workspaces
         resume = resume_of(again, attempt=2, key=SECOND.state_key)
@@ -200,7 +200,7 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
 
 
 async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
-    hub: Hub, stage: Stage, second: Stage, source: bytes
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
 ) -> None:
     await planned(hub, stage, source)
     executor = await resumed(hub, second, source, resume_of(hub), state=StateSeed(3))
@@ -210,15 +210,17 @@ async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
     assert second.hub.begins[0][0] == 3
 
 
-async def test_a_destroy_waits_and_goes_on_like_an_apply(hub: Hub, stage: Stage, second: Stage, source: bytes) -> None:
+async def test_a_destroy_waits_and_goes_on_like_an_apply(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, second: ExecutorProcesses, source: bytes
+) -> None:
     first = await stage.run(spec_of(stage, source))
     assert await first.exit_code() == 0, first.said
     content = hub.states[-1][2]
     seed = StateSeed(1, size=len(content), content=content)
-    middle = Hub()
+    middle = FakeExecutorHub()
     await middle.start()
     try:
-        at = Stage(middle, stage.folder / "middle")
+        at = ExecutorProcesses(middle, stage.folder / "middle")
         at.folder.mkdir()
         middle.needs_approval = True
         spec = msgspec.structs.replace(spec_of(at, source, state=seed), type=JobType.DESTROY)

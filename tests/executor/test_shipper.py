@@ -20,7 +20,7 @@ from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import LogStreamSettings
-from tests.executor.hub_server import HUB, Hub
+from terracrew.testing.fake_executor_hub import HUB, FakeExecutorHub
 
 NEVER = 3600.0
 
@@ -28,7 +28,7 @@ NEVER = 3600.0
 class Shipping:
     """A delivery whose events the test writes by hand."""
 
-    def __init__(self, hub: Hub, folder: Path, settings: LogStreamSettings) -> None:
+    def __init__(self, hub: FakeExecutorHub, folder: Path, settings: LogStreamSettings) -> None:
         self.hub = hub
         record = AttemptRecord("job_1", 1, hub.url, HUB, ["a-secret"])
         self.delivery = Delivery(folder, record, settings)
@@ -47,7 +47,7 @@ class Shipping:
 
 
 @pytest.fixture
-async def shipping(hub: Hub, tmp_path: Path) -> AsyncIterator[Shipping]:
+async def shipping(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Shipping]:
     """Nothing leaves by itself but the first event: a period that never ends, and a batch of ten."""
     shipping = Shipping(hub, tmp_path, LogStreamSettings(batch_size_limit=10, period_seconds=NEVER))
     yield shipping
@@ -56,7 +56,7 @@ async def shipping(hub: Hub, tmp_path: Path) -> AsyncIterator[Shipping]:
 
 @pytest.mark.feature("L2")
 async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_batch(
-    hub: Hub, shipping: Shipping
+    hub: FakeExecutorHub, shipping: Shipping
 ) -> None:
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
@@ -70,7 +70,7 @@ async def test_the_first_event_leaves_at_once_and_the_next_ones_wait_for_a_full_
 
 
 @pytest.mark.feature("L2")
-async def test_an_event_waits_no_longer_than_the_period(hub: Hub, tmp_path: Path) -> None:
+async def test_an_event_waits_no_longer_than_the_period(hub: FakeExecutorHub, tmp_path: Path) -> None:
     shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0.05, eagerly_emit_first_event=False))
     shipping.say("alone\n")
     await hub.until(lambda: hub.mark == 1, within=5)
@@ -78,7 +78,7 @@ async def test_an_event_waits_no_longer_than_the_period(hub: Hub, tmp_path: Path
 
 
 @pytest.mark.feature("L2")
-async def test_a_fact_takes_along_what_waits(hub: Hub, shipping: Shipping) -> None:
+async def test_a_fact_takes_along_what_waits(hub: FakeExecutorHub, shipping: Shipping) -> None:
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
     shipping.say("waits\n")
@@ -87,7 +87,7 @@ async def test_a_fact_takes_along_what_waits(hub: Hub, shipping: Shipping) -> No
 
 
 @pytest.mark.feature("L2")
-async def test_while_somebody_watches_everything_leaves_at_once(hub: Hub, shipping: Shipping) -> None:
+async def test_while_somebody_watches_everything_leaves_at_once(hub: FakeExecutorHub, shipping: Shipping) -> None:
     shipping.say("first\n")
     await hub.until(lambda: hub.mark == 1)
     shipping.say("waits\n")
@@ -99,7 +99,7 @@ async def test_while_somebody_watches_everything_leaves_at_once(hub: Hub, shippi
 
 
 @pytest.mark.feature("L3")
-async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: Hub, shipping: Shipping) -> None:
+async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: FakeExecutorHub, shipping: Shipping) -> None:
     hub.is_acknowledging = False
     for at in range(10 * WINDOW_BATCHES * 2):
         shipping.say(f"{at}\n")
@@ -113,7 +113,9 @@ async def test_no_more_than_a_window_of_batches_is_on_its_way(hub: Hub, shipping
 
 
 @pytest.mark.feature("C4", "L3")
-async def test_what_was_stored_but_not_acknowledged_is_not_stored_twice(hub: Hub, shipping: Shipping) -> None:
+async def test_what_was_stored_but_not_acknowledged_is_not_stored_twice(
+    hub: FakeExecutorHub, shipping: Shipping
+) -> None:
     hub.is_acknowledging = False
     for at in range(40):
         shipping.say(f"{at}\n")
@@ -126,7 +128,9 @@ async def test_what_was_stored_but_not_acknowledged_is_not_stored_twice(hub: Hub
     assert hub.log() == b"".join(b"%d\n" % at for at in range(40)) + b"while it was away\n"
 
 
-async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(hub: Hub, shipping: Shipping) -> None:
+async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(
+    hub: FakeExecutorHub, shipping: Shipping
+) -> None:
     for at in range(30):
         shipping.say(f"{at}\n")
     assert await shipping.deliver()
@@ -136,14 +140,14 @@ async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(hub: H
     assert hub.log() == b"".join(b"%d\n" % at for at in range(30))
 
 
-async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: Hub, shipping: Shipping) -> None:
+async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: FakeExecutorHub, shipping: Shipping) -> None:
     hub.welcome = lambda _: ExecutorWelcome(99, 1)
     shipping.say("first\n")
     assert not await shipping.deliver()
     assert shipping.delivery.control.refused
 
 
-async def test_a_credential_that_is_not_known_ends_the_trying(hub: Hub, tmp_path: Path) -> None:
+async def test_a_credential_that_is_not_known_ends_the_trying(hub: FakeExecutorHub, tmp_path: Path) -> None:
     record = AttemptRecord("job_1", 1, hub.url, "wrong", [])
     delivery = Delivery(tmp_path, record, LogStreamSettings())
     await asyncio.wait_for(delivery.shipper.run(), 10)
@@ -225,7 +229,9 @@ async def test_a_cancel_ends_the_wait_for_leave(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.feature("L3")
-async def test_output_is_followed_as_it_is_written_and_an_open_line_is_not_kept_back(hub: Hub, tmp_path: Path) -> None:
+async def test_output_is_followed_as_it_is_written_and_an_open_line_is_not_kept_back(
+    hub: FakeExecutorHub, tmp_path: Path
+) -> None:
     shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0))
     output = Output(tmp_path / "output", shipping.delivery.recorder)
     output.follow()

@@ -19,7 +19,7 @@ from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.spec import Step
-from tests.executor.hub_server import KEY, unseal
+from terracrew.testing.fake_executor_hub import KEY, unseal
 
 SECRET = secret_of("hub")
 

@@ -7,9 +7,9 @@ import pytest
 from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Superseded
 from terracrew.protocol.spec import JobType, StateSeed
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone, joined, module
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import at_the_gate, gated, statuses
-from tests.executor.hub_server import Hub
-from tests.executor.stage import Gate, Stage, gone, joined, module
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
 
@@ -19,7 +19,7 @@ def fenced(mark: int) -> ExecutorWelcome:
 
 
 async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_executor_died(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
@@ -40,7 +40,7 @@ async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_e
 
 
 async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_run_and_delivers(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
@@ -57,7 +57,7 @@ async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_
 
 
 async def test_an_attempt_whose_module_has_a_state_in_quarantine_stops_and_does_not_fail(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     hub.answer_begin = lambda _: BeginRefused("quarantine", "a state of an earlier job waits for a decision")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main="")))
@@ -69,7 +69,7 @@ async def test_an_attempt_whose_module_has_a_state_in_quarantine_stops_and_does_
 
 
 async def test_a_state_that_only_the_current_attempt_may_read_ends_a_superseded_one_without_a_failure(
-    hub: Hub, stage: Stage
+    hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     """It was: `apply was not started: the current state cannot be had: … no longer the current one`, as a failure."""
     hub.answer_begin = lambda _: BeginRefused("state_moved", "the state moved")
@@ -80,7 +80,7 @@ async def test_a_state_that_only_the_current_attempt_may_read_ends_a_superseded_
     assert hub.result.message == "stopped before apply: this attempt is no longer the current one"
 
 
-async def test_the_reason_for_a_wait_is_said_once(hub: Hub, stage: Stage) -> None:
+async def test_the_reason_for_a_wait_is_said_once(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     answers = [
         BeginRefused("wait", "an attempt that was lost is heard"),
         BeginRefused("wait", "an attempt that was lost is heard"),

@@ -16,8 +16,9 @@ from terracrew.protocol.messages import AttemptRef, Claim, Granted, Offer
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
-from tests.runner import hub_server, stage
-from tests.runner.hub_server import HubServer, Peer
+from terracrew.testing import fake_runner_hub
+from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
+from tests.runner import stage
 from tests.runner.stage import Actor, Stage
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +27,8 @@ BOUND = 60.0
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[HubServer]:
-    async with hub_server.serving() as server:
+async def hub() -> AsyncIterator[FakeRunnerHub]:
+    async with fake_runner_hub.serving() as server:
         yield server
 
 
@@ -62,7 +63,7 @@ class RunnerProcess:
 class Bench:
     """Starts runners on one working directory, and plays the server's part in a claim."""
 
-    def __init__(self, hub: HubServer, theatre: Stage, directory: Path) -> None:
+    def __init__(self, hub: FakeRunnerHub, theatre: Stage, directory: Path) -> None:
         self.hub, self.theatre, self.directory = hub, theatre, directory
         self.environment = {"STAGE": theatre.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self._runners: list[RunnerProcess] = []
@@ -128,7 +129,7 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(hub: HubServer, theatre: Stage, tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(hub: FakeRunnerHub, theatre: Stage, tmp_path: Path) -> AsyncIterator[Bench]:
     made = Bench(hub, theatre, tmp_path / "work")
     made.directory.mkdir()
     yield made

@@ -28,8 +28,8 @@ from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import Instance
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
+from terracrew.testing import fake_runner_hub
 from tests import small_disk
-from tests.runner import hub_server
 from tests.runner.conftest import BOUND, INT, TERM, Bench, granted, refs, until_gone
 
 
@@ -135,10 +135,10 @@ async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(bench:
 
 @pytest.mark.feature("O1")
 async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(bench: Bench, tmp_path: Path) -> None:
-    async with hub_server.serving() as passing:
+    async with fake_runner_hub.serving() as passing:
         await bench.start(server_url=passing.url)
         actor = await bench.grant(await passing.peer())
-    async with hub_server.serving(int(passing.url.rpartition(":")[2])) as back:
+    async with fake_runner_hub.serving(int(passing.url.rpartition(":")[2])) as back:
         peer = await back.peer()
         assert peer.hello.attempts == refs(("job_1", 1))
         await actor.tell("finish")
@@ -388,7 +388,7 @@ async def test_reports_do_not_pile_up_while_there_is_no_connection(bench: Bench)
         instance.release()
 
 
-async def _hang_up(hub: hub_server.HubServer) -> None:
+async def _hang_up(hub: fake_runner_hub.FakeRunnerHub) -> None:
     peer = await hub.peer()
     await peer.hear(HandBack)
     await peer.hang_up()

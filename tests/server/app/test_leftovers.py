@@ -10,7 +10,7 @@ from terracrew.server import leftovers
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.leftovers import DAY_SECONDS, Leftovers
-from tests.server.jobs.world import Instance, World
+from terracrew.testing.job_rows import Instance, JobRows
 
 pytestmark = pytest.mark.feature("O3")
 OLD_SECONDS = 31 * DAY_SECONDS
@@ -35,7 +35,7 @@ async def _ids(database: Database, sql: Any) -> set[str]:
 
 async def test_instances_that_do_not_come_back_are_removed_and_their_attempts_keep_the_name(database: Database) -> None:
     """`instances` only grew: each host that ever connected stayed a row, and every list of runners read them all."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     here, recent, unused, worked = [await world.runner() for _ in range(4)]
     job = await world.job(await world.module())
     await worked.has(job)
@@ -61,7 +61,7 @@ async def test_instances_that_do_not_come_back_are_removed_and_their_attempts_ke
     ],
 )
 async def test_an_instance_that_may_still_be_needed_stays_however_old(database: Database, needed: Any) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     instance = await world.runner()
     job = await world.job(await world.module())
     await instance.has(job)
@@ -80,7 +80,7 @@ async def test_an_instance_that_may_still_be_needed_stays_however_old(database: 
 
 
 async def test_a_name_goes_with_the_last_attempt_that_shows_it(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     instance = await world.runner()
     await instance.has(await world.job(await world.module()))
     names = [instance.id, instance.runner_id, ids.new("ins")]
@@ -96,7 +96,7 @@ async def test_a_name_goes_with_the_last_attempt_that_shows_it(database: Databas
 
 
 async def test_old_jobs_stay_and_their_idempotency_keys_go(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module = await world.module()
     old, new = await world.job(module), await world.job(module)
 
@@ -134,7 +134,7 @@ async def test_one_server_removes_batch_by_batch_and_lets_others_write_in_betwee
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "BATCH_ROWS", 2)
-    world = await World.make(database)
+    world = await JobRows.make(database)
     instances = [await world.runner() for _ in range(5)]
     await database.write(lambda tx: _age(tx, *instances))
     pruning = asyncio.create_task(pruned(database).step())

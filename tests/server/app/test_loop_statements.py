@@ -11,8 +11,8 @@ from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.leftovers import Leftovers
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.testing.job_rows import JobRows
 from tests.server.hub.statement_counts import on_each_unit
-from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("O3")
 SMALL = ("api_tokens", "service_account_secrets", "one_time_links", "leases", "removed", "runners", "batch")
@@ -43,7 +43,7 @@ class RecordingTx:
 
 async def test_no_loop_reads_a_large_table_from_end_to_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hundreds of thousands of jobs, a statement without an index stops a server on SQLite every second."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     instance = await world.runner()
     await instance.has(await world.job(await world.module()))
     said: list[tuple[LiteralString, dict[str, Param]]] = []

@@ -11,7 +11,7 @@ import pytest
 from terracrew.server.db.clock import SLEW_RATE, SteadyClock
 from terracrew.server.db.postgres_clock import FRESH_SECONDS, Clock
 from terracrew.server.db.sqlite import open_sqlite
-from tests.server.jobs.world import World
+from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("O6")
 HOUR = 3600.0
@@ -62,7 +62,7 @@ async def test_a_restart_after_a_jump_goes_on_with_the_same_time(tmp_path: Path,
     """A new process would have taken the wall clock's time, and with it ended every lease."""
     machine = Machine()
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
-    world = await World.make(db)
+    world = await JobRows.make(db)
     await world.job(await world.module(), status="AWAITING_APPROVAL")
     machine.shift += jump
     machine.steady += 1
@@ -79,7 +79,7 @@ async def test_a_restart_after_a_jump_goes_on_with_the_same_time(tmp_path: Path,
 async def test_a_wall_clock_that_was_set_back_while_no_server_ran_is_not_believed(tmp_path: Path) -> None:
     machine = Machine()
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
-    world = await World.make(db)
+    world = await JobRows.make(db)
     await world.job(await world.module())
     before = await db.read(_now)
     await db.close()
@@ -95,7 +95,7 @@ async def test_a_start_without_anything_that_has_a_deadline_takes_the_wall_clock
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
     machine.shift += HOUR
     machine.steady += 1
-    await World.make(db)
+    await JobRows.make(db)
     await db.close()
     db = await open_sqlite(tmp_path / "t.db", machine.clock())
     assert abs(await db.read(_now) - machine.wall()) < 1

@@ -20,10 +20,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.oidc.tokens import KIND
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import AUDIENCE
+from terracrew.testing.job_rows import JobRows as Jobs
 from tests.e2e.simulated import batch
 from tests.server.app.world import Person
 from tests.server.hub.wire import PATIENCE, Client, Hub, ref_of
-from tests.server.jobs.world import World as Jobs
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 NOT_LOOKED_AT = {"leases", "migrations", "sqlite_sequence"}

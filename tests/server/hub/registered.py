@@ -5,7 +5,7 @@ from typing import Any
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import ExecutorSession, Registry, RunnerSession
 from terracrew.server.principals.model import SYSTEM
-from tests.server.jobs.world import Instance
+from terracrew.testing.job_rows import Instance
 
 LONG = 1_000.0
 """What the database knows is so old that it says nothing."""

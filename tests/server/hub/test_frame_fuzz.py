@@ -23,11 +23,11 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import HEADER, KeptPlan, Kind, Output, OutputsRead, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
+from terracrew.testing.job_rows import Instance
 from tests.e2e.simulated import batch
 from tests.server.app.fixtures import on_one
 from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
 from tests.server.hub.wire import Hub, ref_of
-from tests.server.jobs.world import Instance
 
 pytestmark = pytest.mark.feature("X2", "X4", "C4")
 EXAMPLES = 60

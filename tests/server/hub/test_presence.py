@@ -15,10 +15,10 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.testing.job_rows import JobRows
 from tests.server.hub.refusals import refusal
 from tests.server.hub.registered import LONG, REF, Clock, Watched, executor, runner
 from tests.server.hub.wire import PATIENCE, Hub, listening
-from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("O2", "C3")
 BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])
@@ -169,7 +169,7 @@ async def _is(hub: Hub, wanted: str) -> bool:
 
 async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(database: Database) -> None:
     """A runner that fell silent just after a heartbeat was offline up to five seconds late."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     instance, clock = await world.runner(), Clock()
     heartbeats = Heartbeats(database, Registry(clock))
     await database.write(lambda tx: tx.run("UPDATE instances SET heard_at = 0"))

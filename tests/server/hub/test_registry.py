@@ -12,9 +12,9 @@ from terracrew.server.hub.grants import KEPT_BYTES, Archives
 from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
+from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.hub.registered import LONG, REF, Clock, Watched, executor, runner
 from tests.server.hub.wire import Hub
-from tests.server.jobs.world import Instance, World
 
 pytestmark = pytest.mark.feature("O3")
 
@@ -82,8 +82,8 @@ async def _age(tx: Tx) -> None:
     await tx.run("UPDATE attempts SET claimed_at = claimed_at - 1000, heard_at = heard_at - 1000")
 
 
-async def _claimed(database: Database) -> tuple[World, Instance, AttemptRef]:
-    world = await World.make(database)
+async def _claimed(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
+    world = await JobRows.make(database)
     instance, job = await world.runner(), await world.job(await world.module())
     await instance.has(job)
     return world, instance, AttemptRef(job, 1)
@@ -170,7 +170,7 @@ async def test_a_grant_leaves_even_if_its_archive_cannot_be_had(hub: Hub) -> Non
 
 async def test_one_archive_that_is_asked_for_by_many_at_once_is_counted_once(database: Database) -> None:
     """Its size was counted for each, until there was nothing left to forget and every grant failed."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     won = ClaimWon(await (await world.runner()).has(await world.job(await world.module())), "archives/one", "")
     archives = Archives(Store())
     many = asyncio.gather(*(archives.complete(won) for _ in range(2 * KEPT_BYTES >> 20)))

@@ -10,8 +10,8 @@ from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
-from tests.server.jobs.world import KEYS, Instance, World, begin
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 
@@ -19,7 +19,7 @@ APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 class Change:
     """An apply whose first attempt has begun to change things."""
 
-    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
+    def __init__(self, world: JobRows, runner: Instance, module: str, job: str) -> None:
         self.world, self.runner, self.module, self.job_id = world, runner, module, job
         self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
         self.registry = Registry()
@@ -28,7 +28,7 @@ class Change:
 
     @classmethod
     async def begun(cls, db: Database, interrupted: str = "ask") -> "Change":
-        world = await World.make(db)
+        world = await JobRows.make(db)
         module = await world.module()
         change = cls(world, await world.runner(slots=100), module, await world.job(module, kind="APPLY"))
         sql = "UPDATE jobs SET interrupted = :interrupted"

@@ -6,7 +6,7 @@ from terracrew.protocol.messages import Offer
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.scheduling.scheduler import Scheduler
-from tests.server.jobs.world import Instance, World
+from terracrew.testing.job_rows import Instance, JobRows
 
 
 class Socket:
@@ -21,7 +21,7 @@ class Socket:
 
 
 class Stage:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JobRows) -> None:
         self.world = world
         self.registry = Registry()
         self.scheduler = Scheduler(world.db, self.registry)

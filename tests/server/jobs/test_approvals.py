@@ -16,9 +16,9 @@ from terracrew.server.objects import open_objects
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
+from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery
 from tests.server.jobs.waiting_jobs import Waiting, waiting
-from tests.server.jobs.world import KEYS, World, begin
 
 
 @pytest.mark.feature("J8", "S6")
@@ -175,7 +175,7 @@ async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
 
 @pytest.mark.feature("J8")
 async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module, runner = await world.module(), await world.runner()
     made = Waiting(world, runner, module, await world.job(module, kind="APPLY"))
     ref = await made.start(1)

@@ -11,13 +11,13 @@ from terracrew.server.runners import eligibility
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignmentView, places_in_database
 from terracrew.server.scheduling.queue import Waiting
+from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.jobs.offers import Stage
-from tests.server.jobs.world import Instance, World
 
 pytestmark = pytest.mark.feature("S2")
 
 
-async def _assign(tx: Tx, world: World, runner_id: str, kind: str, place_id: str, path: str) -> None:
+async def _assign(tx: Tx, world: JobRows, runner_id: str, kind: str, place_id: str, path: str) -> None:
     await tx.run(
         """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
         VALUES (:runner_id, :place_id, :kind, :organization, :path, :now)
@@ -57,7 +57,7 @@ async def _expected_tiers(tx: Tx, job: Waiting) -> list[set[str]]:
 
 async def test_a_runner_that_joins_others_makes_nobody_read_the_queue_or_take_offers_back(database: Database) -> None:
     """Each change of a runner or an assignment took all offers back and read the whole queue: 5 s with 10,000 jobs."""
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     session, socket = stage.connect(await world.runner())
     jobs = [await world.job(await world.module()) for _ in range(3)]
@@ -77,7 +77,7 @@ async def test_a_runner_that_joins_others_makes_nobody_read_the_queue_or_take_of
 async def test_jobs_go_to_the_first_runner_of_a_nearer_place_and_back_when_its_last_one_is_withdrawn(
     database: Database,
 ) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     far, near = await world.runner(), await world.runner(assigned=False)
     (_, its), (_, theirs) = stage.connect(far, slots=0), stage.connect(near)
@@ -96,7 +96,7 @@ async def test_jobs_go_to_the_first_runner_of_a_nearer_place_and_back_when_its_l
 
 
 async def test_a_removed_runner_leaves_its_jobs_to_the_next_tier_at_once(database: Database) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     far, near = await world.runner(), await world.runner(assigned=False)
     _, socket = stage.connect(far)
@@ -112,7 +112,7 @@ async def test_a_removed_runner_leaves_its_jobs_to_the_next_tier_at_once(databas
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_view_in_memory_agrees_with_the_database_after_any_changes(database: Database, seed: int) -> None:
-    world, random = await World.make(database), Random(seed)
+    world, random = await JobRows.make(database), Random(seed)
     paths = ["a", "a/b", "a/b/c", "ab", "d"]
     groups = {path: await world.group(path) for path in paths} | {"": world.root}
     modules = [await world.module(f"{path}/m".lstrip("/"), group) for path, group in groups.items()]

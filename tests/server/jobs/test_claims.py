@@ -7,13 +7,13 @@ import pytest
 
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import claims
-from tests.server.jobs.world import World
+from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("S3")
 
 
 async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_one_wins(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runners = [await world.runner() for _ in range(20)]
     job = await world.job(await world.module())
     results = await asyncio.gather(*(runners[n % 20].claim(job) for n in range(200)))
@@ -23,7 +23,7 @@ async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_
 
 
 async def test_one_free_slot_and_five_offers_give_one_grant(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runner = await world.runner(slots=1)
     jobs = [await world.job(await world.module()) for _ in range(5)]
     results = await asyncio.gather(*(runner.claim(job) for job in jobs))
@@ -31,7 +31,7 @@ async def test_one_free_slot_and_five_offers_give_one_grant(database: Database) 
 
 
 async def test_two_jobs_of_one_module_run_one_at_a_time(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runners = [await world.runner() for _ in range(2)]
     module = await world.module()
     jobs = [await world.job(module) for _ in range(2)]
@@ -40,7 +40,7 @@ async def test_two_jobs_of_one_module_run_one_at_a_time(database: Database) -> N
 
 
 async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runner = await world.runner()
     job = await world.job(await world.module())
     assert await runner.claim(job, attempt=2) is None
@@ -50,14 +50,14 @@ async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(
 
 @pytest.mark.feature("X2", "S1")
 async def test_a_runner_that_is_not_assigned_cannot_claim(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     stranger = await world.runner(assigned=False)
     assert await stranger.claim(await world.job(await world.module())) is None
 
 
 @pytest.mark.feature("X2", "R8")
 async def test_a_runner_of_another_organization_cannot_claim(database: Database) -> None:
-    ours, theirs = await World.make(database), await World.make(database)
+    ours, theirs = await JobRows.make(database), await JobRows.make(database)
     assert await (await theirs.runner()).claim(await ours.job(await ours.module())) is None
 
 
@@ -74,7 +74,7 @@ async def test_a_runner_of_another_organization_cannot_claim(database: Database)
     ],
 )
 async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(database: Database, closing: LiteralString) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runner = await world.runner()
     job = await world.job(await world.module())
     await database.write(lambda tx: tx.run(closing))
@@ -83,7 +83,7 @@ async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(database: Data
 
 
 async def test_a_grant_carries_the_specification_and_credentials_of_its_own(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runner = await world.runner()
     module = await world.module("platform/vpc")
     granted = await runner.has(await world.job(module))
@@ -95,7 +95,7 @@ async def test_a_grant_carries_the_specification_and_credentials_of_its_own(data
 @pytest.mark.feature("O6")
 async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(database: Database) -> None:
     """The database went away between the commit and its answer: the job belonged to an attempt that nobody had heard of."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job, runner = await world.job(await world.module()), await world.runner()
     claimant = claims.Claimant(job, 1, runner.runner_id, runner.id, 1)
     unheard = claims.ClaimRequest(claimant, claims.make_credentials())

@@ -14,12 +14,12 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.state import service as states
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, state
-from tests.server.jobs.world import KEYS, Instance, World, begin
 
 
-async def _claimed(database: Database, kind: str = "PLAN") -> tuple[World, Instance, AttemptRef]:
-    world = await World.make(database)
+async def _claimed(database: Database, kind: str = "PLAN") -> tuple[JobRows, Instance, AttemptRef]:
+    world = await JobRows.make(database)
     job, runner = await world.job(await world.module(), kind=kind), await world.runner()
     await runner.has(job)
     return world, runner, AttemptRef(job, 1)

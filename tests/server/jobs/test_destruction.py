@@ -18,9 +18,9 @@ from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.modules.policy import Policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
+from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact
 from tests.server.jobs.waiting_jobs import Waiting, waiting
-from tests.server.jobs.world import KEYS, World, begin
 
 pytestmark = pytest.mark.feature("J8")
 NO_LIMITS = DestroyLimits()
@@ -70,9 +70,9 @@ def test_what_removes_everything_is_never_let_through_by_a_limit(
 
 async def planned(
     database: Database, plan: PlanSummary, changes: Sequence[str] = (), kind: str = "APPLY"
-) -> tuple[World, AttemptRef, Begun | BeginRefused]:
+) -> tuple[JobRows, AttemptRef, Begun | BeginRefused]:
     """A job whose executor has this plan and asks whether it may begin."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module, runner = await world.module("net/vpc", await world.group("net")), await world.runner()
     for change in changes:
         await database.write(lambda tx, change=change: tx.run(change))  # pyright: ignore[reportArgumentType]

@@ -19,8 +19,8 @@ from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
+from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, log, state
-from tests.server.jobs.world import KEYS, World, begin
 
 
 async def _text(db: Database, ref: AttemptRef) -> str:
@@ -36,7 +36,7 @@ async def _text(db: Database, ref: AttemptRef) -> str:
 
 @pytest.mark.feature("L3", "C4")
 async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module())
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -54,7 +54,7 @@ async def test_repeated_and_overlapping_batches_are_stored_once_and_in_order(dat
 
 @pytest.mark.feature("C4")
 async def test_the_same_batch_from_many_senders_at_once_is_stored_once(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module())
     await (await world.runner()).has(job)
     ref = AttemptRef(job, 1)
@@ -74,7 +74,7 @@ async def test_the_same_batch_from_many_senders_at_once_is_stored_once(database:
 
 @pytest.mark.feature("J2", "J3")
 async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module())
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -97,7 +97,7 @@ async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(databas
 
 @pytest.mark.feature("O3", "J2")
 async def test_a_superseded_attempt_changes_nothing(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module(), kind="APPLY")
     runner = await world.runner()
     await runner.has(job)
@@ -120,7 +120,7 @@ async def test_a_superseded_attempt_changes_nothing(database: Database) -> None:
 
 @pytest.mark.feature("J2")
 async def test_a_late_report_never_changes_a_terminal_job(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module())
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -133,7 +133,7 @@ async def test_a_late_report_never_changes_a_terminal_job(database: Database) ->
 
 @pytest.mark.feature("J15")
 async def test_leave_to_mutate_names_the_state_it_was_planned_from(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module = await world.module()
     job = await world.job(module, kind="APPLY")
     await (await world.runner()).has(job)
@@ -153,7 +153,7 @@ async def test_leave_to_mutate_names_the_state_it_was_planned_from(database: Dat
 
 @pytest.mark.feature("J15")
 async def test_the_mark_does_not_pass_a_state_that_is_not_stored(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await world.job(await world.module(), kind="APPLY")
     await (await world.runner()).has(job)
     ref, take = AttemptRef(job, 1), ingest(database, KEYS)
@@ -167,7 +167,7 @@ async def test_the_mark_does_not_pass_a_state_that_is_not_stored(database: Datab
 
 @pytest.mark.feature("J15", "O3")
 async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_job(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module = await world.module()
     job = await world.job(module, kind="APPLY")
     runner = await world.runner()

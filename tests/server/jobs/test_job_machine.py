@@ -9,14 +9,14 @@ from terracrew.errors import Conflict, Invalid, Superseded
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
-from tests.server.jobs.world import World
+from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("J2")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PAIRS = [pytest.param(a, b, id=f"{a.value}-{b.value}") for a, b in product(JobStatus, repeat=2)]
 
 
-async def _job_in(world: World, status: JobStatus) -> Job:
+async def _job_in(world: JobRows, status: JobStatus) -> Job:
     """A job that came to its status by the database's own rules."""
     job_id = await world.job(await world.module())
     job = await world.load(job_id)
@@ -41,7 +41,7 @@ async def _job_in(world: World, status: JobStatus) -> Job:
 async def test_every_pair_of_statuses_goes_by_the_table(
     database: Database, before: JobStatus, after: JobStatus
 ) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await _job_in(world, before)
     changes = {"runner_id": "r", "instance_id": "i"} if after in ACTIVE else {}
     if after in TRANSITIONS[before]:
@@ -59,7 +59,7 @@ def test_terminal_is_terminal() -> None:
 
 
 async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     job = await _job_in(world, JobStatus.QUEUED)
     await database.write(lambda tx: store.save(tx, job, job.to(JobStatus.CANCELED, NOW)))
     with pytest.raises(Superseded):
@@ -78,7 +78,7 @@ async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -
     ],
 )
 async def test_the_database_itself_refuses_what_the_table_excludes(database: Database, rubbish: str) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     await _job_in(world, JobStatus.QUEUED)
     with pytest.raises((Invalid, Conflict)):
         await database.write(lambda tx: tx.run(rubbish))  # pyright: ignore[reportArgumentType]

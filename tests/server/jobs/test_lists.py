@@ -19,7 +19,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists, reasons
-from tests.server.jobs.world import World
+from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("S6")
 LEASE = timedelta(minutes=10)
@@ -58,14 +58,14 @@ class CountingTx:
 class Company:
     """A small tree: two teams with two projects each, a module in every group, and readers with roles in it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JobRows) -> None:
         self.world = world
         self.groups = {"": world.root}
         self.modules: dict[str, str] = {}
 
     @classmethod
     async def make(cls, db: Database) -> "Company":
-        made = cls(await World.make(db))
+        made = cls(await JobRows.make(db))
         for path in ("a", "a/x", "a/y", "ab", "ab/x"):
             await made._group(path)
             module = f"{path}/m"

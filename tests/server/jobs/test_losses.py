@@ -16,8 +16,8 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
-from tests.server.jobs.world import KEYS, Instance, World, begin
 from tests.stateful.faulty import Cut, Faulty
 
 LONG_AGO = timedelta(hours=1).total_seconds()
@@ -28,7 +28,7 @@ WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x"))
 class Lost:
     """A job whose first attempt has begun, and has not been heard for an hour."""
 
-    def __init__(self, world: World, runner: Instance, module: str, ref: AttemptRef, admin: Principal) -> None:
+    def __init__(self, world: JobRows, runner: Instance, module: str, ref: AttemptRef, admin: Principal) -> None:
         self.world, self.runner, self.module, self.ref, self.admin = world, runner, module, ref, admin
         self.time = 0.0
         self.registry = Registry(clock=lambda: self.time)
@@ -40,7 +40,7 @@ class Lost:
 
     @classmethod
     async def make(cls, db: Database) -> "Lost":
-        world = await World.make(db)
+        world = await JobRows.make(db)
         module, runner = await world.module(), await world.runner()
         job = await world.job(module, kind="APPLY")
         admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)

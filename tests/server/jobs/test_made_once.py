@@ -13,11 +13,11 @@ from terracrew.server.jobs import approvals, received_states, service
 from terracrew.server.jobs.model import Job, LoggedChange
 from terracrew.server.runs import attempt_report, made
 from terracrew.server.state.model import Received
+from terracrew.testing.job_rows import begin
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.changes import Change
 from tests.server.jobs.deliveries import delivery, fact, log, state
 from tests.server.jobs.waiting_jobs import waiting
-from tests.server.jobs.world import begin
 
 ENDED = fact(StepStatus(Step.APPLY, "FAILED", 1))
 KILLED = fact(StepStatus(Step.APPLY, "FAILED", -9, is_cut_short=True))

@@ -15,28 +15,28 @@ from terracrew.server.jobs import decide, received_states, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state.model import Received
+from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.deliveries import delivery, fact
-from tests.server.jobs.world import KEYS, World, begin
 
 RUNNING, DONE = fact(StepStatus(Step.PLAN, "RUNNING")), fact(Result("SUCCEEDED"))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def _running(world: World) -> AttemptRef:
+async def _running(world: JobRows) -> AttemptRef:
     job = await world.job(await world.module(), kind="APPLY")
     await (await world.runner()).has(job)
     await ingest(world.db, KEYS)(delivery(AttemptRef(job, 1), 1, RUNNING))
     return AttemptRef(job, 1)
 
 
-async def _loaded(world: World, ref: AttemptRef) -> tuple[Job, Attempt]:
+async def _loaded(world: JobRows, ref: AttemptRef) -> tuple[Job, Attempt]:
     found = await world.db.write(lambda tx: store.hold(tx, ref.job_id, ref.attempt))
     assert found is not None
     return found
 
 
-async def _cancel(world: World, ref: AttemptRef) -> None:
+async def _cancel(world: JobRows, ref: AttemptRef) -> None:
     async def work(tx: Tx) -> None:
         job = await store.hold_job(tx, ref.job_id)
         await store.save(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
@@ -47,7 +47,7 @@ async def _cancel(world: World, ref: AttemptRef) -> None:
 @pytest.mark.feature("J5")
 async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(database: Database) -> None:
     """The job was queued again, as if nobody had asked for its end."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     ref = await _running(world)
     stale = await _loaded(world, ref)
     await _cancel(world, ref)
@@ -64,7 +64,7 @@ async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(data
 @pytest.mark.feature("O3", "J15")
 async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_did(database: Database) -> None:
     """It was requeued with leave to mutate in its hands, and two could apply at once."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     ref = await _running(world)
     stale = await _loaded(world, ref)
     assert await begin(database, ref, 0) == Begun(0)
@@ -80,7 +80,7 @@ async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_di
 @on_postgres
 @pytest.mark.feature("J5", "J15")
 async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(database: Database) -> None:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     ref = await _running(world)
     is_canceling, go_on = asyncio.Event(), asyncio.Event()
 
@@ -106,7 +106,7 @@ async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(databa
 @pytest.mark.feature("J15")
 async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Database) -> None:
     """A late state was adopted because nobody had begun, while another began because nothing had been adopted."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     first = await _running(world)
     await begin(database, first, 0)
     await service.settle(
@@ -137,7 +137,7 @@ async def test_leave_is_not_given_on_a_state_that_is_being_replaced(database: Da
 @pytest.mark.feature("S3")
 async def test_claims_that_have_to_be_tried_one_by_one_get_no_more_slots_than_there_are(database: Database) -> None:
     """Two jobs of one module broke up the group, and then each claim was alone, all at the same time, with the one free slot."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     runner, others = await world.runner(slots=1), [await world.runner() for _ in range(2)]
     module = await world.module()
     rivals = [await world.job(module) for _ in range(2)]
@@ -158,7 +158,7 @@ async def _until_blocked(database: Database) -> None:
 @pytest.mark.feature("J8", "J9")
 async def test_a_cancel_beside_a_plan_that_begins_to_wait_is_not_swallowed(database: Database) -> None:
     """The job became AWAITING_APPROVAL with `cancel_mode` set, and nothing ever ended it."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     ref = await _running(world)
     held, go_on = asyncio.Event(), asyncio.Event()
 

@@ -12,7 +12,7 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.model import Reason
 from terracrew.server.runs import attempt_report, reasons
 from terracrew.server.scheduling import crews
-from tests.server.jobs.world import Instance, World, begin
+from terracrew.testing.job_rows import Instance, JobRows, begin
 
 pytestmark = pytest.mark.feature("S6")
 LEASE = timedelta(minutes=10)
@@ -21,7 +21,7 @@ LEASE = timedelta(minutes=10)
 class Queue:
     """A module with one queued job, and a runner that could take it."""
 
-    def __init__(self, world: World, module: str, runner: Instance, job: str) -> None:
+    def __init__(self, world: JobRows, module: str, runner: Instance, job: str) -> None:
         self.world, self.module, self.runner, self.job = world, module, runner, job
         self.time = 1000.0
         self.registry = Registry(lambda: self.time)
@@ -54,7 +54,7 @@ class Queue:
 
 @pytest.fixture
 async def queue(database: Database) -> Queue:
-    world = await World.make(database)
+    world = await JobRows.make(database)
     module, runner = await world.module("net/vpc"), await world.runner(slots=1)
     made = Queue(world, module, runner, await world.job(module, kind="APPLY"))
     await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')

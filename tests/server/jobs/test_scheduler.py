@@ -7,16 +7,16 @@ import pytest
 
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
+from terracrew.testing.job_rows import JobRows
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.offers import Stage
-from tests.server.jobs.world import World
 
 pytestmark = pytest.mark.feature("S3")
 
 
 async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
     """The loser of an offer had a free slot and a job in line for it, and both waited for the next sweep."""
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     (one, its), (_, theirs) = [stage.connect(await world.runner(slots=1), slots=1) for _ in range(2)]
     modules = [await world.module() for _ in range(2)]
@@ -34,7 +34,7 @@ async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_on
 
 @on_postgres
 async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered_again(database: Database) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     session, socket = stage.connect(await world.runner())
     module = await world.module()
@@ -63,7 +63,7 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
     database: Database, closing: Any, is_told: bool
 ) -> None:
     """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
-    world = await World.make(database)
+    world = await JobRows.make(database)
     stage = Stage(world)
     near, far = await world.runner(), await world.runner()
     module = await world.module()
@@ -84,7 +84,7 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
 
 
 async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     module = await world.module()
     first, second = [await world.job(module) for _ in range(2)]
@@ -112,7 +112,7 @@ def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
 
 async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
     """Every edit of a module or group took all offers back and read the whole queue again."""
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     session, socket = stage.connect(await world.runner())
     modules = [await world.module() for _ in range(3)]
@@ -129,7 +129,7 @@ async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(datab
 
 @pytest.mark.feature("S4")
 async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     one, other = [await world.runner() for _ in range(2)]
     (_, its), (_, theirs) = stage.connect(one), stage.connect(other)
@@ -150,7 +150,7 @@ async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(da
 
 @pytest.mark.feature("S2")
 async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
-    stage = Stage(await World.make(database))
+    stage = Stage(await JobRows.make(database))
     world = stage.world
     near, far = await world.runner(), await world.runner()
     (_, its), (_, theirs) = stage.connect(near), stage.connect(far)

@@ -11,9 +11,9 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.principals.model import Principal
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact
 from tests.server.jobs.offers import Socket, Stage
-from tests.server.jobs.world import KEYS, Instance, World, begin
 
 pytestmark = pytest.mark.feature("S3", "J8")
 
@@ -26,7 +26,7 @@ class Approved:
 
     @classmethod
     async def make(cls, db: Database) -> "Approved":
-        stage = Stage(await World.make(db))
+        stage = Stage(await JobRows.make(db))
         world = stage.world
         maker = await world.runner()
         module = await world.module()

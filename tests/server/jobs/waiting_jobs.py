@@ -7,8 +7,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.principals.model import Principal
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact
-from tests.server.jobs.world import KEYS, Instance, World, begin
 
 
 def waiting(version: int = 0, why: str = "") -> Record:
@@ -18,14 +18,14 @@ def waiting(version: int = 0, why: str = "") -> Record:
 class Waiting:
     """A job that needs an approval and waits for it with the plan of its first attempt."""
 
-    def __init__(self, world: World, runner: Instance, module: str, job: str) -> None:
+    def __init__(self, world: JobRows, runner: Instance, module: str, job: str) -> None:
         self.world, self.runner, self.module, self.id = world, runner, module, job
         self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
         self.take = ingest(world.db, KEYS)
 
     @classmethod
     async def make(cls, db: Database) -> "Waiting":
-        world = await World.make(db)
+        world = await JobRows.make(db)
         module, runner = await world.module(), await world.runner(slots=1)
         job = await world.job(module, kind="APPLY")
         await db.write(lambda tx: tx.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job))

@@ -23,9 +23,9 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
+from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.app.world import Person
 from tests.server.app.world import World as App
-from tests.server.jobs.world import Instance, World, begin
 
 PATIENCE = 20.0
 
@@ -122,13 +122,13 @@ class Running:
 
 
 class Crew:
-    def __init__(self, app: App, world: World, instance: Instance) -> None:
+    def __init__(self, app: App, world: JobRows, instance: Instance) -> None:
         self.app, self.world, self.instance = app, world, instance
         self._stranger = app.stranger()
 
     @classmethod
     async def make(cls, app: App) -> "Crew":
-        world = World(app.server.db)
+        world = JobRows(app.server.db)
         world.organization = app.server.organization_id
         world.root = await app.scalar(
             "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=world.organization

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, BeginRefused
-from tests.server.jobs.world import begin
+from terracrew.testing.job_rows import begin
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running
 from tests.server.state.stored_states import content, written
 

@@ -1,8 +1,8 @@
-"""A real server that speaks the runner's side of the hub protocol and leaves every decision to the test."""
+"""A fake of the server's hub as a runner sees it, on a real socket; it leaves every decision to the test."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -49,7 +49,9 @@ class Peer:
         self._inbox.put_nowait(message)
 
 
-class HubServer:
+class FakeRunnerHub:
+    """Gives out access tokens and welcomes runners; each welcome runner is a `Peer`."""
+
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.forms: list[dict[str, str]] = []
@@ -120,9 +122,9 @@ class HubServer:
 
 
 @asynccontextmanager
-async def serving(port: int = 0) -> AsyncIterator[HubServer]:
+async def serving(port: int = 0) -> AsyncGenerator[FakeRunnerHub]:
     listener = socket.create_server(("127.0.0.1", port))
-    app = HubServer(listener.getsockname()[1])
+    app = FakeRunnerHub(listener.getsockname()[1])
     config = uvicorn.Config(
         app, ws="websockets-sansio", lifespan="off", log_level="warning", timeout_graceful_shutdown=1
     )

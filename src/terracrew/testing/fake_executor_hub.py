@@ -1,4 +1,4 @@
-"""A small server that speaks the executor's side of the hub over real sockets, and can be difficult on purpose."""
+"""A fake of the server's hub as an executor sees it, on a real socket; it misbehaves as a test tells it to."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Hub:
+class FakeExecutorHub:
     """Stores what is above its mark, acknowledges, gives leave; tests read what it has and set how it behaves."""
 
     def __init__(self, credential: str = HUB) -> None:
@@ -92,7 +92,9 @@ class Hub:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        self._serving = asyncio.create_task(self._server._serve([listening]))  # without its signal handlers
+        self._serving = asyncio.create_task(
+            self._server._serve([listening])  # pyright: ignore[reportPrivateUsage] (without its signal handlers)
+        )
 
     async def stop(self) -> None:
         assert self._server

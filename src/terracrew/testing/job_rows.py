@@ -1,4 +1,4 @@
-"""A small world in a database: an organization, a module, a runner with a connected instance, and jobs."""
+"""Builds rows in a database: an organization, modules, runners with a connected instance, and jobs."""
 
 from terracrew import ids
 from terracrew.protocol import messages
@@ -13,7 +13,7 @@ from terracrew.server.secrets.keyring import Keyring
 KEYS = Keyring([bytes(32)])
 
 
-class World:
+class JobRows:
     def __init__(self, db: Database) -> None:
         self.db = db
         self.organization = ids.new("org")
@@ -22,7 +22,7 @@ class World:
         self._numbers = 0
 
     @classmethod
-    async def make(cls, db: Database) -> "World":
+    async def make(cls, db: Database) -> "JobRows":
         world = cls(db)
 
         async def work(tx: Tx) -> None:
@@ -138,7 +138,7 @@ class World:
 
 
 class Instance:
-    def __init__(self, world: World, runner_id: str, instance_id: str) -> None:
+    def __init__(self, world: JobRows, runner_id: str, instance_id: str) -> None:
         self.world = world
         self.runner_id = runner_id
         self.id = instance_id

@@ -1,4 +1,4 @@
-"""Starts real executors, each in its own process and session, against the test's own hub."""
+"""Starts real executors against a fake hub, each in a process and a session of its own."""
 
 import asyncio
 import io
@@ -16,7 +16,7 @@ from terracrew.attempt.record import AttemptRecord
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
 from terracrew.protocol.start import ExecutorStart, IsolationSettings, LogStreamSettings
-from tests.executor.hub_server import API, HUB, KEY, Hub
+from terracrew.testing.fake_executor_hub import API, HUB, KEY, FakeExecutorHub
 
 CREDENTIALS = Credentials(HUB, API, KEY)
 
@@ -74,14 +74,14 @@ class Executor:
     async def until_printed(self, text: bytes, within: float = 30) -> None:
         """Wait, woken by the kernel, until the engine has printed this."""
         with INotify(nonblocking=True) as watch:
-            watch.add_watch(self.directory, flags.MODIFY | flags.CREATE)
+            watch.add_watch(self.directory, flags.MODIFY | flags.CREATE)  # pyright: ignore[reportUnknownMemberType]
             changed = asyncio.Event()
             asyncio.get_running_loop().add_reader(watch.fileno(), changed.set)
             try:
                 async with asyncio.timeout(within):
                     while not ((self.directory / "output").exists() and text in self.printed):
                         await changed.wait()
-                        watch.read(timeout=0)
+                        watch.read(timeout=0)  # pyright: ignore[reportUnknownMemberType]
                         changed.clear()
             finally:
                 asyncio.get_running_loop().remove_reader(watch.fileno())
@@ -96,8 +96,10 @@ class Executor:
         return (self.directory / "executor.log").read_text()
 
 
-class Stage:
-    def __init__(self, hub: Hub, folder: Path) -> None:
+class ExecutorProcesses:
+    """Starts executors for one attempt in a folder, as a dispatcher does, and ends what a failed test leaves running."""
+
+    def __init__(self, hub: FakeExecutorHub, folder: Path) -> None:
         self.hub, self.folder = hub, folder
         self.cache = folder / "cache"
         self.workspaces = folder / "workspaces"
