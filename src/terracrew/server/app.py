@@ -15,6 +15,7 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
 from terracrew.logging import get_logger
+from terracrew.server import metrics_token
 from terracrew.server.api import (
     audit,
     groups,
@@ -100,6 +101,7 @@ async def build(settings: ServerSettings) -> Server:
     durable.make_directory(settings.directory)
     shutil.rmtree(settings.uploads, ignore_errors=True)  # what an earlier process did not finish
     settings.uploads.mkdir(mode=0o700, parents=True)
+    metrics_token.ensure(settings.directory)
     objects = open_objects(settings.objects)
     db = await open_database(settings.database)
     try:

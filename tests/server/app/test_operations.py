@@ -1,7 +1,7 @@
 """Health, readiness, figures and the description of the API."""
 
 from terracrew import __version__
-from tests.server.app.world import World
+from tests.server.app.world import World, metrics_headers
 
 
 async def test_it_says_that_it_is_alive_and_ready(world: World) -> None:
@@ -27,13 +27,19 @@ async def test_it_is_not_ready_while_it_stops_or_its_database_is_away(world: Wor
     assert (await world.stranger().get("/healthz")).status_code == 200
 
 
-async def test_figures_are_for_this_machine_or_for_those_who_log_in(world: World) -> None:
+async def test_figures_are_for_those_with_a_token_and_no_address_is_enough(world: World) -> None:
+    """A proxy on the server's machine that sends no forwarding headers showed them to everybody."""
     await world.admin.get("/api/v1/groups")
     await world.admin.get("/nothing")
-    figures = (await world.stranger().get("/metrics")).text
+    given = metrics_headers(world.server)
+    figures = (await world.stranger().get("/metrics", headers=given)).text
     assert 'terracrew_requests_total{method="GET",status="200"} 1.0' in figures
     assert 'terracrew_requests_total{method="GET",status="404"} 1.0' in figures
-    assert (await world.stranger("192.0.2.1").get("/metrics")).status_code == 401
+    for address in ("192.0.2.1", "127.0.0.1", "::1"):
+        assert (await world.stranger(address).get("/metrics")).status_code == 401
+        assert (await world.stranger(address).get("/metrics", headers=given)).status_code == 200
+        assert (await world.stranger(address).get("/metrics", headers={"Authorization": "Bearer "})).status_code == 401
+        assert (await world.stranger(address).get("/api/v1/me", headers=given)).status_code == 401
     assert (await world.admin.get("/metrics")).status_code == 200
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from terracrew.server import metrics_token
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
@@ -97,3 +98,9 @@ async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncI
         _idle_apps.append(app)
     finally:
         await close(server)
+
+
+def metrics_headers(server: Server) -> dict[str, str]:
+    """The headers of a scrape."""
+    token = (server.settings.directory / metrics_token.FILE_NAME).read_text().strip()
+    return {"Authorization": f"Bearer {token}"}

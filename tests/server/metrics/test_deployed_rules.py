@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.app.fixtures import on_one
+from tests.server.app.world import metrics_headers
 from tests.server.logs.crew import Crew
 
 pytestmark = pytest.mark.feature("O6")
@@ -37,7 +38,7 @@ def alert_lines(key: str) -> Iterator[str]:
 @on_one
 async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: Crew) -> None:
     await crew.app.admin.get("/api/v1/groups")
-    text = (await crew.app.stranger().get("/metrics")).text
+    text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
     measured: dict[str, list[dict[str, str]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -56,7 +57,7 @@ async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: Crew
 
 @on_one
 async def test_every_figure_of_ours_is_documented(crew: Crew) -> None:
-    text = (await crew.app.stranger().get("/metrics")).text
+    text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
     names = {family.name for family in text_string_to_metric_families(text) if family.name.startswith("terracrew")}
     assert {name for name in names if f"`{name}" not in PAGE} == set()
 

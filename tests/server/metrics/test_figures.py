@@ -14,6 +14,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
 from tests.server.app.fixtures import on_one
+from tests.server.app.world import metrics_headers
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 
 pytestmark = pytest.mark.feature("O6")
@@ -27,7 +28,7 @@ def fresh_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def scraped(crew: Crew) -> Samples:
-    answer = await crew.app.stranger().get("/metrics")
+    answer = await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))
     assert answer.status_code == 200
     return {
         (sample.name, tuple(sorted(sample.labels.values()))): sample.value

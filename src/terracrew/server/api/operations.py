@@ -35,9 +35,9 @@ async def readyz(request: Request[Any, Any, Any]) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@get("/metrics", public="loopback", include_in_schema=False)
+@get("/metrics", takes_metrics_token=True, include_in_schema=False)
 async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """For Prometheus: from this machine, or with a token."""
+    """For Prometheus, with the token for metrics or any other token."""
     from terracrew.server.api.metrics import exposition
 
     text, kind = await exposition.render(request.app.state.server)

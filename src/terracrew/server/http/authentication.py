@@ -1,7 +1,8 @@
 """The one door for HTTP: it finds out who is asking before any handler runs.
 
-A handler that anybody may call says so itself, by `public=True` in its decorator (`public="loopback"`: anybody on this
-machine). Its `request.user` is None where nobody is logged in, and in every change, so it acts for no session.
+A handler that anybody may call says so itself, by `public=True` in its decorator. Its `request.user` is None where nobody
+is logged in, and in every change, so it acts for no session. One that says `takes_metrics_token=True` also answers to the
+token for metrics, without looking anybody up. No address alone lets anybody in.
 One that says `ignores_credentials=True` answers without looking anybody up, so it works while the database is away.
 WebSockets are not let in by a cookie at all: the hub asks `principal_from_bearer` for itself.
 """
@@ -15,6 +16,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from terracrew.errors import Unauthenticated
+from terracrew.server import metrics_token
 from terracrew.server.http.client import address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity
@@ -34,8 +36,9 @@ class AuthenticationMiddleware(ASGIMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         request: Request[Any, Any, Any] = Request(scope, receive, send)
-        is_public = _is_public(request)
-        if request.route_handler.opt.get("ignores_credentials"):
+        is_public: bool = request.route_handler.opt.get("public", False)
+        options = request.route_handler.opt
+        if options.get("ignores_credentials") or (options.get("takes_metrics_token") and _has_metrics_token(request)):
             scope["user"], scope["auth"] = None, Authentication()
             return await next_app(scope, receive, send)
         user, auth = await authenticate(identity_of(request), request, is_public=is_public)
@@ -71,6 +74,6 @@ async def authenticate(
     return principal, Authentication(sessions.csrf_token(cookie))
 
 
-def _is_public(request: Request[Any, Any, Any]) -> bool:
-    public = request.route_handler.opt.get("public", False)
-    return is_on_this_machine(request) if public == "loopback" else public is True
+def _has_metrics_token(request: Request[Any, Any, Any]) -> bool:
+    directory = request.app.state.server.settings.directory
+    return metrics_token.is_valid(directory, request.headers.get("Authorization", ""))
