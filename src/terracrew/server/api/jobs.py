@@ -151,8 +151,17 @@ async def rerun_job(request: Call, job: FromPath[str]) -> Job:
 router = Router(
     "/api/v1",
     route_handlers=[
-        run_job, list_jobs, get_job, get_attempt, cancel_job, cancel_jobs, rerun_job, approve_job, decline_job, replan_job,
+        run_job,
+        list_jobs,
+        get_job,
+        get_attempt,
+        cancel_job,
+        cancel_jobs,
+        rerun_job,
+        approve_job,
+        decline_job,
+        replan_job,
         give_up_attempt,
     ],
     tags=["jobs"],
-)  # fmt: skip
+)

@@ -190,10 +190,17 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
         return None
     ended = replace(attempt.end("waiting", now, "its plan waits for approval"), is_gone=True, has_result=True)
     plan = Plan(
-        job_id=job.id, attempt=attempt.number, state_version=kept.state_version, inputs_sha256=attempt.inputs_sha256,
-        path=kept.path, sha256=kept.sha256, size=kept.size, made_at=now,
-        decide_by=now + timedelta(seconds=job.approval_seconds), why=plain(why),
-    )  # fmt: skip
+        job_id=job.id,
+        attempt=attempt.number,
+        state_version=kept.state_version,
+        inputs_sha256=attempt.inputs_sha256,
+        path=kept.path,
+        sha256=kept.sha256,
+        size=kept.size,
+        made_at=now,
+        decide_by=now + timedelta(seconds=job.approval_seconds),
+        why=plain(why),
+    )
     if job.cancel_mode is not None:  # what was stored for it is known by its row, and removed with it
         return Decision(_canceled(job, now), ended, plan)
     return Decision(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)

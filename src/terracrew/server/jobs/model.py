@@ -201,10 +201,24 @@ class Reason(msgspec.Struct, frozen=True):
     """Why a job waits: for a program by its code, for a person in words, with the address of the page that mends it."""
 
     code: Literal[
-        "no_assignment", "none_online", "no_credential", "all_full", "module_busy", "instance_absent", "no_engine",
-        "plan_runner", "offered", "starting", "silent", "settling", "lost", "quarantine", "approval", "in_doubt",
+        "no_assignment",
+        "none_online",
+        "no_credential",
+        "all_full",
+        "module_busy",
+        "instance_absent",
+        "no_engine",
+        "plan_runner",
+        "offered",
+        "starting",
+        "silent",
+        "settling",
+        "lost",
+        "quarantine",
+        "approval",
+        "in_doubt",
         "undecryptable",
-    ]  # fmt: skip
+    ]
     text: str
     """The same for as long as the reason is the same, so that whoever follows is told of it once."""
     link: str = ""

@@ -52,8 +52,9 @@ async def report(
             attempts.is_change_ended, jobs.module_id
         FROM attempts JOIN jobs ON jobs.id = attempts.job_id
         WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     if row is None:
         raise NotFound(f"{job_id} has no attempt {attempt}")
     found = row_to(AttemptReport, row)
@@ -92,16 +93,19 @@ async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> Mo
     row = await tx.one(
         """SELECT version, serial, created_at, resources, job_id = :job_id AND attempt = :attempt AS is_own
         FROM states WHERE module_id = :module_id AND status = 'current'""",
-        module_id=module_id, job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        module_id=module_id,
+        job_id=job_id,
+        attempt=attempt,
+    )
     return None if row is None else row_to(ModuleState, {**row, "is_own": bool(row["is_own"])})
 
 
 async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | None) -> str:
     row = await tx.one(
         "SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     last = bytes(row["data"]) if row is not None else moved.blocks[-1] if moved and moved.blocks else None
     if last is None:
         return ""

@@ -59,8 +59,10 @@ async def since(
     rows = await tx.all(
         """SELECT first, size FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND last > :event
         ORDER BY first DESC LIMIT 2000""",
-        job_id=job_id, attempt=attempt, event=max(event, moved.last),
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        event=max(event, moved.last),
+    )
     total, start = 0, None
     for row in rows:
         total += row["size"]
@@ -69,11 +71,17 @@ async def since(
         start = row["first"]
     if start is None and rows:
         return [], True
-    kept = [] if start is None else await tx.all(
-        """SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first >= :first
+    kept = (
+        []
+        if start is None
+        else await tx.all(
+            """SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first >= :first
         ORDER BY first""",
-        job_id=job_id, attempt=attempt, first=start,
-    )  # fmt: skip
+            job_id=job_id,
+            attempt=attempt,
+            first=start,
+        )
+    )
     is_cut = total > MAX_LOG_BYTES
     records = itertools.chain(() if is_cut else moved.records(), *(chunks.records(bytes(row["data"])) for row in kept))
     text = b"".join(record.payload for number, record in records if number > event and record.stream == Stream.OUTPUT)

@@ -52,9 +52,15 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
     assert facts is not None
     waiting["lost"] = facts["lost"]
     return Backlog(
-        jobs=jobs, waiting=waiting, oldest_queued_at=oldest_queued_at, oldest_approval_at=oldest_approval_at,
-        attempts_lost=facts["lost"], modules_in_doubt=facts["doubts"], states_quarantined=facts["quarantined"], now=tx.now,
-    )  # fmt: skip
+        jobs=jobs,
+        waiting=waiting,
+        oldest_queued_at=oldest_queued_at,
+        oldest_approval_at=oldest_approval_at,
+        attempts_lost=facts["lost"],
+        modules_in_doubt=facts["doubts"],
+        states_quarantined=facts["quarantined"],
+        now=tx.now,
+    )
 
 
 async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> None:

@@ -223,6 +223,8 @@ async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
                     WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
                       AND {eligibility.COVERS}))
             LIMIT :most) AS counted""",
-        id=job.id, runner_id=runner_id, most=MAX_COUNTED_JOBS + 1,
-    )  # fmt: skip
+        id=job.id,
+        runner_id=runner_id,
+        most=MAX_COUNTED_JOBS + 1,
+    )
     return row["ahead"] if row else 0
