@@ -34,12 +34,12 @@ class Snapshot:
     async def _read(cls, tx: Tx, watch: Watch | None) -> "Snapshot":
         now = cls()
         now.modules = {row["id"]: row["state_version"] for row in await tx.all("SELECT id, state_version FROM modules")}
-        now.jobs = {job.id: job for job in rows_to(Job, await tx.all("SELECT " + store.JOB + " FROM jobs"))}
-        for attempt in rows_to(Attempt, await tx.all("SELECT " + store.ATTEMPT + " FROM attempts")):
+        now.jobs = {job.id: job for job in rows_to(Job, await tx.all("SELECT " + store.JOBS.columns + " FROM jobs"))}
+        for attempt in rows_to(Attempt, await tx.all("SELECT " + store.ATTEMPTS.columns + " FROM attempts")):
             now.attempts[AttemptRef(attempt.job_id, attempt.number)] = attempt
         now.plans = {
             (plan.job_id, plan.attempt): plan
-            for plan in rows_to(Plan, await tx.all("SELECT " + store.PLAN + " FROM plans"))
+            for plan in rows_to(Plan, await tx.all("SELECT " + store.PLANS.columns + " FROM plans"))
         }
         now.states = {
             state.id: state for state in rows_to(State, await tx.all("SELECT " + states.COLUMNS + " FROM states"))

@@ -32,7 +32,7 @@ async def _job_in(world: JobRows, status: JobStatus) -> Job:
     }[status]
     for name in path:
         after = job.to(JobStatus(name), NOW, **({"runner_id": "r", "instance_id": "i"} if name == "CLAIMED" else {}))
-        await world.db.write(lambda tx, job=job, after=after: store.save(tx, job, after))
+        await world.db.write(lambda tx, job=job, after=after: store.save_transition(tx, job, after))
         job = after
     return await world.load(job_id)
 
@@ -46,7 +46,7 @@ async def test_every_pair_of_statuses_goes_by_the_table(
     changes = {"runner_id": "r", "instance_id": "i"} if after in ACTIVE else {}
     if after in TRANSITIONS[before]:
         moved = job.to(after, NOW, **changes)
-        await database.write(lambda tx: store.save(tx, job, moved))
+        await database.write(lambda tx: store.save_transition(tx, job, moved))
         assert (await world.load(job.id)).status is after
     else:
         with pytest.raises(Conflict):
@@ -61,9 +61,9 @@ def test_terminal_is_terminal() -> None:
 async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -> None:
     world = await JobRows.make(database)
     job = await _job_in(world, JobStatus.QUEUED)
-    await database.write(lambda tx: store.save(tx, job, job.to(JobStatus.CANCELED, NOW)))
+    await database.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.CANCELED, NOW)))
     with pytest.raises(Superseded):
-        await database.write(lambda tx: store.save(tx, job, job.to(JobStatus.FAILED, NOW)))
+        await database.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.FAILED, NOW)))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def _loaded(world: JobRows, ref: AttemptRef) -> tuple[Job, Attempt]:
 async def _cancel(world: JobRows, ref: AttemptRef) -> None:
     async def work(tx: Tx) -> None:
         job = await store.hold_job(tx, ref.job_id)
-        await store.save(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
+        await store.save_transition(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
 
     await world.db.write(work)
 
@@ -88,7 +88,7 @@ async def test_a_cancellation_and_a_begin_at_once_are_one_after_the_other(databa
         job = await store.hold_job(tx, ref.job_id)
         is_canceling.set()
         await go_on.wait()
-        await store.save(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
+        await store.save_transition(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
 
     canceling = asyncio.create_task(database.write(cancel))
     await is_canceling.wait()
@@ -166,7 +166,7 @@ async def test_a_cancel_beside_a_plan_that_begins_to_wait_is_not_swallowed(datab
         job = await store.hold_job(tx, ref.job_id)
         held.set()
         await go_on.wait()
-        await store.save(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
+        await store.save_transition(tx, job, decide.cancel(job, "interrupt", NOW, "somebody"))
 
     canceling = asyncio.create_task(database.write(cancel))
     await held.wait()

@@ -52,7 +52,7 @@ async def approve(
         module = await received_states.standing(tx, job.module_id, doubts)
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
         await store.save_plan(tx, decided)
-        await store.save(tx, job, after)
+        await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
         await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
         return after
@@ -67,7 +67,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
         after, decided = decide.decline(job, plan, who.name, reason, store.moment(tx))
         await store.save_plan(tx, decided)
-        await store.save(tx, job, after)
+        await store.save_transition(tx, job, after)
         await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
         return after
 
@@ -80,7 +80,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         after = decide.replan(job, plan, store.moment(tx))
-        await store.save(tx, job, after)
+        await store.save_transition(tx, job, after)
         await audit.record(tx, who, "job.replan", "job", job.id, {"plan": attempt})
         return after
 
@@ -108,7 +108,7 @@ async def expire(db: Database) -> list[Job]:
             job, plan = await store.hold_job(tx, job_id), await store.plan(tx, job_id, attempt)
             after = None if plan is None else decide.expire(job, plan, store.moment(tx))
             if after is not None:
-                await store.save(tx, job, after)
+                await store.save_transition(tx, job, after)
             return after
 
         with contextlib.suppress(Superseded):  # somebody decides at this moment: the other plans are still looked at

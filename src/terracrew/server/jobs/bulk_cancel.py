@@ -81,9 +81,12 @@ async def cancel_many(db: Database, who: Principal, wanted: CancelMany) -> Cance
         after = total.next or ""
         done = await db.write(lambda tx, after=after: _cancel_some(tx, who, selection, seen, after, wanted.mode))
         total = CanceledMany(
-            matching=total.matching + done.matching, ended=total.ended + done.ended, asked=total.asked + done.asked,
-            up_to=done.up_to or total.up_to, next=done.next,
-        )  # fmt: skip
+            matching=total.matching + done.matching,
+            ended=total.ended + done.ended,
+            asked=total.asked + done.asked,
+            up_to=done.up_to or total.up_to,
+            next=done.next,
+        )
         if done.next is None:
             break
     return total
@@ -124,7 +127,7 @@ async def _count(tx: Tx, selection: _Selection, seen: authorize.Visible, after: 
 async def _cancel_some(
     tx: Tx, who: Principal, selection: _Selection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
-    statement, given = _statement(seen, selection, store.JOB + ", modules.path AS module_path")
+    statement, given = _statement(seen, selection, store.JOBS.columns + ", modules.path AS module_path")
     statement += " FOR NO KEY UPDATE OF jobs"
     own = rows_to(JobListed, await tx.all(statement, after=after, count=MAX_PER_TRANSACTION, **given))
     now = store.moment(tx)
@@ -134,7 +137,7 @@ async def _cancel_some(
         later = decide.cancel(job, mode, now, who.name)
         if later == job:
             continue  # it has been asked to end in this way, or in a more forceful one, already
-        await store.save(tx, job, later)
+        await store.save_transition(tx, job, later)
         changes.append(
             audit.Change(who, "job.cancel", "job", job.id, {"mode": mode, "many": True}, job.organization_id)
         )
@@ -142,10 +145,12 @@ async def _cancel_some(
             ended += 1
         else:
             asked += 1
-            tx.wake("cancel", job.id)
     if changes:
         await audit.record_all(tx, changes)
     return CanceledMany(
-        matching=len(own), ended=ended, asked=asked, up_to=own[-1].id if own else None,
+        matching=len(own),
+        ended=ended,
+        asked=asked,
+        up_to=own[-1].id if own else None,
         next=own[-1].id if len(own) == MAX_PER_TRANSACTION else None,
-    )  # fmt: skip
+    )

@@ -12,8 +12,7 @@ from terracrew import ids
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import STEPS_OF, JobType, Source
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to, to_params
-from terracrew.server.db.seam import Columns, Database, Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobStatus
@@ -81,23 +80,6 @@ class _Checked(msgspec.Struct, frozen=True):
     known: Job | None
 
 
-_FIELDS = (
-    "id", "organization_id", "module_id", "number", "type", "status", "priority", "source", "created_by", "needs_approval",
-    "approval_seconds", "interrupted", "is_destroy_plan", "has_own_source",
-)  # fmt: skip
-_COLUMNS: Columns = {
-    "id": "text", "organization_id": "text", "module_id": "text", "number": "bigint", "type": "text", "status": "text",
-    "priority": "bigint", "source": "text", "created_by": "text", "needs_approval": "boolean", "approval_seconds": "bigint",
-    "interrupted": "text", "is_destroy_plan": "boolean", "has_own_source": "boolean", "idempotency_key": "text", "now": "double precision",
-}  # fmt: skip
-_INSERT = """
-INSERT INTO jobs (id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, interrupted, is_destroy_plan, has_own_source, idempotency_key, created_at, queued_at)
-SELECT id, organization_id, module_id, number, type, status, priority, source, created_by, needs_approval,
-    approval_seconds, interrupted, is_destroy_plan, has_own_source, idempotency_key, now, now
-FROM batch"""
-
-
 def creator(db: Database, roots: Sequence[Path]) -> Create:
     """The way to make jobs."""
 
@@ -154,14 +136,11 @@ async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Pat
 
 
 async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) -> Job | None:
-    row = await tx.one(
-        "SELECT " + store.JOB + """ FROM jobs
-        WHERE organization_id = :organization_id AND created_by = :created_by AND idempotency_key = :key""",
-        organization_id=module.organization_id, created_by=wanted.principal.id, key=wanted.idempotency_key,
-    )  # fmt: skip
-    if row is None:
+    key = wanted.idempotency_key or ""
+    job = await store.find_created(tx, module.organization_id, wanted.principal.id, key)
+    if job is None:
         return None
-    job, asked = row_to(Job, row), wanted.asked
+    asked = wanted.asked
     is_other_source = asked.source is not None and job.source != source
     is_unasked = asked.needs_approval and not job.needs_approval
     wanted_job = (module.id, asked.type, asked.priority, asked.is_destroy_plan)
@@ -176,23 +155,21 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
     now = store.moment(tx)
     interrupted = await modules.interrupted(tx, [one.module for one in checked])
     jobs = [_job(one, next(numbers[one.module.organization_id]), interrupted[one.module.id], now) for one in checked]
-    rows = [
-        (*to_params(job, *_FIELDS).values(), one.wanted.idempotency_key, tx.now)
-        for job, one in zip(jobs, checked, strict=True)
-    ]
-    await tx.each(_INSERT, _COLUMNS, rows)
+    await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
     await audit.record_all(
         tx,
         [
             audit.Change(
-                one.wanted.principal, "job.run", "job", job.id, _details(job, one.module), job.organization_id,
+                one.wanted.principal,
+                "job.run",
+                "job",
+                job.id,
+                _details(job, one.module),
+                job.organization_id,
             )
             for job, one in zip(jobs, checked, strict=True)
         ],
-    )  # fmt: skip
-    for job in jobs:
-        tx.wake("queue", job.id)
-        tx.wake("jobs", job.id)
+    )
     return jobs
 
 
@@ -208,8 +185,9 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
     for organization_id, count in sorted(wanted.items()):
         row = await tx.one(
             "UPDATE organizations SET next_job_number = next_job_number + :count WHERE id = :id RETURNING next_job_number",
-            count=count, id=organization_id,
-        )  # fmt: skip
+            count=count,
+            id=organization_id,
+        )
         assert row is not None
         found[organization_id] = iter(range(row["next_job_number"] - count, row["next_job_number"]))
     return found
@@ -218,9 +196,21 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
 def _job(one: _Checked, number: int, interrupted: Interrupted, now: datetime) -> Job:
     asked = one.wanted.asked
     return Job(
-        id=ids.new("job"), organization_id=one.module.organization_id, module_id=one.module.id, number=number,
-        type=asked.type, status=JobStatus.QUEUED, attempt=1, priority=asked.priority, source=one.source,
-        created_by=one.wanted.principal.id, created_at=now, queued_at=now,
-        needs_approval=one.module.needs_approval or asked.needs_approval, approval_seconds=one.module.approval_seconds,
-        interrupted=interrupted, is_destroy_plan=asked.is_destroy_plan, has_own_source=asked.source is not None,
-    )  # fmt: skip
+        id=ids.new("job"),
+        organization_id=one.module.organization_id,
+        module_id=one.module.id,
+        number=number,
+        type=asked.type,
+        status=JobStatus.QUEUED,
+        attempt=1,
+        priority=asked.priority,
+        source=one.source,
+        created_by=one.wanted.principal.id,
+        created_at=now,
+        queued_at=now,
+        needs_approval=one.module.needs_approval or asked.needs_approval,
+        approval_seconds=one.module.approval_seconds,
+        interrupted=interrupted,
+        is_destroy_plan=asked.is_destroy_plan,
+        has_own_source=asked.source is not None,
+    )

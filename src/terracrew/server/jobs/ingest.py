@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from terracrew.errors import Conflict, Forbidden, NotFound, Superseded, TerracrewError
+from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to, to_params
-from terracrew.server.db.seam import Columns, Database, Param, Tx
+from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.jobs import decide, received_states, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
@@ -45,37 +44,6 @@ class Delivery(msgspec.Struct, frozen=True):
 
 Ingest = Callable[[Delivery], Awaitable[int]]
 """Returns the mark: the number of the last event that is stored."""
-
-_KEY: Columns = {"job_id": "text", "attempt": "bigint"}
-_LOAD_JOBS = "SELECT " + store.JOB + " FROM jobs JOIN batch ON batch.job_id = jobs.id"
-_LOAD_ATTEMPTS = (
-    "SELECT "
-    + store.ATTEMPT
-    + " FROM attempts JOIN batch ON batch.job_id = attempts.job_id AND batch.attempt = attempts.number"
-)
-_STEPS = """
-INSERT INTO steps (job_id, attempt, name, status, started_at, finished_at, exit_code)
-SELECT job_id, attempt, name, status, started_at, finished_at, exit_code FROM batch WHERE true
-ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
-    started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
-_ATTEMPTS = """
-UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
-    outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
-    is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
-    is_change_ended = batch.is_change_ended, has_result = batch.has_result,
-    has_unreadable_state = batch.has_unreadable_state, has_log_chunks = true
-FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
-    AND coalesce(attempts.outcome, '') = batch.was_outcome
-RETURNING attempts.job_id"""
-_JOBS = """
-UPDATE jobs SET status = batch.status, attempt = batch.next_attempt, losses = batch.losses, message = batch.message,
-    queued_at = batch.queued_at, runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.claimed_at,
-    started_at = batch.started_at, finished_at = batch.finished_at,
-    source_digest = batch.source_digest, source_description = batch.source_description,
-    engine_version = batch.engine_version, plan = batch.plan, plan_attempt = batch.plan_attempt
-FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.attempt
-    AND coalesce(jobs.cancel_mode, '') = batch.was_cancel
-RETURNING jobs.id"""
 
 
 class _Change:
@@ -206,11 +174,9 @@ def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_D
 async def _work_out(
     tx: Tx, deliveries: list[Delivery], late_delivery: timedelta
 ) -> tuple[list[int | Exception], list[_Change]]:
-    rows = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
-    jobs = {row["id"]: row_to(Job, row) for row in await tx.each(_LOAD_JOBS, _KEY, rows)}
-    attempts = {
-        (row["job_id"], row["number"]): row_to(Attempt, row) for row in await tx.each(_LOAD_ATTEMPTS, _KEY, rows)
-    }
+    jobs = {job.id: job for job in await store.get_many(tx, [delivery.job_id for delivery in deliveries])}
+    refs = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
+    attempts = {(each.job_id, each.number): each for each in await store.get_attempts(tx, refs)}
     results: list[int | Exception] = []
     changes: list[_Change] = []
     now = datetime.fromtimestamp(tx.now, UTC)
@@ -231,20 +197,27 @@ async def _work_out(
 
 async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     found = [
-        (c.job.id, c.attempt.number, c.chunk.first, c.chunk.last, c.was_attempt.lines, c.chunk.lines, c.chunk.size, c.chunk.data)
+        (
+            c.job.id,
+            c.attempt.number,
+            c.chunk.first,
+            c.chunk.last,
+            c.was_attempt.lines,
+            c.chunk.lines,
+            c.chunk.size,
+            c.chunk.data,
+        )
         for c in changes
         if c.chunk
-    ]  # fmt: skip
+    ]
     if found:
         await tx.each(chunks.INSERT, chunks.COLUMNS, found)
     if steps := [step for change in changes for step in change.steps.values()]:
-        columns: Columns = {
-            "job_id": "text", "attempt": "bigint", "name": "text", "status": "text", "started_at": "double precision",
-            "finished_at": "double precision", "exit_code": "bigint",
-        }  # fmt: skip
-        await tx.each(_STEPS, columns, steps)
-    await _save_attempts(tx, [change for change in changes if change.attempt != change.was_attempt])
-    await _save_jobs(tx, [change for change in changes if change.job != change.was_job])
+        await store.save_steps(tx, steps)
+    moved = [(change.was_attempt, change.attempt) for change in changes if change.attempt != change.was_attempt]
+    await store.save_progress(tx, moved)
+    transitions = [store.Transition(change.was_job, change.job) for change in changes if change.job != change.was_job]
+    await store.save_transitions(tx, transitions, is_own_report=True)
     for change in changes:
         tx.on_commit(partial(_count, change))
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
@@ -262,7 +235,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             )
         if change.chunk is not None:
             tx.wake(f"log:{change.job.id}")
-        if change.steps or change.notes or change.job != change.was_job:
+        if change.steps or change.notes:
             tx.wake("jobs", change.job.id)
 
 
@@ -274,7 +247,6 @@ async def _note_unreadable(tx: Tx, change: _Change) -> None:
 
 def _count(change: _Change) -> None:
     counts.delivered(change.attempt.mark - change.was_attempt.mark, change.chunk.size if change.chunk else 0)
-    counts.job_moved(change.was_job, change.job)
     counts.attempt_moved(change.was_attempt, change.attempt)
 
 
@@ -291,53 +263,3 @@ async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
         organization_id = change.job.organization_id
         by = msgspec.structs.replace(SYSTEM, address=change.delivery.address)
         await audit.record(tx, by, action, "attempt", target, details, organization_id=organization_id)
-
-
-async def _save_attempts(tx: Tx, changes: Sequence[_Change]) -> None:
-    fields = (
-        "job_id", "number", "mark", "lines", "started_at", "ended_at", "outcome", "reason", "is_gone", "is_in_doubt",
-        "is_change_ended", "has_result", "has_unreadable_state",
-    )  # fmt: skip
-    columns: Columns = {
-        "job_id": "text", "number": "bigint", "mark": "bigint", "lines": "bigint", "started_at": "double precision",
-        "ended_at": "double precision", "outcome": "text", "reason": "text", "is_gone": "boolean",
-        "is_in_doubt": "boolean", "is_change_ended": "boolean", "has_result": "boolean",
-        "has_unreadable_state": "boolean", "was": "bigint", "was_outcome": "text",
-    }  # fmt: skip
-    rows = [
-        (*to_params(change.attempt, *fields).values(), change.was_attempt.mark, change.was_attempt.outcome or "")
-        for change in changes
-    ]
-    if rows and len(await tx.each(_ATTEMPTS, columns, rows)) != len(rows):
-        raise Superseded("an attempt was moved by somebody else; look again")
-
-
-async def _save_jobs(tx: Tx, changes: Sequence[_Change]) -> None:
-    fields = (
-        "id", "status", "message", "started_at", "finished_at", "source_digest", "source_description", "engine_version", "plan",
-        "plan_attempt", "losses", "queued_at", "runner_id", "instance_id", "claimed_at",
-    )  # fmt: skip
-    columns: Columns = {
-        "id": "text", "status": "text", "message": "text", "started_at": "double precision", "finished_at": "double precision",
-        "source_digest": "text", "source_description": "text", "engine_version": "text", "plan": "text",
-        "plan_attempt": "bigint", "losses": "bigint", "queued_at": "double precision", "runner_id": "text",
-        "instance_id": "text", "claimed_at": "double precision", "next_attempt": "bigint", "was": "text", "attempt": "bigint",
-        "was_cancel": "text",
-    }  # fmt: skip
-    rows = [
-        (
-            *to_params(change.job, *fields).values(),
-            change.job.attempt,
-            change.was_job.status.value,
-            change.was_job.attempt,
-            change.was_job.cancel_mode or "",
-        )
-        for change in changes
-    ]
-    if rows and len(await tx.each(_JOBS, columns, rows)) != len(rows):
-        raise Superseded("a job was moved by somebody else; look again")
-    for change in changes:
-        if change.was_job.is_active and not change.job.is_active:
-            tx.wake("freed", f"{change.job.id} {change.job.module_id} {change.was_job.instance_id}")
-        if change.job.status == "QUEUED":
-            tx.wake("queue", change.job.id)

@@ -68,10 +68,12 @@ class Reaper:
 async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Current attempts that no server has noted as heard of late, and those that count as lost."""
     rows = await tx.all(
-        "SELECT " + store.ATTEMPT + """
+        "SELECT "
+        + store.ATTEMPTS.columns
+        + """
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
         WHERE jobs.status IN ('CLAIMED', 'PROCESSING')
             AND (attempts.lost_at IS NOT NULL OR coalesce(attempts.heard_at, attempts.claimed_at) < :since)""",
         since=tx.now - decide.CLOSED_FOR.total_seconds(),
-    )  # fmt: skip
+    )
     return [row_to(Attempt, row) for row in rows], store.moment(tx)

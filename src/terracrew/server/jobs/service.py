@@ -38,8 +38,9 @@ async def owned(tx: Tx, ref: AttemptRef) -> Owned:
 async def place_of(tx: Tx, job: Job) -> authorize.Place:
     row = await tx.one(
         "SELECT path FROM modules WHERE id = :id AND organization_id = :organization_id",
-        id=job.module_id, organization_id=job.organization_id,
-    )  # fmt: skip
+        id=job.module_id,
+        organization_id=job.organization_id,
+    )
     if row is None:  # the module was deleted, and its jobs are being removed
         raise NotFound(f"there is no job {job.id}")
     return authorize.module(job.organization_id, row["path"], job.id, job.attempt)
@@ -52,8 +53,9 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
         unseen = NotFound(f"there is no job number {name}")  # the id would tell that there is one
         row = await tx.one(
             "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
-            organization_id=principal.organization_id, number=int(name),
-        )  # fmt: skip
+            organization_id=principal.organization_id,
+            number=int(name),
+        )
         if row is None:
             raise unseen
         name = row["id"]
@@ -75,10 +77,8 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
         if job.is_terminal:
             raise Conflict(f"job {job.number} has ended already: it is {job.status}", status=job.status)
         after = decide.cancel(job, mode, store.moment(tx), principal.name)
-        await store.save(tx, job, after)
+        await store.save_transition(tx, job, after)
         await audit.record(tx, principal, "job.cancel", "job", job.id, {"mode": mode})
-        if after.is_active:
-            tx.wake("cancel", job.id)
         return after
 
     return await db.write(work)
@@ -91,9 +91,7 @@ async def cancel_of_deleted_module(db: Database, job_id: str) -> None:
         job = await store.hold_job(tx, job_id)
         if not job.is_terminal:
             after = decide.cancel(job, "interrupt", store.moment(tx), "the deletion of its module")
-            await store.save(tx, job, after)
-            if after.is_active:
-                tx.wake("cancel", job.id)
+            await store.save_transition(tx, job, after)
 
     await db.write(work)
 

@@ -3,27 +3,108 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.mapping import row_to, rows_to, to_params
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.table import Table, assignments, batch_assignments, values
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
 
-JOB: LiteralString = """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.status, jobs.attempt, jobs.losses,
-    jobs.priority, jobs.source, jobs.created_by, jobs.created_at, jobs.queued_at, jobs.runner_id, jobs.instance_id, jobs.cancel_mode,
-    jobs.source_digest, jobs.source_description, jobs.engine_version, jobs.plan, jobs.message, jobs.claimed_at, jobs.started_at,
-    jobs.finished_at, jobs.needs_approval, jobs.approval_seconds, jobs.interrupted, jobs.plan_attempt,
-    jobs.is_destroy_plan, jobs.has_own_source"""
-ATTEMPT: LiteralString = """attempts.job_id, attempts.number, attempts.runner_id, attempts.instance_id, attempts.claimed_at,
-    attempts.mark, attempts.lines, attempts.started_at, attempts.begun_at, attempts.begun_state_version, attempts.ended_at,
-    attempts.outcome, attempts.reason, attempts.is_gone, attempts.heard_at, attempts.lost_at, attempts.is_in_doubt,
-    attempts.is_change_ended, attempts.has_result, attempts.has_unreadable_state, attempts.inputs_sha256"""
-PLAN: LiteralString = """plans.job_id, plans.attempt, plans.state_version, plans.inputs_sha256, plans.path, plans.sha256, plans.size,
-    plans.made_at, plans.decide_by, plans.decision, plans.decided_by, plans.decided_at, plans.reason, plans.doubts,
-    plans.why, plans.applied_by"""
+JOBS = Table("jobs", Job)
+ATTEMPTS = Table("attempts", Attempt)
+PLANS = Table("plans", Plan)
+STEPS = Table("steps", StepRow)
+NOTES = Table("notes", Note)
+_INSERT_JOBS = JOBS.insert_batch(*JOBS.fields, "idempotency_key")
+_INSERT_JOBS_TYPES = JOBS.types_of(*JOBS.fields, idempotency_key="text")
+_DECIDED_OF_JOB = (
+    "status",
+    "attempt",
+    "losses",
+    "message",
+    "queued_at",
+    "claimed_at",
+    "started_at",
+    "finished_at",
+    "runner_id",
+    "instance_id",
+    "cancel_mode",
+    "source_digest",
+    "source_description",
+    "engine_version",
+    "plan",
+    "plan_attempt",
+)
+"""The columns of a job that may change after it was created."""
+_SAVE_JOBS: LiteralString = f"""
+UPDATE jobs SET {batch_assignments(*_DECIDED_OF_JOB)}
+FROM batch WHERE jobs.id = batch.id AND jobs.status = batch.was AND jobs.attempt = batch.was_attempt
+    AND coalesce(jobs.cancel_mode, '') = batch.was_cancel
+RETURNING jobs.id"""
+_SAVE_JOBS_TYPES = JOBS.types_of("id", *_DECIDED_OF_JOB, was="text", was_attempt="bigint", was_cancel="text")
+_DECIDED_OF_ATTEMPT = (
+    "started_at",
+    "begun_at",
+    "begun_state_version",
+    "ended_at",
+    "outcome",
+    "reason",
+    "is_gone",
+    "lost_at",
+    "is_in_doubt",
+    "has_result",
+)
+"""The columns of an attempt that a decision may change; the others belong to its claim and to the ingest."""
+_DECIDED_OF_PLAN = ("decision", "decided_by", "decided_at", "reason", "doubts", "applied_by")
+_REPORTED_OF_ATTEMPT = (
+    "job_id",
+    "number",
+    "mark",
+    "lines",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "reason",
+    "is_gone",
+    "is_in_doubt",
+    "is_change_ended",
+    "has_result",
+    "has_unreadable_state",
+)
+# A person may have declared the attempt gone, or have ended its doubt, while it was delivering: neither is taken back.
+_SAVE_PROGRESS: LiteralString = """
+UPDATE attempts SET mark = batch.mark, lines = batch.lines, started_at = batch.started_at, ended_at = batch.ended_at,
+    outcome = batch.outcome, reason = batch.reason, is_gone = attempts.is_gone OR batch.is_gone,
+    is_in_doubt = CASE WHEN attempts.ended_at IS NULL THEN batch.is_in_doubt ELSE attempts.is_in_doubt AND batch.is_in_doubt END,
+    is_change_ended = batch.is_change_ended, has_result = batch.has_result,
+    has_unreadable_state = batch.has_unreadable_state, has_log_chunks = true
+FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.number AND attempts.mark = batch.was
+    AND coalesce(attempts.outcome, '') = batch.was_outcome
+RETURNING attempts.job_id"""
+_SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(*_REPORTED_OF_ATTEMPT, was="bigint", was_outcome="text")
+_SAVE_STEPS: LiteralString = """
+INSERT INTO steps (job_id, attempt, name, status, started_at, finished_at, exit_code)
+SELECT job_id, attempt, name, status, started_at, finished_at, exit_code FROM batch WHERE true
+ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
+    started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
+_SAVE_STEPS_TYPES: Columns = {
+    "job_id": "text",
+    **STEPS.types_of("attempt", "name", "status", "started_at", "finished_at", "exit_code"),
+}
+_OWNED: LiteralString = f"""
+SELECT {JOBS.columns}, {ATTEMPTS.prefixed("a_")}, attempts.state_key
+FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+WHERE attempts.job_id = :job_id AND attempts.number = :number"""
+
+
+class Transition(NamedTuple):
+    """A job before and after a decision."""
+
+    before: Job
+    after: Job
 
 
 def moment(tx: Tx) -> datetime:
@@ -31,7 +112,7 @@ def moment(tx: Tx) -> datetime:
 
 
 async def get(tx: Tx, job_id: str) -> Job:
-    row = await tx.one("SELECT " + JOB + " FROM jobs WHERE id = :id", id=job_id)
+    row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id", id=job_id)
     if row is None:
         raise NotFound(f"there is no job {job_id}")
     return row_to(Job, row)
@@ -39,16 +120,32 @@ async def get(tx: Tx, job_id: str) -> Job:
 
 async def get_many(tx: Tx, job_ids: Sequence[str]) -> list[Job]:
     rows = await tx.each(
-        "SELECT " + JOB + " FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in job_ids]
+        "SELECT " + JOBS.columns + " FROM batch JOIN jobs ON jobs.id = batch.id",
+        {"id": "text"},
+        [(each,) for each in job_ids],
     )
     return rows_to(Job, rows)
 
 
 async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
     row = await tx.one(
-        "SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id AND number = :number", job_id=job_id, number=number
+        "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id AND number = :number",
+        job_id=job_id,
+        number=number,
     )
     return None if row is None else row_to(Attempt, row)
+
+
+async def get_attempts(tx: Tx, refs: Sequence[tuple[str, int]]) -> list[Attempt]:
+    """Read many attempts by the ids of their jobs and their numbers."""
+    rows = await tx.each(
+        "SELECT "
+        + ATTEMPTS.columns
+        + " FROM attempts JOIN batch ON batch.job_id = attempts.job_id AND batch.number = attempts.number",
+        ATTEMPTS.types_of("job_id", "number"),
+        refs,
+    )
+    return rows_to(Attempt, rows)
 
 
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
@@ -56,13 +153,13 @@ async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
 
     In the order in which the ingest writes them, so that none of us waits for the other for ever.
     """
-    own = "SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id AND number = :number FOR NO KEY UPDATE"
+    own = "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id AND number = :number FOR NO KEY UPDATE"
     row = await tx.one(own, job_id=job_id, number=number)
     return None if row is None else (await hold_job(tx, job_id), row_to(Attempt, row))
 
 
 async def hold_job(tx: Tx, job_id: str) -> Job:
-    row = await tx.one("SELECT " + JOB + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
+    row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
     if row is None:
         raise NotFound(f"there is no job {job_id}")
     return row_to(Job, row)
@@ -70,93 +167,119 @@ async def hold_job(tx: Tx, job_id: str) -> Job:
 
 async def owned(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt, bytes] | None:
     """Return an attempt, its job, and the key of its states as it is stored; one question, since every executor asks it."""
-    row = await tx.one(
-        "SELECT " + JOB + """, attempts.state_key, attempts.number AS a_number, attempts.runner_id AS a_runner_id,
-            attempts.instance_id AS a_instance_id, attempts.claimed_at AS a_claimed_at, attempts.mark AS a_mark,
-            attempts.lines AS a_lines, attempts.started_at AS a_started_at, attempts.begun_at AS a_begun_at,
-            attempts.begun_state_version AS a_begun_state_version, attempts.ended_at AS a_ended_at,
-            attempts.outcome AS a_outcome, attempts.reason AS a_reason, attempts.is_gone AS a_is_gone,
-            attempts.heard_at AS a_heard_at, attempts.lost_at AS a_lost_at, attempts.is_in_doubt AS a_is_in_doubt,
-            attempts.is_change_ended AS a_is_change_ended, attempts.has_result AS a_has_result,
-            attempts.has_unreadable_state AS a_has_unreadable_state, attempts.inputs_sha256 AS a_inputs_sha256
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE attempts.job_id = :job_id AND attempts.number = :number""",
-        job_id=job_id, number=number,
-    )  # fmt: skip
+    row = await tx.one(_OWNED, job_id=job_id, number=number)
     if row is None:
         return None
     own = {name[2:]: value for name, value in row.items() if name.startswith("a_")}
-    return row_to(Job, row), row_to(Attempt, {"job_id": job_id, **own}), bytes(row["state_key"])
+    return row_to(Job, row), row_to(Attempt, own), bytes(row["state_key"])
 
 
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
-    rows = await tx.all("SELECT " + ATTEMPT + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id)
+    rows = await tx.all(
+        "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id
+    )
     return rows_to(Attempt, rows)
 
 
 async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
     rows = await tx.all(
         "SELECT name, status, started_at, finished_at, exit_code FROM steps WHERE job_id = :job_id AND attempt = :attempt",
-        job_id=job_id, attempt=attempt,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+    )
     return rows_to(StepRow, rows)
 
 
 async def notes(tx: Tx, job_id: str) -> list[Note]:
     rows = await tx.all(
-        "SELECT attempt, text, created_at FROM notes WHERE job_id = :job_id ORDER BY created_at, attempt, event",
+        "SELECT " + NOTES.columns + " FROM notes WHERE job_id = :job_id ORDER BY created_at, attempt, event",
         job_id=job_id,
     )
     return rows_to(Note, rows)
 
 
-async def save(tx: Tx, before: Job, after: Job) -> None:
-    """Write the job as it shall be, if it still is as it was."""
-    touched = await tx.run(
-        """UPDATE jobs SET status = :status, attempt = :attempt, losses = :losses, runner_id = :runner_id, instance_id = :instance_id,
-            cancel_mode = :cancel_mode, message = :message, queued_at = :queued_at, claimed_at = :claimed_at,
-            started_at = :started_at, finished_at = :finished_at, engine_version = :engine_version, plan = :plan,
-            plan_attempt = :plan_attempt
-        WHERE id = :id AND status = :was AND attempt = :was_attempt AND coalesce(cancel_mode, '') = :was_cancel""",
-        was=before.status.value,
-        was_attempt=before.attempt,
-        was_cancel=before.cancel_mode or "",
-        **to_params(
-            after, "id", "status", "attempt", "losses", "runner_id", "instance_id", "cancel_mode", "message", "queued_at",
-            "claimed_at", "started_at", "finished_at", "engine_version", "plan", "plan_attempt",
-        ),
-    )  # fmt: skip
-    if not touched:
-        raise Superseded(f"job {before.number} is no longer as it was: {before.status} in attempt {before.attempt}")
+async def find_created(tx: Tx, organization_id: str, created_by: str, idempotency_key: str) -> Job | None:
+    """Return the job that this principal created with this key before."""
+    row = await tx.one(
+        "SELECT "
+        + JOBS.columns
+        + """ FROM jobs
+        WHERE organization_id = :organization_id AND created_by = :created_by AND idempotency_key = :key""",
+        organization_id=organization_id,
+        created_by=created_by,
+        key=idempotency_key,
+    )
+    return None if row is None else row_to(Job, row)
+
+
+async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
+    """Write new jobs by one statement, each with the idempotency key of its request."""
+    await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job), key) for job, key in jobs])
+    for job, _ in jobs:
+        tx.wake("queue", job.id)
+        tx.wake("jobs", job.id)
+
+
+async def save_transition(tx: Tx, before: Job, after: Job) -> None:
+    """Write a job as it was decided, unless it has changed meanwhile, and wake everybody whom the change concerns."""
+    await save_transitions(tx, [Transition(before, after)])
+
+
+async def save_transitions(tx: Tx, transitions: Sequence[Transition], *, is_own_report: bool = False) -> None:
+    """Write many jobs by one statement. `is_own_report` says that the attempts of the jobs reported the changes themselves."""
+    rows = [
+        (*values(after, "id", *_DECIDED_OF_JOB), before.status.value, before.attempt, before.cancel_mode or "")
+        for before, after in transitions
+    ]
+    saved = {row["id"] for row in await tx.each(_SAVE_JOBS, _SAVE_JOBS_TYPES, rows)} if rows else set[str]()
+    for before, after in transitions:
+        if before.id not in saved:
+            raise Superseded(f"job {before.number} is no longer as it was: {before.status} in attempt {before.attempt}")
+        _wake(tx, before, after, is_own_report)
+        tx.on_commit(partial(counts.job_moved, before, after))
+
+
+def _wake(tx: Tx, before: Job, after: Job, is_own_report: bool) -> None:
+    """Wake the pages, the scheduler and the hub. An attempt that reported a change need not be told to stop because of it."""
     tx.wake("jobs", after.id)
     if before.is_active and not after.is_active:
         tx.wake("freed", f"{before.id} {before.module_id} {before.instance_id}")
-    if before.is_active and (after.attempt != before.attempt or after.is_terminal):
-        tx.wake("ended", f"{before.id} {before.attempt}")
     if (after.status == "QUEUED") != (before.status == "QUEUED"):
         tx.wake("queue", after.id)
-    tx.on_commit(partial(counts.job_moved, before, after))
+    if is_own_report:
+        return
+    if before.is_active and (after.attempt != before.attempt or after.is_terminal):
+        tx.wake("ended", f"{before.id} {before.attempt}")
+    if after.is_active and after.cancel_mode is not None:
+        tx.wake("cancel", after.id)
 
 
 async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
     """Write an attempt's progress and end; its mark belongs to the ingest and is not touched."""
     touched = await tx.run(
-        """UPDATE attempts SET started_at = :started_at, begun_at = :begun_at, begun_state_version = :begun_state_version,
-            ended_at = :ended_at, outcome = :outcome, reason = :reason, is_gone = :is_gone, lost_at = :lost_at,
-            is_in_doubt = :is_in_doubt, has_result = :has_result
+        f"""UPDATE attempts SET {assignments(*_DECIDED_OF_ATTEMPT)}
         WHERE job_id = :job_id AND number = :number AND coalesce(outcome, '') = :was
             AND (started_at IS NULL) = :was_unstarted AND (begun_at IS NULL) = :was_unbegun""",
         was=before.outcome or "",
         was_unstarted=before.started_at is None,
         was_unbegun=before.begun_at is None,
-        **to_params(
-            after, "job_id", "number", "started_at", "begun_at", "begun_state_version", "ended_at", "outcome", "reason",
-            "is_gone", "lost_at", "is_in_doubt", "has_result",
-        ),
-    )  # fmt: skip
+        **to_params(after, "job_id", "number", *_DECIDED_OF_ATTEMPT),
+    )
     if not touched:
         raise Superseded(f"attempt {before.number} of {before.job_id} has ended, or gone on, meanwhile")
     tx.on_commit(partial(counts.attempt_moved, before, after))
+
+
+async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> None:
+    """Write by one statement what attempts have reported, unless another delivery or a decision came first."""
+    rows = [(*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "") for before, after in moved]
+    if rows and len(await tx.each(_SAVE_PROGRESS, _SAVE_PROGRESS_TYPES, rows)) != len(rows):
+        raise Superseded("an attempt has changed meanwhile; deliver its events again")
+
+
+async def save_steps(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
+    """Write the status of steps, by one statement; each row has the columns of `_SAVE_STEPS_TYPES`."""
+    await tx.each(_SAVE_STEPS, _SAVE_STEPS_TYPES, rows)
 
 
 async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
@@ -170,10 +293,12 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         await tx.run(
             """UPDATE steps SET status = 'CANCELED', finished_at = :now
             WHERE job_id = :job_id AND attempt = :attempt AND status = 'RUNNING'""",
-            job_id=attempt.job_id, attempt=attempt.number, now=tx.now,
-        )  # fmt: skip
+            job_id=attempt.job_id,
+            attempt=attempt.number,
+            now=tx.now,
+        )
     if decision.job != job:
-        await save(tx, job, decision.job)
+        await save_transition(tx, job, decision.job)
     else:
         tx.wake("jobs", job.id)
 
@@ -181,7 +306,9 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
 async def plan(tx: Tx, job_id: str, attempt: int) -> Plan | None:
     """Return the plan that an attempt made and kept."""
     row = await tx.one(
-        "SELECT " + PLAN + " FROM plans WHERE job_id = :job_id AND attempt = :attempt", job_id=job_id, attempt=attempt
+        "SELECT " + PLANS.columns + " FROM plans WHERE job_id = :job_id AND attempt = :attempt",
+        job_id=job_id,
+        attempt=attempt,
     )
     return None if row is None else row_to(Plan, row)
 
@@ -194,10 +321,8 @@ async def has_waited(tx: Tx, job_id: str) -> bool:
 async def save_plan(tx: Tx, plan: Plan) -> None:
     """Keep a new one, or what was decided about one that nobody has decided about, or that an attempt has begun with it."""
     touched = await tx.run(
-        """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by, why)
-        VALUES (:job_id, :attempt, :state_version, :inputs_sha256, :path, :sha256, :size, :made_at, :decide_by, :why)
-        ON CONFLICT (job_id, attempt) DO UPDATE SET decision = :decision, decided_by = :decided_by,
-            decided_at = :decided_at, reason = :reason, doubts = :doubts, applied_by = :applied_by
+        PLANS.insert()
+        + f""" ON CONFLICT (job_id, attempt) DO UPDATE SET {assignments(*_DECIDED_OF_PLAN)}
         WHERE plans.applied_by IS NULL AND (plans.decision IS NULL OR plans.decision = :decision)""",
         **to_params(plan),
     )
@@ -208,11 +333,13 @@ async def save_plan(tx: Tx, plan: Plan) -> None:
 async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
     """Attempts of the module after which something may be unaccounted for, as they stay until the transaction ends."""
     rows = await tx.all(
-        "SELECT " + ATTEMPT + """ FROM attempts
+        "SELECT "
+        + ATTEMPTS.columns
+        + """ FROM attempts
         WHERE attempts.is_in_doubt AND attempts.job_id IN (SELECT id FROM jobs WHERE module_id = :module_id)
         ORDER BY attempts.job_id, attempts.number FOR NO KEY UPDATE""",
         module_id=module_id,
-    )  # fmt: skip
+    )
     return rows_to(Attempt, rows)
 
 
@@ -232,5 +359,10 @@ async def note(tx: Tx, job_id: str, attempt: int, event: int, text: str, *, most
             CAST(:now AS double precision)
         WHERE (SELECT count(*) FROM notes WHERE job_id = :job_id AND attempt = :attempt) < :most
         ON CONFLICT DO NOTHING""",
-        job_id=job_id, attempt=attempt, event=event, text=text, now=tx.now, most=most,
-    )  # fmt: skip
+        job_id=job_id,
+        attempt=attempt,
+        event=event,
+        text=text,
+        now=tx.now,
+        most=most,
+    )

@@ -33,7 +33,7 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
         if module_id is None:
             return Page([])
     wanted = reads.JobFilter(query.status, query.is_open, module_id, paging.start(after))
-    columns = store.JOB + ", modules.path AS module_path"
+    columns = store.JOBS.columns + ", modules.path AS module_path"
     rows = await reads.page(tx, columns, who.organization_id or "", seen, wanted, limit + 1)
     page = paging.page([row_to(JobListed, row) for row in rows], limit)
     found = await reasons.why_each(tx, page.items, watch)

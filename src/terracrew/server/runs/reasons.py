@@ -119,9 +119,12 @@ def _undecided_about(row: Row) -> Reason:
             "look at what is known of it, then approve or decline this plan"
         )
     return Reason(
-        "in_doubt" if row["is_in_doubt"] else "approval", text, f"{_page(row['job_id'])}#approval",
-        since=_moment(row["made_at"]), until=_moment(row["decide_by"]),
-    )  # fmt: skip
+        "in_doubt" if row["is_in_doubt"] else "approval",
+        text,
+        f"{_page(row['job_id'])}#approval",
+        since=_moment(row["made_at"]),
+        until=_moment(row["decide_by"]),
+    )
 
 
 async def _held_up(tx: Tx, active: Sequence[Job], watch: Watch) -> dict[str, Reason]:
@@ -185,7 +188,7 @@ async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> 
     """An attempt was given up, nobody knows that it is gone, and now it is heard: nothing may begin beside it."""
     rows = await tx.each(
         "SELECT batch.id AS waiting, jobs.number AS job_number, "
-        + store.ATTEMPT
+        + store.ATTEMPTS.columns
         + """ FROM batch JOIN jobs ON jobs.module_id = batch.module_id
         JOIN attempts ON attempts.job_id = jobs.id AND attempts.is_in_doubt""",
         _OF_MODULE,

@@ -38,7 +38,7 @@ async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
 
 
 async def _plans(tx: Tx, job_id: str) -> list[Plan]:
-    rows = await tx.all("SELECT " + store.PLAN + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
+    rows = await tx.all("SELECT " + store.PLANS.columns + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
     return rows_to(Plan, rows)
 
 

@@ -1,0 +1,89 @@
+"""A table and the struct of its rows: the texts of statements that list columns are derived from the struct's fields."""
+
+from collections.abc import Iterable
+from typing import Generic, LiteralString, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from terracrew.server.db.mapping import to_params
+from terracrew.server.db.seam import Columns, Param
+
+S = TypeVar("S", bound=msgspec.Struct)
+_TYPES: tuple[tuple[type[inspect.Type], LiteralString], ...] = (
+    (inspect.BoolType, "boolean"),
+    (inspect.IntType, "bigint"),
+    (inspect.FloatType, "double precision"),
+    (inspect.DateTimeType, "double precision"),
+    (inspect.BytesType, "bytea"),
+)
+
+
+class Table(Generic[S]):
+    """Derive column lists from a struct whose fields are columns of the table; the table may have more columns.
+
+    A test compares every instance with the migrated tables of both databases.
+    """
+
+    def __init__(self, name: LiteralString, kind: type[S]) -> None:
+        self.name: LiteralString = name
+        self.kind = kind
+        self.fields = cast("tuple[LiteralString, ...]", kind.__struct_fields__)
+        self.columns: LiteralString = self.prefixed("")
+        """The select list of all fields: `jobs.id, jobs.number`."""
+        self.types: Columns = {field.name: _column_type(field.type) for field in msgspec.structs.fields(kind)}
+        """The type of each field's column, for `Tx.each`."""
+        KNOWN_TABLES.append(cast("Table[msgspec.Struct]", self))
+
+    def prefixed(self, prefix: LiteralString) -> LiteralString:
+        """Make a select list that can stand beside another table's: `attempts.number AS a_number`."""
+        return _joined(f"{self.name}.{field}" + (f" AS {prefix}{field}" if prefix else "") for field in self.fields)
+
+    def insert(self, *others: LiteralString) -> LiteralString:
+        """Make `INSERT INTO … VALUES …` of all fields and of other columns, each from the parameter of its name."""
+        names = (*self.fields, *others)
+        return f"INSERT INTO {self.name} ({_joined(names)}) VALUES ({_joined(f':{name}' for name in names)})"
+
+    def insert_batch(self, *fields: LiteralString) -> LiteralString:
+        """Make `INSERT INTO … SELECT … FROM batch` of these columns."""
+        names = _joined(fields)
+        return f"INSERT INTO {self.name} ({names}) SELECT {names} FROM batch WHERE true"
+
+    def types_of(self, *fields: LiteralString, **others: LiteralString) -> Columns:
+        """Return the types of these fields, and after them those of other columns of a batch."""
+        return {**{name: self.types[name] for name in fields}, **others}
+
+
+KNOWN_TABLES: list[Table[msgspec.Struct]] = []
+"""All instances of `Table` in the modules that have been imported."""
+
+
+def assignments(*fields: LiteralString) -> LiteralString:
+    """Make the list after SET in which each column takes the parameter of its name: `status = :status`."""
+    return _joined(f"{field} = :{field}" for field in fields)
+
+
+def batch_assignments(*fields: LiteralString) -> LiteralString:
+    """Make the list after SET in which each column takes the value of its name in `batch`: `status = batch.status`."""
+    return _joined(f"{field} = batch.{field}" for field in fields)
+
+
+def values(struct: msgspec.Struct, *fields: str) -> tuple[Param, ...]:
+    """Return the values of these fields in their order, as a row of a batch."""
+    return tuple(to_params(struct, *fields).values())
+
+
+def _joined(parts: Iterable[str]) -> LiteralString:
+    # The names of fields stand in our sources, so the text is made of literals only.
+    return cast("LiteralString", ", ".join(parts))
+
+
+def _column_type(kind: object) -> LiteralString:
+    found = inspect.type_info(kind)
+    members = found.types if isinstance(found, inspect.UnionType) else (found,)
+    for member in members:
+        plain = member.type if isinstance(member, inspect.Metadata) else member
+        for of, name in _TYPES:
+            if isinstance(plain, of):
+                return name
+    return "text"
