@@ -8,12 +8,13 @@ from litestar.response import Stream
 
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.topics import Topic
 from terracrew.server.http.request import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
-TOPICS = ("jobs", "runners", "tree")
+TOPICS: tuple[Topic, ...] = ("jobs", "runners", "tree")
 """What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page

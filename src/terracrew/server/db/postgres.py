@@ -18,6 +18,7 @@ from terracrew.server.db.notify import Notifier
 from terracrew.server.db.postgres_clock import Clock
 from terracrew.server.db.postgres_tx import Connection, PostgresTx, is_away, translated
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
+from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, WakeupBus
 
 WRITER_CONNECTIONS, READER_CONNECTIONS, BACKGROUND_CONNECTIONS = 10, 5, 4
@@ -147,7 +148,7 @@ class PostgresDatabase:
     ) -> Grouped[Item, Result]:
         return Grouped(self.write, work)
 
-    def listen(self, *topics: str) -> AbstractContextManager[Listener]:
+    def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:

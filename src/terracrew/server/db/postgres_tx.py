@@ -10,6 +10,7 @@ from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.server.db import sql as texts
 from terracrew.server.db import violations
 from terracrew.server.db.seam import Columns, Param, Row
+from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
 
 # SQLSTATE: connection, log-in, no database, transaction rollback, resources, operator, disk; no lock in time, idle too
@@ -73,7 +74,7 @@ class PostgresTx:
         with self._failing():
             return [dict(row) for row in await self._connection.fetch(text, *map(list, zip(*rows, strict=True)))]
 
-    def wake(self, topic: str, key: str = "") -> None:
+    def wake(self, topic: Topic, key: str = "") -> None:
         self.wakes.append((topic, key))
 
     def on_commit(self, action: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, LiteralString, Protocol, TypeAlias, TypeVar
 
 from terracrew.server.db.health import Health
+from terracrew.server.db.topics import Topic
 
 Row: TypeAlias = Mapping[str, Any]
 Param: TypeAlias = str | int | float | bool | bytes | None
@@ -52,7 +53,7 @@ class Tx(Protocol):
         """
         ...
 
-    def wake(self, topic: str, key: str = "") -> None:
+    def wake(self, topic: Topic, key: str = "") -> None:
         """Wake whoever listens to `topic`, once this has been committed; nobody if it has not."""
         ...
 
@@ -99,7 +100,7 @@ class Database(Protocol):
         """
         ...
 
-    def listen(self, *topics: str) -> AbstractContextManager["Wakeups"]:
+    def listen(self, *topics: Topic) -> AbstractContextManager["Wakeups"]:
         """Subscribe first, then read: every wake-up after this call is seen."""
         ...
 

@@ -23,6 +23,7 @@ from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
+from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
 
 MAX_UNITS_PER_COMMIT = 500
@@ -103,7 +104,7 @@ class SqliteDatabase:
     ) -> Grouped[Item, Result]:
         return Grouped(self.write, work)
 
-    def listen(self, *topics: str) -> AbstractContextManager[Listener]:
+    def listen(self, *topics: Topic) -> AbstractContextManager[Listener]:
         return self._bus.listen(*topics)
 
     async def ready(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - the seam has it

@@ -11,6 +11,7 @@ from terracrew.errors import Invalid, Unavailable
 from terracrew.server.db import sql as texts
 from terracrew.server.db import violations
 from terracrew.server.db.seam import Columns, Param, Row, Work
+from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class SqliteTx:
         except Exception as error:
             raise self._failed(error) from error
 
-    def wake(self, topic: str, key: str = "") -> None:
+    def wake(self, topic: Topic, key: str = "") -> None:
         self.wakes.append((topic, key))
 
     def on_commit(self, action: Callable[[], None]) -> None:

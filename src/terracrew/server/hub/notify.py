@@ -11,13 +11,14 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.topics import Topic
 from terracrew.server.hub import instances, log_settings
 from terracrew.server.jobs.model import ACTIVE
 
 if TYPE_CHECKING:
     from terracrew.server.context import Server
 
-TOPICS = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
+TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
 SWEEP_SECONDS = 30.0
 TOKEN_LEEWAY_SECONDS = 10.0
 """The time for which an expired token is still accepted: its holder renews it long before, and clocks differ a little."""

@@ -12,6 +12,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.db.topics import log_of
 from terracrew.server.jobs import decide, received_states, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
@@ -234,7 +235,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
                 tx, change.job.module_id, change.job.id, change.outputs, keys, change.outputs_object
             )
         if change.chunk is not None:
-            tx.wake(f"log:{change.job.id}")
+            tx.wake(log_of(change.job.id))
         if change.steps or change.notes:
             tx.wake("jobs", change.job.id)
 

@@ -11,6 +11,8 @@ import msgspec
 from terracrew.errors import Unavailable
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx, Wakeups
+from terracrew.server.db.topics import log_of
+from terracrew.server.jobs import run as job_run
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.store import Standing
 from terracrew.server.logs.tail import Batch, Cursor, Position, Tails
@@ -84,7 +86,7 @@ async def follow(
     cursor = Cursor(place) if isinstance(place, Position) else place
     stopping = asyncio.create_task(closing.wait())
     try:
-        with db.listen(f"log:{job_id}", "jobs") as wakeups, watchers.watching(job_id):
+        with db.listen(log_of(job_id), "jobs") as wakeups, watchers.watching(job_id):
             yield "changed"
             is_changed = False
             while not closing.is_set():

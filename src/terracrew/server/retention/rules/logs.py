@@ -2,6 +2,7 @@
 
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.topics import log_of
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
 
@@ -50,6 +51,6 @@ async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
         await tx.run(
             "DELETE FROM log_objects WHERE job_id = :job_id AND attempt = :number", job_id=item.id, number=item.number
         )
-        tx.wake(f"log:{item.id}")
+        tx.wake(log_of(item.id))
         removed.append(item)
     return removed

@@ -1,0 +1,34 @@
+"""The topics of wake-ups: the names that units of work may wake, and that loops and streams may listen to."""
+
+from typing import Literal, NewType, TypeAlias
+
+LogTopic = NewType("LogTopic", str)
+"""The log of one job. Each has a topic of its own, because few of the listeners follow the same log."""
+
+Topic: TypeAlias = (
+    Literal[
+        "access",  # a user, runner or service account: a credential or permission of it has changed
+        "answered",  # an instance: its process has answered a question about who it is
+        "asked",  # an instance: its process has to say who it is
+        "assignments",  # a runner: which places it serves has changed
+        "cancel",  # a job: the attempt that runs it has to end
+        "configuration",  # a runner: its processes have to be told their settings
+        "deletions",  # a module: something was deleted, and its content can be removed
+        "ended",  # `job attempt`: the attempt was ended by somebody else
+        "freed",  # `job module instance`: a module's lock and an instance's slot are free
+        "instances",  # `runner instance`: a process of a runner has come or gone
+        "jobs",  # a job: something that people see of it has changed
+        "queue",  # a job: it waits for a runner now, or no longer
+        "rekey",  # no key: the master key is being changed
+        "roles",  # a principal: its roles have changed
+        "runners",  # a runner: its record has changed
+        "states",  # a module: a state of it has arrived or was decided about
+        "tree",  # a group or module: it was created, changed or deleted
+    ]
+    | LogTopic
+)
+"""A topic, with what its key names. The key "" says that anything of the topic may have changed."""
+
+
+def log_of(job_id: str) -> LogTopic:
+    return LogTopic(f"log:{job_id}")
