@@ -11,7 +11,7 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import KeptPlan, Kind, Output, OutputsRead, PlanSummary, Result, StateFact, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
-from terracrew.server.jobs import approvals
+from terracrew.server.jobs import plan_store
 from tests.stateful.link import KILLED, Link
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ class Executor:
     async def _keep(self) -> None:
         """Store the plan for a person to look at, and end."""
         kept = KeptPlan(self.version, hashlib.sha256(self.name.encode()).hexdigest(), 1, f"/w/{self.name}")
-        name = approvals.object_of(self.ref.job_id, self.ref.attempt, kept.sha256)
+        name = plan_store.object_of(self.ref.job_id, self.ref.attempt, kept.sha256)
         await self.crew.site.objects.put(name, b"x")
         self.emit(Result("WAITING", kept=kept))
         self.is_over = True

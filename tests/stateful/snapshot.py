@@ -3,7 +3,7 @@
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import plan_store, store
 from terracrew.server.jobs.model import Attempt, Job, Plan, Reason
 from terracrew.server.runs import reasons
 from terracrew.server.runs.reasons import Watch
@@ -39,7 +39,7 @@ class Snapshot:
             now.attempts[AttemptRef(attempt.job_id, attempt.number)] = attempt
         now.plans = {
             (plan.job_id, plan.attempt): plan
-            for plan in rows_to(Plan, await tx.all("SELECT " + store.PLANS.columns + " FROM plans"))
+            for plan in rows_to(Plan, await tx.all("SELECT " + plan_store.PLANS.columns + " FROM plans"))
         }
         now.states = {
             state.id: state for state in rows_to(State, await tx.all("SELECT " + states.COLUMNS + " FROM states"))

@@ -11,6 +11,7 @@ from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.stop import Stop
 from terracrew.server.context import Server
+from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Runner
@@ -65,14 +66,8 @@ def instance_name(database: str, directory: Path) -> str:
 async def _record(tx: Tx, keys: Keyring) -> tuple[Runner, Secret]:
     """All servers show the same worker token: a new one for each would end the connections of the others."""
     text = credentials.new("tcw").text
-    await tx.run(
-        "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-        name=_TOKEN,
-        value=keys.encrypt(text.encode(), _TOKEN),
-    )
-    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=_TOKEN)
-    assert row is not None
-    text = keys.decrypt(bytes(row["value"]), _TOKEN).decode()
+    stored = await stored_values.get_or_put(tx, _TOKEN, keys.encrypt(text.encode(), _TOKEN))
+    text = keys.decrypt(stored, _TOKEN).decode()
     token = Secret(text, credentials.digest(text))
     record, _ = await runners.ensure_shared(tx, NAME, SLOTS, token=token, allow_multiple_instances=True)
     return record, token

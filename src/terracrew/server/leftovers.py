@@ -13,8 +13,9 @@ from terracrew import backoff
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity import expiry
-from terracrew.server.jobs import pruning as jobs
+from terracrew.server.identity.access import store as access
+from terracrew.server.identity.people import store as people
+from terracrew.server.jobs import store as jobs
 from terracrew.server.runners import pruning as runners
 
 INTERVAL_SECONDS = 3600.0
@@ -37,10 +38,10 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 RULES = (
-    Rule("sessions", expiry.prune_sessions, is_kept_for_days=False),
-    Rule("one-time links", expiry.prune_links, is_kept_for_days=False),
-    Rule("API tokens", expiry.prune_tokens),
-    Rule("service account secrets", expiry.prune_secrets),
+    Rule("sessions", people.prune_sessions, is_kept_for_days=False),
+    Rule("one-time links", people.prune_links, is_kept_for_days=False),
+    Rule("API tokens", people.prune_tokens),
+    Rule("service account secrets", access.prune_secrets),
     Rule("instances", runners.prune_instances),
     Rule("names of removed runners", runners.prune_names),
     Rule("idempotency keys", jobs.prune_idempotency_keys),

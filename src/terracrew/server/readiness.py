@@ -5,6 +5,7 @@ import logging
 import time
 
 from terracrew.errors import Unavailable
+from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
 
 TIMEOUT_SECONDS = 1.0
@@ -54,9 +55,4 @@ class Readiness:
 
 async def _write(tx: Tx) -> None:
     """Change something: a database whose disk is full, or a standby, still answers every read."""
-    await tx.run(
-        """INSERT INTO settings (name, value) VALUES (:name, :value)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-        name=_PROBE,
-        value=str(tx.now).encode(),
-    )
+    await stored_values.put(tx, _PROBE, str(tx.now).encode())

@@ -41,13 +41,12 @@ async def test_every_field_of_a_row_is_a_column_of_the_same_type_on_both_databas
     assert {"jobs", "attempts", "plans"} <= {table.name for table in tables}
     for table in tables:
         columns = await columns_of(database, table.name)
-        for field in msgspec.structs.fields(table.kind):
-            assert field.name in columns, f"{table.kind.__name__}.{field.name} is not a column of {table.name}"
-            kind, is_nullable = columns[field.name]
-            expected = table.types[field.name]
-            assert kind == expected, f"{table.name}.{field.name} is {kind}, its field is stored as {expected}"
-            assert not is_nullable or _accepts_none(table, field.name), (
-                f"{table.name}.{field.name} may be NULL, but {table.kind.__name__}.{field.name} may not be None"
+        for name in table.fields:
+            assert name in columns, f"{table.kind.__name__}.{name} is not a column of {table.name}"
+            kind, is_nullable = columns[name]
+            assert kind == table.types[name], f"{table.name}.{name} is {kind}, its field is {table.types[name]}"
+            assert not is_nullable or _accepts_none(table, name), (
+                f"{table.name}.{name} may be NULL, but {table.kind.__name__}.{name} may not be None"
             )
 
 

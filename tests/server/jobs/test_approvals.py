@@ -9,7 +9,7 @@ from terracrew.errors import Conflict, NotFound
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, decide, service, store
+from terracrew.server.jobs import approvals, decide, plan_store, service
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
@@ -182,7 +182,7 @@ async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None
     await service.cancel(database, made.admin, made.id, "after_step")
     await made.take(delivery(ref, 2, waiting()))
     assert (await made.job()).status == "CANCELED"
-    kept = await database.read(lambda tx: store.plan(tx, made.id, 1))
+    kept = await database.read(lambda tx: plan_store.get(tx, made.id, 1))
     assert kept is not None, "without its row, nothing would remove the object that was stored for the plan"
     assert kept.decision is None
 
@@ -215,7 +215,7 @@ async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(
     async def kept() -> list[int]:
         return [int(name.split("/")[2]) for name in await objects.names(f"plans/{job.id}")]
 
-    await objects.put(approvals.object_of(job.id, 1, "ab"), b"one")
+    await objects.put(plan_store.object_of(job.id, 1, "ab"), b"one")
     assert await kept_plans.remove_unused(db) == 0, "the job waits with it"
     await approvals.replan(db, job.admin, job.id, 1)
     assert await kept_plans.remove_unused(db) == 1
@@ -225,7 +225,7 @@ async def test_plans_that_a_job_has_left_for_another_are_removed_while_it_lives(
     assert await deletions.delete_due(db, objects, 0.0) == 1
     assert await kept() == []
     ref = await job.start(2)
-    await objects.put(approvals.object_of(job.id, 2, "ab"), b"two")
+    await objects.put(plan_store.object_of(job.id, 2, "ab"), b"two")
     assert await kept_plans.remove_unused(db) == 0, "the attempt has stored it and has yet to say so"
     await job.take(delivery(ref, 2, waiting()))
     await job.approve(2)

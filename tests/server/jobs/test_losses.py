@@ -10,7 +10,7 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, contact, decide, lost_attempts, service, store
+from terracrew.server.jobs import approvals, contact, decide, lost_attempts, plan_store, service, store
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
@@ -167,7 +167,7 @@ async def test_doubt_ends_when_a_plan_that_was_approved_after_the_fence_has_begu
     third = await lost.start(3)
     assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
     assert not (await lost.attempt()).is_in_doubt
-    plan = await lost.world.db.read(lambda tx: store.plan(tx, lost.ref.job_id, 2))
+    plan = await lost.world.db.read(lambda tx: plan_store.get(tx, lost.ref.job_id, 2))
     assert plan is not None
     assert plan.applied_by == 3
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.events import Result
-from terracrew.server.logs import blocks, mover, store
+from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact, log, watching
@@ -56,20 +56,20 @@ def mover_of(crew: Crew, db: Any = None, objects: Any = None) -> Mover:
 
 async def events(attempt: Running, after: int = 0, limit: int | None = None) -> list[LogEvent]:
     server = attempt.crew.server
-    found = store.events(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
+    found = reads.events(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
     return [event async for events in found for event in events]
 
 
 async def text(attempt: Running) -> bytes:
     server = attempt.crew.server
-    found = store.text(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt)
+    found = reads.text(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt)
     return b"".join([piece async for piece in found])
 
 
 async def lines(attempt: Running, start: int, count: int) -> bytes:
     server = attempt.crew.server
-    extent = await server.db.read(lambda tx: store.extent(tx, attempt.ref.job_id, attempt.ref.attempt))
-    return await store.lines(server.db, server.objects, attempt.ref.job_id, extent, start, count)
+    extent = await server.db.read(lambda tx: reads.extent(tx, attempt.ref.job_id, attempt.ref.attempt))
+    return await reads.lines(server.db, server.objects, attempt.ref.job_id, extent, start, count)
 
 
 async def finished(crew: Crew, count: int = 60, end: bool = True) -> tuple[Running, list[str]]:

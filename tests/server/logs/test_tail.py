@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
-from terracrew.server.logs.store import Standing
+from terracrew.server.logs.reads import Standing
 from terracrew.server.logs.tail import Batch, Position, Tails
 from tests.server.logs.crew import RUNNING, Crew, log
 

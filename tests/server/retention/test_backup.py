@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.server import backup
 from terracrew.server.app import build, close
-from terracrew.server.logs import store
+from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import objects, passes
 from terracrew.server.retention.policy import Policy
@@ -66,7 +66,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
     restored = await build(ServerSettings(data_directory=target, master_key=KEY))
     try:
         for attempt, text in ((first, b"moved before\n"), (second, b"in rows\n")):
-            found = store.text(restored.db, restored.objects, attempt.ref.job_id, 1)
+            found = reads.text(restored.db, restored.objects, attempt.ref.job_id, 1)
             assert b"".join([piece async for piece in found]) == text
     finally:
         await close(restored)

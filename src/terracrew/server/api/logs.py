@@ -14,8 +14,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
-from terracrew.server.logs import store
-from terracrew.server.logs.store import Extent
+from terracrew.server.logs import reads
+from terracrew.server.logs.reads import Extent
 from terracrew.server.logs.tail import Cursor, Position
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import log, view
@@ -70,12 +70,12 @@ async def read_log(
         if attempt is None:
             rows = log.events(db, objects, found.id, place, limit)
         else:
-            rows = store.events(db, objects, found.id, attempt, place.event, limit)
+            rows = reads.events(db, objects, found.id, attempt, place.event, limit)
         return Stream(_json_lines(rows), media_type="application/x-ndjson", headers=headers)
     if line is not None:
-        part = await store.lines(db, objects, found.id, extent, line - 1, lines)
+        part = await reads.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
-    whole = log.text(db, objects, found.id) if attempt is None else store.text(db, objects, found.id, attempt)
+    whole = log.text(db, objects, found.id) if attempt is None else reads.text(db, objects, found.id, attempt)
     return Stream(whole, media_type="text/plain", headers=headers)
 
 
@@ -105,7 +105,7 @@ async def stream_log(
 
 async def _find(tx: Tx, request: Call, job: str, attempt: int | None) -> tuple[Job, Extent]:
     found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
-    return found, await store.extent(tx, found.id, attempt)
+    return found, await reads.extent(tx, found.id, attempt)
 
 
 def _place(text: str, attempt: int | None) -> Position:
@@ -134,7 +134,7 @@ def _cursor(last_id: str | None, job: Job, attempt: int | None) -> Cursor:
     return Cursor(main, () if attempt is not None else late) if is_of_it else start
 
 
-async def _json_lines(found: "AsyncIterator[list[store.LogEvent]]") -> AsyncIterator[bytes]:
+async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIterator[bytes]:
     encoder = msgspec.json.Encoder()
     async for events in found:
         yield encoder.encode_lines(events)

@@ -1,40 +1,40 @@
-"""The rows of the audit log: inserted, read, never changed."""
+"""Rows of the audit log: entries are inserted and read, never changed, and deleted by retention only."""
 
 from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.audit.model import Entry
-from terracrew.server.db.mapping import rows_to, to_params
-from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.mapping import rows_to
+from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.table import Table, values
 
 NEWEST_ID = "aud_zzzz"
 """Sorts after the id of every entry."""
-_COLUMNS: Columns = {
-    "organization_id": "text",
-    "id": "text",
-    "created_at": "double precision",
-    "actor_kind": "text",
-    "actor_id": "text",
-    "actor_name": "text",
-    "action": "text",
-    "target_kind": "text",
-    "target_id": "text",
-    "details": "text",
-    "address": "text",
-    "credential_id": "text",
-}
+ENTRIES = Table("audit", Entry)
+_INSERT = ENTRIES.insert_batch(*ENTRIES.fields, "organization_id")
+_INSERT_TYPES = ENTRIES.types_of(*ENTRIES.fields, organization_id="text")
 
 
 async def insert(tx: Tx, entries: Sequence[tuple[str | None, Entry]]) -> None:
     """Write entries down, each for its organization (None: for the server itself)."""
-    names = tuple(_COLUMNS)[1:]
-    await tx.each(
-        "INSERT INTO audit (organization_id, id, created_at, actor_kind, actor_id, actor_name, action, target_kind,"
-        " target_id, details, address, credential_id) SELECT organization_id, id, created_at, actor_kind, actor_id, actor_name, action,"
-        " target_kind, target_id, details, address, credential_id FROM batch",
-        _COLUMNS,
-        [(organization_id, *to_params(entry, *names).values()) for organization_id, entry in entries],
+    rows = [(*values(entry), organization_id) for organization_id, entry in entries]
+    await tx.each(_INSERT, _INSERT_TYPES, rows)
+
+
+async def has(tx: Tx, action: str, target_id: str) -> bool:
+    """Return whether this action on this target was recorded before."""
+    row = await tx.one(
+        "SELECT 1 AS yes FROM audit WHERE target_id = :target AND action = :action LIMIT 1",
+        target=target_id,
+        action=action,
     )
+    return row is not None
+
+
+async def delete_batch(tx: Tx, entry_ids: Sequence[str]) -> None:
+    """Delete entries that retention keeps no longer."""
+    rows = [(each,) for each in entry_ids]
+    await tx.each("DELETE FROM audit WHERE id IN (SELECT id FROM batch)", {"id": "text"}, rows)
 
 
 _PAGE: LiteralString = " AND id < :before ORDER BY id DESC LIMIT :limit"

@@ -1,6 +1,6 @@
 """A table and the struct of its rows: the texts of statements that list columns are derived from the struct's fields."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Generic, LiteralString, TypeVar, cast
 
 import msgspec
@@ -25,13 +25,15 @@ class Table(Generic[S]):
     A test compares every instance with the migrated tables of both databases.
     """
 
-    def __init__(self, name: LiteralString, kind: type[S]) -> None:
+    def __init__(self, name: LiteralString, kind: type[S], without: Collection[str] = ()) -> None:
+        """`without` names the fields of the struct that are not columns of the table."""
         self.name: LiteralString = name
         self.kind = kind
-        self.fields = cast("tuple[LiteralString, ...]", kind.__struct_fields__)
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind) if field.name not in without}
+        self.fields = cast("tuple[LiteralString, ...]", tuple(fields))
         self.columns: LiteralString = self.prefixed("")
         """The select list of all fields: `jobs.id, jobs.number`."""
-        self.types: Columns = {field.name: _column_type(field.type) for field in msgspec.structs.fields(kind)}
+        self.types: Columns = {name: _column_type(of) for name, of in fields.items()}
         """The type of each field's column, for `Tx.each`."""
         KNOWN_TABLES.append(cast("Table[msgspec.Struct]", self))
 

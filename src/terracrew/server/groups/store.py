@@ -6,9 +6,52 @@ from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.table import assignments
 from terracrew.server.groups.model import Group, Interrupted, Organization
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
+
+DELETED_ORGANIZATION = "org_deleted"
+"""The organization of deleted modules. It has no members, so nobody sees what is in it."""
+_DELETED_GROUP = "grp_deleted"
+_CHANGED_BY_PEOPLE = (
+    "description",
+    "interrupted",
+    "max_destroy",
+    "max_destroy_percent",
+    "self_approval",
+    "service_account_approval",
+)
+_UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
+
+
+async def ensure_deleted_place(tx: Tx) -> str:
+    """Make the organization and the group of deleted modules if they are missing, and return the id of the group."""
+    await tx.run(
+        "INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING",
+        id=DELETED_ORGANIZATION,
+        name="(deleted modules)",
+        now=tx.now,
+    )
+    await tx.run(
+        """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
+        VALUES (:id, :organization_id, '', '', 0, :now) ON CONFLICT DO NOTHING""",
+        id=_DELETED_GROUP,
+        organization_id=DELETED_ORGANIZATION,
+        now=tx.now,
+    )
+    return _DELETED_GROUP
+
+
+async def take_job_numbers(tx: Tx, organization_id: str, count: int) -> range:
+    """Return the next numbers for jobs of an organization; its row is locked until the transaction ends."""
+    row = await tx.one(
+        "UPDATE organizations SET next_job_number = next_job_number + :count WHERE id = :id RETURNING next_job_number",
+        count=count,
+        id=organization_id,
+    )
+    assert row is not None
+    return range(row["next_job_number"] - count, row["next_job_number"])
 
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
@@ -57,22 +100,7 @@ async def insert(
 
 
 async def update(tx: Tx, group: Group) -> None:
-    await tx.run(
-        """UPDATE groups SET description = :description, interrupted = :interrupted, max_destroy = :max_destroy,
-               max_destroy_percent = :max_destroy_percent, self_approval = :self_approval,
-               service_account_approval = :service_account_approval
-           WHERE id = :id""",
-        **to_params(
-            group,
-            "id",
-            "description",
-            "interrupted",
-            "max_destroy",
-            "max_destroy_percent",
-            "self_approval",
-            "service_account_approval",
-        ),
-    )
+    await tx.run(_UPDATE, **to_params(group, "id", *_CHANGED_BY_PEOPLE))
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002

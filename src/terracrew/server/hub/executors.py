@@ -24,6 +24,7 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections import heartbeats
+from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
@@ -31,7 +32,7 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import event_contents, log_settings
 from terracrew.server.hub.module_secrets import ModuleSecrets
-from terracrew.server.jobs import approvals, begin, claims, decide
+from terracrew.server.jobs import begin, claims, decide, plan_store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.ingest import Delivery
@@ -80,7 +81,7 @@ async def serve(server: "Server", socket: HubSocket, principal: Principal) -> No
             await connection.stop()
         if session.is_far_from_runner and not server.closing.is_set():
             ref = session.ref
-            server.tasks.start(server.db.write(lambda tx: heartbeats.executor_left(tx, ref, server.id)))
+            server.tasks.start(server.db.write(lambda tx: instance_store.disconnect_executor(tx, ref, server.id)))
 
 
 async def _admitted(server: "Server", principal: Principal, hello: messages.ExecutorHello) -> AttemptRef:
@@ -256,7 +257,7 @@ class _Connection:
         """A job waits only with a plan that is stored."""
         if result.kept is not None:
             ref = self.session.ref
-            if not await self._server.objects.exists(approvals.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
+            if not await self._server.objects.exists(plan_store.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
                 raise ValueError("the plan that it waits with is not stored")
 
 

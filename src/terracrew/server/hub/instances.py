@@ -13,6 +13,7 @@ from terracrew.errors import NotFound, Removed, Superseded, Unauthenticated, Una
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
+from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
 from terracrew.server.db.mapping import row_to
@@ -86,58 +87,36 @@ async def take(
     """Insert or update the instance's row with a new epoch, or return the connections that must be asked first."""
     if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
         return questions
-    key, resume = credentials.digest(hello.instance_key), secrets.token_hex(32)
-    row = await tx.one(
-        """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
-            is_draining, is_disk_full, isolation, resume_sha256, connected_at, heard_at)
-        VALUES (:id, :runner_id, :name, :key, 1, :server_id, :version, :capacity, :engines, true, :is_draining, :is_disk_full,
-            :isolation, :resume, :now, :now)
-        ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
-            server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
-            engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining, is_disk_full = excluded.is_disk_full,
-            isolation = excluded.isolation, resume_sha256 = excluded.resume_sha256,
-            connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
-        WHERE NOT instances.is_connected
-            OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
-        RETURNING id, epoch""",
-        id=ids.new("ins"),
+    resume = secrets.token_hex(32)
+    process = instance_store.Connecting(
         runner_id=owner.id,
         name=hello.instance,
-        key=key,
+        key_sha256=credentials.digest(hello.instance_key),
         server_id=server_id,
         version=hello.version,
         capacity=hello.capacity,
-        engines=messages.encode(hello.engines).decode(),
+        engines=hello.engines,
         is_draining=hello.is_draining,
         is_disk_full=hello.is_disk_full,
         isolation=hello.isolation,
-        resume=credentials.digest(resume),
-        resumed=takeover.resume_digest(hello),
-        now=tx.now,
+        resume_sha256=credentials.digest(resume),
     )
-    if row is None:
+    connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
+    if connected is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
     held = await tx.all(
-        "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')", id=row["id"]
+        "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')",
+        id=connected.instance_id,
     )
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}
-    await heartbeats.named(tx, row["id"], hello.attempts[:MAX_REPORTED_ATTEMPTS])
-    tx.wake("instances", f"{owner.id} {row['id']}")
-    return InstanceRow(row["id"], row["epoch"], current, resume)
+    await heartbeats.named(tx, connected.instance_id, hello.attempts[:MAX_REPORTED_ATTEMPTS])
+    return InstanceRow(connected.instance_id, connected.epoch, current, resume)
 
 
 async def disconnect(server: "Server", session: RunnerSession) -> None:
-    async def work(tx: Tx) -> None:
-        await tx.run(
-            """UPDATE instances SET is_connected = false, disconnected_at = :now
-            WHERE id = :id AND epoch = :epoch AND is_connected""",
-            id=session.instance_id,
-            epoch=session.epoch,
-            now=tx.now,
-        )
-        tx.wake("instances", f"{session.runner_id} {session.instance_id}")
-
-    await server.db.write(work)
+    await server.db.write(
+        lambda tx: instance_store.disconnect(tx, session.runner_id, session.instance_id, session.epoch)
+    )
 
 
 REFRESH_BATCH_ROWS = 100

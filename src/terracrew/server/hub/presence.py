@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, LiteralString
 
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.runners.model import SILENCE_SECONDS
 
@@ -16,9 +17,6 @@ log = get_logger("terracrew.hub")
 _NOTEWORTHY: LiteralString = """
 SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
 WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)"""
-_OFFLINE: LiteralString = """
-UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
-WHERE id = :id AND epoch = :epoch AND heard_at = :heard_at AND is_connected"""
 _NOT_GONE: LiteralString = """
 SELECT attempts.job_id, attempts.number FROM batch
 JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt
@@ -66,6 +64,4 @@ class Presence:
 
 
 async def _offline(tx: Tx, row: Row) -> None:
-    """Mark an instance as disconnected. The server with its connection drops that when it is notified."""
-    if await tx.run(_OFFLINE, id=row["id"], epoch=row["epoch"], heard_at=row["heard_at"], now=tx.now):
-        tx.wake("instances", f"{row['runner_id']} {row['id']}")
+    await instance_store.disconnect_silent(tx, row["runner_id"], row["id"], row["epoch"], row["heard_at"])

@@ -14,6 +14,7 @@ from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import heartbeats
+from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
@@ -266,15 +267,14 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
         return
 
     async def work(tx: Tx) -> None:
-        await tx.run(
-            """UPDATE instances SET is_draining = :is_draining, is_disk_full = :is_disk_full
-            WHERE id = :id AND epoch = :epoch""",
+        await instance_store.set_load(
+            tx,
+            session.runner_id,
+            session.instance_id,
+            session.epoch,
             is_draining=message.is_draining,
             is_disk_full=message.is_disk_full,
-            id=session.instance_id,
-            epoch=session.epoch,
         )
-        tx.wake("instances", f"{session.runner_id} {session.instance_id}")
 
     session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full
     await server.db.write(work)

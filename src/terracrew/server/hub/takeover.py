@@ -11,6 +11,7 @@ import msgspec
 
 from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.messages import RunnerHello
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.secrets import credentials
 
@@ -30,14 +31,6 @@ _OTHERS: LiteralString = """
 SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
 WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key AND resume_sha256 = :resume)
 ORDER BY id LIMIT :count"""
-_ASK: LiteralString = """
-UPDATE instances SET asked_at = coalesce(asked_at, :now) WHERE id = :id AND epoch = :epoch AND is_connected
-RETURNING asked_at"""
-_ANSWER: LiteralString = """
-UPDATE instances SET asked_at = NULL, heard_at = :now WHERE id = :id AND epoch = :epoch AND asked_at IS NOT NULL"""
-_DISPLACE: LiteralString = """
-UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
-WHERE id = :id AND epoch = :epoch AND is_connected AND asked_at = :asked_at"""
 _OPEN: LiteralString = """
 SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected AS is_there, instances.asked_at AS still
 FROM batch JOIN instances ON instances.id = batch.id"""
@@ -103,15 +96,12 @@ async def _in_the_way(tx: Tx, owner: "RunnerRow", hello: RunnerHello, key: str) 
 
 
 async def _ask(tx: Tx, row: Row) -> Question:
-    found = await tx.one(_ASK, id=row["id"], epoch=row["epoch"], now=tx.now)
-    tx.wake("asked", row["id"])
-    return Question(row["id"], row["epoch"], tx.now if found is None else found["asked_at"])
+    return Question(row["id"], row["epoch"], await instance_store.ask(tx, row["id"], row["epoch"]))
 
 
 async def _displace(tx: Tx, owner: "RunnerRow", row: Row, question: Question) -> None:
-    if not await tx.run(_DISPLACE, id=row["id"], epoch=row["epoch"], asked_at=question.asked_at, now=tx.now):
+    if not await instance_store.displace(tx, owner.id, row["id"], row["epoch"], question.asked_at):
         raise _refusal(owner, row)
-    tx.wake("instances", f"{owner.id} {row['id']}")
 
 
 def _still_there(owner: "RunnerRow", row: Row) -> Unavailable:
@@ -152,9 +142,4 @@ async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
 
 async def answer(server: "Server", session: "RunnerSession") -> None:
     """Record that the connection that was asked has sent something."""
-
-    async def work(tx: Tx) -> None:
-        if await tx.run(_ANSWER, id=session.instance_id, epoch=session.epoch, now=tx.now):
-            tx.wake("answered", session.instance_id)
-
-    await server.db.write(work)
+    await server.db.write(lambda tx: instance_store.answer(tx, session.instance_id, session.epoch))

@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.audit import service as audit
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.instances import InstanceRow, RunnerRow
@@ -55,6 +56,4 @@ async def record(
                 tx, who, "runner.takeover", "runner", owner.id, details, organization_id=owner.organization_id
             )
     if not any(seat.id == place.instance_id and seat.address == who.address for seat in before):
-        await tx.run(
-            "UPDATE instances SET address = :address WHERE id = :id", address=who.address, id=place.instance_id
-        )
+        await instance_store.set_address(tx, place.instance_id, who.address)

@@ -26,7 +26,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
 from terracrew.server.hub import event_contents, uploads
 from terracrew.server.identity.oidc import cloud
-from terracrew.server.jobs import approvals, claims, decide
+from terracrew.server.jobs import claims, decide, plan_store
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
@@ -188,7 +188,7 @@ async def put_plan(
             raise Invalid("the body is empty: a plan is expected")
         await asyncio.to_thread(body.flush)
         await _current(request, job_id, attempt)  # while it came, the attempt may have ended, waiting with another one
-        name = approvals.object_of(job_id, attempt, sha256.hexdigest())
+        name = plan_store.object_of(job_id, attempt, sha256.hexdigest())
         if not await server.objects.exists(name):
             await server.objects.put(name, Path(body.name))
         await uploads.remove_others(server.objects, name)
@@ -200,10 +200,10 @@ async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int])
     """The approved plan that this attempt goes on with."""
     own, server = await _current(request, job_id, attempt), request.server
     made_by = own.job.plan_attempt
-    plan = None if made_by is None else await server.db.read(lambda tx: approvals.kept(tx, job_id, made_by))
+    plan = None if made_by is None else await server.db.read(lambda tx: plan_store.get(tx, job_id, made_by))
     if plan is None or plan.decision != "approved":
         raise NotFound("this attempt has no approved plan to go on with")
-    return await _streamed(server, approvals.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
+    return await _streamed(server, plan_store.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
 
 
 @post("/cloud-token", status_code=200)

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approver_rules, contact, decide, received_states, service, store
+from terracrew.server.jobs import approver_rules, contact, decide, plan_store, received_states, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
 from terracrew.server.principals.authorize import Verb
@@ -22,18 +22,6 @@ _OVERDUE: LiteralString = """
 SELECT plans.job_id, plans.attempt, jobs.status = 'AWAITING_APPROVAL' AND jobs.plan_attempt = plans.attempt AS is_awaited
 FROM plans JOIN jobs ON jobs.id = plans.job_id
 WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER BY plans.decide_by LIMIT :count"""
-_CLOSE: LiteralString = """
-UPDATE plans SET is_open = false FROM batch WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt"""
-
-
-def object_of(job_id: str, attempt: int, sha256: str) -> str:
-    """Return where a kept plan is."""
-    return f"plans/{job_id}/{attempt}/{sha256}"
-
-
-async def kept(tx: Tx, job_id: str, attempt: int) -> Plan | None:
-    """Return the plan that an attempt made and kept."""
-    return await store.plan(tx, job_id, attempt)
 
 
 async def approve(
@@ -51,7 +39,7 @@ async def approve(
             raise Forbidden(refusal)
         module = await received_states.standing(tx, job.module_id, doubts)
         after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
-        await store.save_plan(tx, decided)
+        await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
         await audit.record(tx, who, "job.approve", "job", job.id, {"plan": attempt, "doubts": named})
@@ -66,7 +54,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
         after, decided = decide.decline(job, plan, who.name, reason, store.moment(tx))
-        await store.save_plan(tx, decided)
+        await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
         return after
@@ -89,7 +77,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
 
 async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
     job = await store.hold_job(tx, job_id)
-    plan = await store.plan(tx, job.id, attempt)
+    plan = await plan_store.get(tx, job.id, attempt)
     if plan is None:
         raise NotFound(f"attempt {attempt} of job {job.number} has kept no plan to decide about")
     return job, plan
@@ -100,12 +88,12 @@ async def expire(db: Database) -> list[Job]:
     rows = await db.read(lambda tx: tx.all(_OVERDUE, now=tx.now, count=MAX_OVERDUE))
     left = sorted((row["job_id"], row["attempt"]) for row in rows if not row["is_awaited"])
     if left:
-        await db.write(lambda tx: tx.each(_CLOSE, {"job_id": "text", "attempt": "bigint"}, left))
+        await db.write(lambda tx: plan_store.close(tx, left))
     ended: list[Job] = []
     for job_id, attempt in ((row["job_id"], row["attempt"]) for row in rows if row["is_awaited"]):
 
         async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
-            job, plan = await store.hold_job(tx, job_id), await store.plan(tx, job_id, attempt)
+            job, plan = await store.hold_job(tx, job_id), await plan_store.get(tx, job_id, attempt)
             after = None if plan is None else decide.expire(job, plan, store.moment(tx))
             if after is not None:
                 await store.save_transition(tx, job, after)

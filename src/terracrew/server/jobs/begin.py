@@ -5,7 +5,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import contact, decide, received_states, store
+from terracrew.server.jobs import contact, decide, plan_store, received_states, store
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 
@@ -34,9 +34,9 @@ async def permit(
         module = await received_states.standing(
             tx, job.module_id, doubts, (await policy.of_module(tx, job.module_id)).limits
         )
-        plan = None if asked.plan_attempt is None else await store.plan(tx, job.id, asked.plan_attempt)
+        plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)
         now = store.moment(tx)
-        has_waited = await store.has_waited(tx, job.id)
+        has_waited = await plan_store.has_waited(tx, job.id)
         decision = decide.begin(job, attempt, module, asked.state_version, plan, now, has_waited=has_waited)
         if decision == "quarantine":
             back = decide.set_back(job, attempt, _REFUSALS["quarantine"], now)

@@ -13,6 +13,7 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import STEPS_OF, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import store as groups
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobStatus
@@ -183,13 +184,7 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
     """Return the next job numbers of each organization, as many as it needs."""
     found: dict[str, Iterator[int]] = {}
     for organization_id, count in sorted(wanted.items()):
-        row = await tx.one(
-            "UPDATE organizations SET next_job_number = next_job_number + :count WHERE id = :id RETURNING next_job_number",
-            count=count,
-            id=organization_id,
-        )
-        assert row is not None
-        found[organization_id] = iter(range(row["next_job_number"] - count, row["next_job_number"]))
+        found[organization_id] = iter(await groups.take_job_numbers(tx, organization_id, count))
     return found
 
 

@@ -11,12 +11,14 @@ from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
+from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.db.topics import log_of
-from terracrew.server.jobs import decide, received_states, store
+from terracrew.server.jobs import decide, plan_store, received_states, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
 from terracrew.server.logs import chunks
+from terracrew.server.logs import store as log_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
@@ -212,7 +214,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         if c.chunk
     ]
     if found:
-        await tx.each(chunks.INSERT, chunks.COLUMNS, found)
+        await log_store.insert_chunks(tx, found)
     if steps := [step for change in changes for step in change.steps.values()]:
         await store.save_steps(tx, steps)
     moved = [(change.was_attempt, change.attempt) for change in changes if change.attempt != change.was_attempt]
@@ -229,7 +231,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             if not await received_states.receive(tx, job, attempt, number, received, change.delivery.address):
                 await _note_unreadable(tx, change)
         if change.plan is not None:
-            await store.save_plan(tx, change.plan)
+            await plan_store.save(tx, change.plan)
         if change.outputs is not None:
             await states.keep_outputs(
                 tx, change.job.module_id, change.job.id, change.outputs, keys, change.outputs_object
@@ -254,12 +256,7 @@ def _count(change: _Change) -> None:
 async def _audit_late_delivery(tx: Tx, change: _Change) -> None:
     """Record once that a lost or fenced attempt has delivered something: it can become the module's state."""
     action, target = "attempt.deliver_late", f"{change.job.id}.{change.attempt.number}"
-    known = await tx.one(
-        "SELECT 1 AS yes FROM audit WHERE target_id = :target AND action = :action LIMIT 1",
-        target=target,
-        action=action,
-    )
-    if known is None:
+    if not await audit_store.has(tx, action, target):
         details = {"outcome": change.attempt.outcome, "runner": change.attempt.runner_id}
         organization_id = change.job.organization_id
         by = msgspec.structs.replace(SYSTEM, address=change.delivery.address)

@@ -11,6 +11,7 @@ from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.state import service as states
+from terracrew.server.state import store as state_store
 from terracrew.server.state.model import Received
 
 NO_LIMITS = DestroyLimits()
@@ -50,7 +51,7 @@ async def receive(
         is_module_mutating=await _is_mutating(tx, job.module_id),
         has_quarantine=module.has_quarantine,
     )
-    version = await states.supersede(tx, job.module_id) if is_adopted else None
+    version = await state_store.supersede(tx, job.module_id) if is_adopted else None
     await states.insert(tx, job.module_id, job.id, attempt.number, event, received, version)
     if is_adopted and not decide.is_current(job, attempt):
         details = {"module": job.module_id, "attempt": attempt.number, "version": version, "serial": fact.serial}

@@ -10,12 +10,12 @@ from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Columns, Param, Tx
 from terracrew.server.db.table import Table, assignments, batch_assignments, values
 from terracrew.server.jobs import metrics as counts
+from terracrew.server.jobs import plan_store
 from terracrew.server.jobs.decide import Decision
-from terracrew.server.jobs.model import Attempt, Job, Note, Plan, StepRow
+from terracrew.server.jobs.model import Attempt, Job, Note, StepRow
 
 JOBS = Table("jobs", Job)
 ATTEMPTS = Table("attempts", Attempt)
-PLANS = Table("plans", Plan)
 STEPS = Table("steps", StepRow)
 NOTES = Table("notes", Note)
 _INSERT_JOBS = JOBS.insert_batch(*JOBS.fields, "idempotency_key")
@@ -58,7 +58,6 @@ _DECIDED_OF_ATTEMPT = (
     "has_result",
 )
 """The columns of an attempt that a decision may change; the others belong to its claim and to the ingest."""
-_DECIDED_OF_PLAN = ("decision", "decided_by", "decided_at", "reason", "doubts", "applied_by")
 _REPORTED_OF_ATTEMPT = (
     "job_id",
     "number",
@@ -286,7 +285,7 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
     """Save all of it; the steps that an attempt was in when it ended have ended, too."""
     await save_attempt(tx, attempt, decision.attempt)
     if decision.plan is not None:
-        await save_plan(tx, decision.plan)
+        await plan_store.save(tx, decision.plan)
     if decision.ends_doubt:
         await _end_doubt(tx, job.module_id)
     if decision.attempt.ended_at is not None:
@@ -301,33 +300,6 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         await save_transition(tx, job, decision.job)
     else:
         tx.wake("jobs", job.id)
-
-
-async def plan(tx: Tx, job_id: str, attempt: int) -> Plan | None:
-    """Return the plan that an attempt made and kept."""
-    row = await tx.one(
-        "SELECT " + PLANS.columns + " FROM plans WHERE job_id = :job_id AND attempt = :attempt",
-        job_id=job_id,
-        attempt=attempt,
-    )
-    return None if row is None else row_to(Plan, row)
-
-
-async def has_waited(tx: Tx, job_id: str) -> bool:
-    """Return whether a plan of this job has waited for a person before."""
-    return await tx.one("SELECT 1 AS yes FROM plans WHERE job_id = :job_id LIMIT 1", job_id=job_id) is not None
-
-
-async def save_plan(tx: Tx, plan: Plan) -> None:
-    """Keep a new one, or what was decided about one that nobody has decided about, or that an attempt has begun with it."""
-    touched = await tx.run(
-        PLANS.insert()
-        + f""" ON CONFLICT (job_id, attempt) DO UPDATE SET {assignments(*_DECIDED_OF_PLAN)}
-        WHERE plans.applied_by IS NULL AND (plans.decision IS NULL OR plans.decision = :decision)""",
-        **to_params(plan),
-    )
-    if not touched:
-        raise Superseded(f"the plan of attempt {plan.attempt} has been decided about, or used, meanwhile")
 
 
 async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
@@ -365,4 +337,30 @@ async def note(tx: Tx, job_id: str, attempt: int, event: int, text: str, *, most
         text=text,
         now=tx.now,
         most=most,
+    )
+
+
+async def delete_details(tx: Tx, job_id: str) -> None:
+    """Delete the attempts, steps and notes of a job. Without its attempts, nothing more is accepted for it."""
+    for statement in (
+        "DELETE FROM attempts WHERE job_id = :id",
+        "DELETE FROM notes WHERE job_id = :id",
+        "DELETE FROM steps WHERE job_id = :id",
+    ):
+        await tx.run(statement, id=job_id)
+
+
+async def delete(tx: Tx, job_id: str) -> None:
+    """Delete the row of a job, which fails while anything refers to it."""
+    await tx.run("DELETE FROM jobs WHERE id = :id", id=job_id)
+
+
+async def prune_idempotency_keys(tx: Tx, before: float, count: int) -> int:
+    """Forget the keys of jobs that were created before this time: their clients no longer repeat the requests."""
+    return await tx.run(
+        """UPDATE jobs SET idempotency_key = NULL WHERE idempotency_key IS NOT NULL AND id IN (
+            SELECT id FROM jobs WHERE idempotency_key IS NOT NULL AND created_at < :before
+            ORDER BY created_at LIMIT :count)""",
+        before=before,
+        count=count,
     )

@@ -7,23 +7,8 @@ import msgspec
 import zstandard
 
 from terracrew.protocol.events import Kind, Record
-from terracrew.server.db.seam import Columns
 from terracrew.server.logs import mask
 
-COLUMNS: Columns = {
-    "job_id": "text",
-    "attempt": "bigint",
-    "first": "bigint",
-    "last": "bigint",
-    "first_line": "bigint",
-    "lines": "bigint",
-    "size": "bigint",
-    "data": "bytea",
-}
-INSERT = """
-INSERT INTO log_chunks (job_id, attempt, first, last, first_line, lines, size, data)
-SELECT job_id, attempt, first, last, first_line, lines, size, data FROM batch WHERE true
-ON CONFLICT DO NOTHING"""
 _HEADER = struct.Struct(">QIBBHd")
 """A record's number before its header on the wire."""
 

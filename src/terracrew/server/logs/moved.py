@@ -1,6 +1,5 @@
 """The parts of a log that are in the object store: their rows, and what is read instead of a log that was removed."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -84,23 +83,3 @@ async def last_part(tx: Tx, job_id: str, attempt: int) -> Part | None:
         attempt=attempt,
     )
     return None if row is None else row_to(Part, row)
-
-
-async def insert(tx: Tx, job_id: str, attempt: int, name: str, index: Sequence[Block], stored_bytes: int) -> None:
-    first, last = index[0], index[-1]
-    await tx.run(
-        """INSERT INTO log_objects (job_id, attempt, first, last, first_line, lines, size, stored_bytes, object, blocks,
-            created_at)
-        VALUES (:job_id, :attempt, :first, :last, :first_line, :lines, :size, :stored_bytes, :object, :blocks, :now)""",
-        job_id=job_id,
-        attempt=attempt,
-        first=first.first,
-        last=last.last,
-        first_line=first.first_line,
-        lines=sum(block.lines for block in index),
-        size=sum(block.size for block in index),
-        stored_bytes=stored_bytes,
-        object=name,
-        blocks=blocks.encode_index(list(index)),
-        now=tx.now,
-    )

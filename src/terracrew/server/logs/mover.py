@@ -23,7 +23,7 @@ from terracrew.logging import get_logger
 from terracrew.server.db import batches, lease
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.logs import blocks, moved
+from terracrew.server.logs import blocks, store
 from terracrew.server.logs import metrics as counts
 from terracrew.server.objects import Objects
 
@@ -123,24 +123,17 @@ class Mover:
                 after = rows[-1].last
             index = await asyncio.to_thread(writer.finish)
             if not index:
-                await self._db.write(lambda tx: _clear(tx, job_id, attempt, mark))
+                await self._db.write(lambda tx: store.set_without_chunks(tx, job_id, attempt, mark))
                 return False
             name = f"logs/{job_id}/{attempt}/{index[0].first}_{ids.new('log').removeprefix('log_')}"
             await self._objects.put(name, Path(file.name))
 
         async def switch(tx: Tx) -> bool:
             """Take the events from the object from now on, unless somebody else has moved them."""
-            touched = await tx.run(
-                """UPDATE attempts SET log_moved = :last
-                WHERE job_id = :job_id AND number = :attempt AND log_moved = :was""",
-                last=index[-1].last,
-                job_id=job_id,
-                attempt=attempt,
-                was=was,
-            )
+            touched = await store.set_moved(tx, job_id, attempt, was, index[-1].last)
             if touched:
-                await moved.insert(tx, job_id, attempt, name, index, writer.stored_bytes)
-            return bool(touched)
+                await store.insert_object(tx, job_id, attempt, name, index, writer.stored_bytes)
+            return touched
 
         if not await self._db.write(switch):
             await self._objects.delete(name)
@@ -167,14 +160,7 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
         return chosen[-1]["first"] if chosen else None
 
     while (last := await db.read(batch)) is not None:
-        await db.write(
-            lambda tx, last=last: tx.run(
-                "DELETE FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first <= :last",
-                job_id=job_id,
-                attempt=attempt,
-                last=last,
-            )
-        )
+        await db.write(lambda tx, last=last: store.delete_chunks(tx, job_id, attempt, last))
 
 
 async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
@@ -197,14 +183,3 @@ async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.
         bytes=batches.MAX_BYTES,
     )
     return rows_to(blocks.Row, rows)
-
-
-async def _clear(tx: Tx, job_id: str, attempt: int, mark: int) -> None:
-    """Nothing is left to move, unless something has been delivered since the mark was read."""
-    await tx.run(
-        """UPDATE attempts SET has_log_chunks = false
-        WHERE job_id = :job_id AND number = :attempt AND mark = :mark""",
-        job_id=job_id,
-        attempt=attempt,
-        mark=mark,
-    )

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import msgspec
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.logs import chunks, store
+from terracrew.server.logs import chunks, reads
 from terracrew.server.logs.chunks import LogEvent
-from terracrew.server.logs.store import Standing, Stored
+from terracrew.server.logs.reads import Standing, Stored
 from terracrew.server.objects import Objects
 
 BATCH_BYTES = 128 << 10
@@ -83,16 +83,16 @@ class Tails:
     async def _read(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
         async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
             # In this order: a job that has ended has all of its log stored.
-            standing = await store.standing(tx, job_id)
-            return standing, await store.page(tx, job_id, position.attempt, position.event, BATCH_BYTES)
+            standing = await reads.standing(tx, job_id)
+            return standing, await reads.page(tx, job_id, position.attempt, position.event, BATCH_BYTES)
 
         standing, found = await db.read(work)
         if not found:
             return standing
-        stored = await store.load_or_say(db, self._objects, job_id, position.attempt, position.event, found)
+        stored = await reads.load_or_say(db, self._objects, job_id, position.attempt, position.event, found)
         if not stored:  # the module was deleted at this moment
             return standing
-        is_large = sum(chunk.size for chunk in stored) > store.THREAD_ABOVE_BYTES
+        is_large = sum(chunk.size for chunk in stored) > reads.THREAD_ABOVE_BYTES
         batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)
         for batch in batches:
             self._keep((job_id, position), batch)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.modules import store
 from terracrew.server.secrets.keyring import Keyring
 
 _BATCH_ROWS = 200
@@ -45,12 +46,8 @@ async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
 
 async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
     """The revision tells later whether a plan was made from this content, without a hash from which it could be guessed."""
-    await tx.run(
-        "UPDATE modules SET sealed = :sealed, content_revision = :revision WHERE id = :id",
-        sealed=keys.encrypt(msgspec.json.encode(content), context(module_id)),
-        revision=secrets.token_hex(8),
-        id=module_id,
-    )
+    sealed = keys.encrypt(msgspec.json.encode(content), context(module_id))
+    await store.set_content(tx, module_id, sealed, revision=secrets.token_hex(8))
 
 
 async def seal_plain(db: Database, keys: Keyring) -> int:
@@ -64,11 +61,7 @@ async def seal_plain(db: Database, keys: Keyring) -> int:
         )
         for row in rows:
             plain = '{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}"
-            await tx.run(
-                "UPDATE modules SET sealed = :sealed, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id",
-                sealed=keys.encrypt(plain.encode(), context(row["id"])),
-                id=row["id"],
-            )
+            await store.seal_plain(tx, row["id"], keys.encrypt(plain.encode(), context(row["id"])))
         # Asked anew: rows that another server has just encrypted are missing among those above, and not the last ones.
         rest = await tx.one("SELECT id FROM modules WHERE sealed IS NULL LIMIT 1")
         return len(rows), rest is not None

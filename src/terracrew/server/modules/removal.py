@@ -6,9 +6,10 @@ A deleted module belongs to an organization that has no members, so nobody can s
 from typing import NamedTuple
 
 from terracrew.server.db.seam import Tx
-
-DELETED_ORGANIZATION = "org_deleted"
-_DELETED_GROUP = "grp_deleted"
+from terracrew.server.groups import store as groups
+from terracrew.server.groups.store import DELETED_ORGANIZATION
+from terracrew.server.identity.access import store as access
+from terracrew.server.modules import store
 
 
 class Kept(NamedTuple):
@@ -30,28 +31,9 @@ async def kept(tx: Tx, module_id: str) -> Kept:
 
 async def delete(tx: Tx, module_id: str) -> None:
     """Hide the module and whatever belongs to it from everybody."""
-    await tx.run(
-        """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING""",
-        id=DELETED_ORGANIZATION,
-        name="(deleted modules)",
-        now=tx.now,
-    )
-    await tx.run(
-        """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
-        VALUES (:id, :organization_id, '', '', 0, :now) ON CONFLICT DO NOTHING""",
-        id=_DELETED_GROUP,
-        organization_id=DELETED_ORGANIZATION,
-        now=tx.now,
-    )
-    await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
-    await tx.run(
-        """UPDATE modules SET organization_id = :organization_id, group_id = :group_id, path = id, name = id,
-            runner_id = NULL, runner_instance_name = NULL
-        WHERE id = :id""",
-        organization_id=DELETED_ORGANIZATION,
-        group_id=_DELETED_GROUP,
-        id=module_id,
-    )
+    group_id = await groups.ensure_deleted_place(tx)
+    await access.delete_roles_of_module(tx, module_id)
+    await store.hide(tx, module_id, DELETED_ORGANIZATION, group_id)
     tx.wake("deletions", module_id)
 
 

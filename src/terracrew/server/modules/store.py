@@ -4,68 +4,72 @@ from collections.abc import Sequence
 
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.table import Table, assignments
+from terracrew.server.groups.store import DELETED_ORGANIZATION
 from terracrew.server.modules.model import Archive, Module
-from terracrew.server.modules.removal import DELETED_ORGANIZATION
+
+MODULES = Table("modules", Module, without=("inputs", "environment"))
+ARCHIVES = Table("archives", Archive)
+_CHANGED_BY_PEOPLE = (
+    "description",
+    "engine",
+    "source",
+    "backend",
+    "oidc_audiences",
+    "runner_id",
+    "runner_instance_name",
+    "needs_approval",
+    "approval_seconds",
+    "interrupted",
+    "max_destroy",
+    "max_destroy_percent",
+)
+_UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 
 
 async def insert(tx: Tx, module: Module) -> None:
-    await tx.run(
-        """INSERT INTO modules (id, organization_id, group_id, name, path, description, engine, source,
-                                backend, oidc_audiences, runner_id, runner_instance_name, needs_approval,
-                                approval_seconds, interrupted, max_destroy, max_destroy_percent, created_at)
-           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :engine, :source,
-                   :backend, :oidc_audiences, :runner_id, :runner_instance_name, :needs_approval,
-                   :approval_seconds, :interrupted, :max_destroy, :max_destroy_percent, :created_at)""",
-        **to_params(
-            module,
-            "id",
-            "organization_id",
-            "group_id",
-            "name",
-            "path",
-            "description",
-            "engine",
-            "source",
-            "backend",
-            "oidc_audiences",
-            "runner_id",
-            "runner_instance_name",
-            "needs_approval",
-            "approval_seconds",
-            "interrupted",
-            "max_destroy",
-            "max_destroy_percent",
-            "created_at",
-        ),
-    )
+    await tx.run(MODULES.insert(), **to_params(module, *MODULES.fields))
 
 
 async def update(tx: Tx, module: Module) -> None:
-    """Write what a person may change; the state's version is not theirs."""
+    """Write what a person may change; the version of the state is not part of it."""
+    await tx.run(_UPDATE, **to_params(module, "id", *_CHANGED_BY_PEOPLE))
+
+
+async def set_content(tx: Tx, id: str, sealed: bytes, revision: str) -> None:  # noqa: A002
+    """Write the encrypted inputs and environment of a module."""
     await tx.run(
-        """UPDATE modules SET description = :description, engine = :engine, source = :source,
-                  backend = :backend, oidc_audiences = :oidc_audiences, runner_id = :runner_id,
-                  runner_instance_name = :runner_instance_name, needs_approval = :needs_approval,
-                  approval_seconds = :approval_seconds, interrupted = :interrupted,
-                  max_destroy = :max_destroy, max_destroy_percent = :max_destroy_percent
-           WHERE id = :id""",
-        **to_params(
-            module,
-            "id",
-            "description",
-            "engine",
-            "source",
-            "backend",
-            "oidc_audiences",
-            "runner_id",
-            "runner_instance_name",
-            "needs_approval",
-            "approval_seconds",
-            "interrupted",
-            "max_destroy",
-            "max_destroy_percent",
-        ),
+        "UPDATE modules SET sealed = :sealed, content_revision = :revision WHERE id = :id",
+        sealed=sealed,
+        revision=revision,
+        id=id,
     )
+
+
+async def seal_plain(tx: Tx, id: str, sealed: bytes) -> None:  # noqa: A002
+    """Replace what an earlier version stored in plain text by its encrypted form."""
+    await tx.run(
+        "UPDATE modules SET sealed = :sealed, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id",
+        sealed=sealed,
+        id=id,
+    )
+
+
+async def hide(tx: Tx, id: str, organization_id: str, group_id: str) -> None:  # noqa: A002
+    """Move a deleted module to an organization without members, which frees its path."""
+    await tx.run(
+        """UPDATE modules SET organization_id = :organization_id, group_id = :group_id, path = id, name = id,
+            runner_id = NULL, runner_instance_name = NULL
+        WHERE id = :id""",
+        organization_id=organization_id,
+        group_id=group_id,
+        id=id,
+    )
+
+
+async def delete(tx: Tx, id: str) -> None:  # noqa: A002
+    """Delete the row of a module, which fails while anything refers to it."""
+    await tx.run("DELETE FROM modules WHERE id = :id", id=id)
 
 
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
@@ -103,11 +107,11 @@ def modules(rows: Sequence[Row]) -> list[Module]:
 
 
 async def insert_archive(tx: Tx, archive: Archive) -> None:
-    await tx.run(
-        """INSERT INTO archives (id, organization_id, sha256, size, created_by, created_at, configurations)
-           VALUES (:id, :organization_id, :sha256, :size, :created_by, :created_at, :configurations)""",
-        **to_params(archive),
-    )
+    await tx.run(ARCHIVES.insert(), **to_params(archive))
+
+
+async def delete_archive(tx: Tx, id: str) -> None:  # noqa: A002
+    await tx.run("DELETE FROM archives WHERE id = :id", id=id)
 
 
 async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 
 NAME = "rekey"
@@ -30,17 +31,12 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 async def load(tx: Tx) -> Progress:
-    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=NAME)
-    return Progress() if row is None else msgspec.json.decode(bytes(row["value"]), type=Progress)
+    stored = await stored_values.get(tx, NAME)
+    return Progress() if stored is None else msgspec.json.decode(stored, type=Progress)
 
 
 async def save(tx: Tx, progress: Progress) -> None:
-    await tx.run(
-        """INSERT INTO settings (name, value) VALUES (:name, :value)
-        ON CONFLICT (name) DO UPDATE SET value = excluded.value""",
-        name=NAME,
-        value=msgspec.json.encode(progress),
-    )
+    await stored_values.put(tx, NAME, msgspec.json.encode(progress))
 
 
 async def start(tx: Tx, key_id: str) -> Progress:

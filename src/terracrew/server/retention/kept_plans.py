@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from terracrew import backoff
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approvals
+from terracrew.server.jobs import plan_store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS
 
@@ -38,15 +38,9 @@ async def remove_unused(db: Database, days: float = 0.0) -> int:
             before=tx.now - days * DAY_SECONDS,
             rows=BATCH_ROWS,
         )
-        await objects.delete_later(
-            tx, [approvals.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows]
-        )
-        await tx.each(
-            """UPDATE plans SET is_kept = false FROM batch
-            WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt""",
-            {"job_id": "text", "attempt": "bigint"},
-            [(row["job_id"], row["attempt"]) for row in rows],
-        )
+        names = [plan_store.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows]
+        await objects.delete_later(tx, names)
+        await plan_store.forget_objects(tx, [(row["job_id"], row["attempt"]) for row in rows])
         return len(rows)
 
     return await db.write(work)

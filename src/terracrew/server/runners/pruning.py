@@ -2,20 +2,9 @@
 
 from typing import LiteralString
 
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Tx
 
-# An instance that comes back finds its row again. These rows are needed: a process of that place still has an attempt, an
-# attempt in doubt may yet be heard by it, or a plan that it made waits to be applied where it was made.
-_NEEDED: LiteralString = """
-SELECT instance_id FROM attempts WHERE ended_at IS NULL
-UNION SELECT instance_id FROM attempts WHERE is_in_doubt
-UNION SELECT attempts.instance_id FROM plans
-    JOIN attempts ON attempts.job_id = plans.job_id AND attempts.number = plans.attempt WHERE plans.is_kept"""
-_INSTANCES: LiteralString = f"""
-DELETE FROM instances WHERE NOT is_connected AND id IN (
-    SELECT id FROM instances WHERE NOT is_connected AND disconnected_at < :before AND id NOT IN ({_NEEDED})
-    ORDER BY disconnected_at LIMIT :count)
-RETURNING id, name"""
 _KEEP_NAME: LiteralString = """
 INSERT INTO removed (id, name, removed_at) SELECT batch.id, batch.name, batch.now FROM batch
 WHERE EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = batch.id)"""
@@ -29,7 +18,7 @@ DELETE FROM removed WHERE id IN (
 
 async def prune_instances(tx: Tx, before: float, count: int) -> int:
     """Remove instances that disconnected before this time; the attempts that they ran keep their names."""
-    rows = await tx.all(_INSTANCES, before=before, count=count)
+    rows = await instance_store.delete_gone(tx, before, count)
     columns: dict[str, LiteralString] = {"id": "text", "name": "text", "now": "double precision"}
     await tx.each(_KEEP_NAME, columns, sorted((row["id"], row["name"], tx.now) for row in rows))
     return len(rows)

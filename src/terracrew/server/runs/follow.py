@@ -12,9 +12,8 @@ from terracrew.errors import Unavailable
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.db.topics import log_of
-from terracrew.server.jobs import run as job_run
 from terracrew.server.logs.chunks import LogEvent
-from terracrew.server.logs.store import Standing
+from terracrew.server.logs.reads import Standing
 from terracrew.server.logs.tail import Batch, Cursor, Position, Tails
 from terracrew.server.objects import Objects
 from terracrew.server.runs import log

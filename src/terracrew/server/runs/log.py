@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.logs import store
+from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.tail import Position
 from terracrew.server.objects import Objects
@@ -32,7 +32,7 @@ async def events(
     """Yield the events after this place, in lists, up to what is stored when the end is reached."""
     number, event = place.attempt, place.event
     while True:
-        async for found in store.events(db, objects, job_id, number, event, limit):
+        async for found in reads.events(db, objects, job_id, number, event, limit):
             yield found
             if limit is not None and (limit := limit - len(found)) <= 0:
                 return
@@ -50,7 +50,7 @@ async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[byt
     """Yield the whole log as it was printed; the lines between two attempts stand out, and start at the beginning of a line."""
     number, is_open = 1, False
     while True:
-        async for piece in store.text(db, objects, job_id, number):
+        async for piece in reads.text(db, objects, job_id, number):
             is_open = not piece.endswith(b"\n") if piece else is_open
             yield piece
         line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
@@ -63,4 +63,4 @@ async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[byt
 
 
 async def _next(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, int]:
-    return await after(tx, job_id, number), (await store.standing(tx, job_id)).attempt
+    return await after(tx, job_id, number), (await reads.standing(tx, job_id)).attempt

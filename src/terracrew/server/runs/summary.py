@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from terracrew.protocol.spec import MUTATING, JobType
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import plan_store, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, RunPart, StepRow
 
 _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}
@@ -16,7 +15,7 @@ _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "De
 async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
     """Return what became of each attempt of a job, in their order."""
     attempts = await store.attempts(tx, job.id) if attempts is None else attempts
-    plans = {plan.attempt: plan for plan in await _plans(tx, job.id)}
+    plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)}
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
 
@@ -35,11 +34,6 @@ async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
     """Return whether more of this attempt's log can arrive after its job has gone on without it."""
     found = await store.get_attempt(tx, job_id, number)
     return found is not None and not found.has_result and found.outcome in ("lost", "gone")
-
-
-async def _plans(tx: Tx, job_id: str) -> list[Plan]:
-    rows = await tx.all("SELECT " + store.PLANS.columns + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
-    return rows_to(Plan, rows)
 
 
 def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:

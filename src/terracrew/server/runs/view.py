@@ -4,7 +4,7 @@ import msgspec
 
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import service, store
+from terracrew.server.jobs import plan_store, service, store
 from terracrew.server.jobs.model import Job, JobView, StepRow
 from terracrew.server.runs import attempt_report, reasons, summary
 
@@ -22,7 +22,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     )
     assert row is not None
     names = {name: value for name, value in row.items() if name != "state_version"}
-    kept = None if job.plan_attempt is None else await store.plan(tx, job.id, job.plan_attempt)
+    kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     attempts = await store.attempts(tx, job.id)
     return JobView(
         **msgspec.structs.asdict(job),

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew import durable
 from terracrew.errors import Invalid, Undecryptable
+from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
 
 FILE_NAME = "master.key"
@@ -90,7 +91,7 @@ async def open_keyring(
     `generate_in` is the folder of an embedded SQLite: only there is a key made where none was given, beside the data.
     Other databases are shared and outlive a server's disk, so their key must be given.
     """
-    sealed = await db.read(_check_value)
+    sealed = await db.read(lambda tx: stored_values.get(tx, CHECK))
     if not given and file is None and db.kind == "sqlite" and generate_in is not None:
         file = generate_in / FILE_NAME
         if sealed is None and not file.exists():
@@ -98,14 +99,9 @@ async def open_keyring(
     keyring = Keyring(parse(given or _read(file)))
 
     async def check(tx: Tx) -> None:
-        await tx.run(
-            "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
-            name=CHECK,
-            value=keyring.encrypt(b"terracrew", CHECK),
-        )
-        stored = await _check_value(tx)
+        stored = await stored_values.get_or_put(tx, CHECK, keyring.encrypt(b"terracrew", CHECK))
         try:
-            keyring.decrypt(stored or b"", CHECK)
+            keyring.decrypt(stored, CHECK)
         except Undecryptable as error:
             raise Invalid(f"this is not the master key of this database: {error.message}") from None
 
@@ -116,11 +112,6 @@ async def open_keyring(
 def parse(text: str) -> list[bytes]:
     """Return the keys of a text, one a line, each 32 bytes in base64 or hexadecimal."""
     return [_decoded(line.strip()) for line in text.splitlines() if line.strip()]
-
-
-async def _check_value(tx: Tx) -> bytes | None:
-    row = await tx.one("SELECT value FROM settings WHERE name = :name", name=CHECK)
-    return None if row is None else bytes(row["value"])
 
 
 def _read(file: Path | None) -> str:

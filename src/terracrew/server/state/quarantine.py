@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import service, store
+from terracrew.server.state import store
 from terracrew.server.state.model import State
 
 
@@ -28,7 +28,7 @@ async def adopt(tx: Tx, who: Principal, reference: str) -> State:
     state = (await find(tx, who, reference, Verb.STATE_WRITE)).state
     if state.problem:
         raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
-    version = await service.supersede(tx, state.module_id)
+    version = await store.supersede(tx, state.module_id)
     holder = await tx.one(
         "SELECT number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
         module_id=state.module_id,
@@ -47,13 +47,7 @@ async def discard(tx: Tx, who: Principal, reference: str) -> State:
 
 
 async def _decide(tx: Tx, who: Principal, action: str, before: State, after: State) -> State:
-    touched = await tx.run(
-        "UPDATE states SET status = :status, version = :version WHERE id = :id AND status = 'quarantined'",
-        id=after.id,
-        status=after.status,
-        version=after.version,
-    )
-    if not touched:
+    if not await store.decide(tx, after):
         raise Conflict(f"state {after.id} is not in quarantine: it is {before.status}", status=before.status)
     details = {"module": after.module_id, "serial": after.serial, "version": after.version}
     await audit.record(tx, who, action, "state", after.id, details)

@@ -1,5 +1,7 @@
 """Rows of a module's states and outputs as they change: the current state is replaced, a new one is added."""
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from terracrew import ids
@@ -43,11 +45,7 @@ async def insert(
 ) -> None:
     """Add a state: the current one if it has a version, else one in quarantine."""
     fact = received.fact
-    await tx.run(
-        """INSERT INTO states (id, module_id, version, status, job_id, attempt, event, origin, serial, lineage, sha256, size,
-            content, object, resources, problem, created_at)
-        VALUES (:id, :module_id, :version, :status, :job_id, :attempt, :event, :origin, :serial, :lineage, :sha256, :size,
-            :content, :object, :resources, :problem, :now)""",
+    state = State(
         id=ids.new("sta"),
         module_id=module_id,
         version=version,
@@ -60,12 +58,10 @@ async def insert(
         lineage=fact.lineage,
         sha256=fact.sha256,
         size=fact.size,
-        content=received.content,
-        object=received.object,
-        resources=fact.resources,
         problem=received.problem,
-        now=tx.now,
+        created_at=datetime.fromtimestamp(tx.now, UTC),
     )
+    await store.insert(tx, state, received)
 
 
 async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
@@ -78,20 +74,6 @@ async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
     return 0 if row is None else row["count"]
 
 
-async def supersede(tx: Tx, module_id: str) -> int:
-    """Make room for a new current state and return its version; the module's row is held until the transaction ends."""
-    moved = await tx.one(
-        "UPDATE modules SET state_version = state_version + 1 WHERE id = :module_id RETURNING state_version",
-        module_id=module_id,
-    )
-    assert moved is not None
-    await tx.run(
-        "UPDATE states SET status = 'superseded' WHERE module_id = :module_id AND status = 'current'",
-        module_id=module_id,
-    )
-    return moved["state_version"]
-
-
 def outputs_context(job_id: str) -> str:
     return f"outputs:{job_id}"
 
@@ -101,15 +83,4 @@ async def keep_outputs(
 ) -> None:
     """Keep them as the job's: in the row or, where they came by HTTP, in the object that holds them."""
     content = b"" if object_name else keys.encrypt(msgspec.json.encode(outputs.outputs), outputs_context(job_id))
-    await tx.run(
-        """INSERT INTO outputs (job_id, module_id, sha256, content, object, created_at)
-        VALUES (:job_id, :module_id, :sha256, :content, :object, :now)
-        ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
-            object = excluded.object, created_at = excluded.created_at""",
-        job_id=job_id,
-        module_id=module_id,
-        sha256=outputs.sha256,
-        content=content,
-        object=object_name,
-        now=tx.now,
-    )
+    await store.save_outputs(tx, job_id, module_id, outputs.sha256, content, object_name)

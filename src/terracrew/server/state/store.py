@@ -1,19 +1,20 @@
 """Rows of states and outputs."""
 
-from typing import LiteralString
+from collections.abc import Sequence
 
 import msgspec
 
-from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db import batches
+from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.table import Table
 from terracrew.server.state.content import Contexts, Sealed, state_contexts
-from terracrew.server.state.model import State
+from terracrew.server.state.model import Received, State
 
 NEWEST_ID = "sta_zzzz"
 """Sorts after the id of every state."""
-COLUMNS: LiteralString = (
-    "id, module_id, status, job_id, attempt, event, origin, serial, lineage, sha256, size, created_at, version, problem"
-)
+STATES = Table("states", State)
+_INSERT = STATES.insert("content", "object", "resources")
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -29,13 +30,15 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 async def get(tx: Tx, state_id: str) -> Kept | None:
-    row = await tx.one("SELECT " + COLUMNS + ", content, object FROM states WHERE id = :id", id=state_id)
+    row = await tx.one("SELECT " + STATES.columns + ", content, object FROM states WHERE id = :id", id=state_id)
     return None if row is None else _kept(row)
 
 
 async def current(tx: Tx, module_id: str) -> Kept | None:
     row = await tx.one(
-        "SELECT " + COLUMNS + ", content, object FROM states WHERE module_id = :module_id AND status = 'current'",
+        "SELECT "
+        + STATES.columns
+        + ", content, object FROM states WHERE module_id = :module_id AND status = 'current'",
         module_id=module_id,
     )
     return None if row is None else _kept(row)
@@ -51,7 +54,7 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
     """Return all that ever arrived, the newest first; those in quarantine and the discarded ones have no version."""
     rows = await tx.all(
         "SELECT "
-        + COLUMNS
+        + STATES.columns
         + """ FROM states WHERE module_id = :module_id AND id < :before
         ORDER BY id DESC LIMIT :count""",
         module_id=module_id,
@@ -87,6 +90,92 @@ async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row 
         module_id=module_id,
         read_at=read_at,
     )
+
+
+async def insert(tx: Tx, state: State, received: Received) -> None:
+    """Write a state that has arrived, with its content or the name of the object that holds it."""
+    await tx.run(
+        _INSERT,
+        **to_params(state),
+        content=received.content,
+        object=received.object,
+        resources=received.fact.resources,
+    )
+
+
+async def supersede(tx: Tx, module_id: str) -> int:
+    """Count the module's version of its state up, so that a new state can become current, and return the new version.
+
+    The row of the module is locked until the transaction ends.
+    """
+    moved = await tx.one(
+        "UPDATE modules SET state_version = state_version + 1 WHERE id = :module_id RETURNING state_version",
+        module_id=module_id,
+    )
+    assert moved is not None
+    await tx.run(
+        "UPDATE states SET status = 'superseded' WHERE module_id = :module_id AND status = 'current'",
+        module_id=module_id,
+    )
+    return moved["state_version"]
+
+
+async def decide(tx: Tx, state: State) -> bool:
+    """Write what was decided about a state in quarantine; False if it is not in quarantine any more."""
+    return bool(
+        await tx.run(
+            "UPDATE states SET status = :status, version = :version WHERE id = :id AND status = 'quarantined'",
+            **to_params(state, "id", "status", "version"),
+        )
+    )
+
+
+async def delete_old(tx: Tx, state_ids: Sequence[str]) -> list[Row]:
+    """Delete those of these states that are neither current nor in quarantine, and return their id, size and object."""
+    return await tx.each(
+        """DELETE FROM states WHERE id IN (SELECT id FROM batch) AND status IN ('superseded', 'discarded')
+        RETURNING id, size AS bytes, object""",
+        {"id": "text"},
+        [(each,) for each in state_ids],
+    )
+
+
+async def delete_batch(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Delete the next states of a deleted module, a bounded number of bytes, and return their id and object."""
+    rows = await tx.all(
+        """SELECT id, object, coalesce(length(content), 0) AS bytes FROM states WHERE module_id = :module_id
+        ORDER BY id LIMIT :count""",
+        module_id=module_id,
+        count=count,
+    )
+    chosen = batches.leading(rows, lambda row: row["bytes"])
+    keys = [(row["id"],) for row in chosen]
+    await tx.each("DELETE FROM states WHERE id IN (SELECT id FROM batch)", {"id": "text"}, keys)
+    return chosen
+
+
+async def save_outputs(
+    tx: Tx, job_id: str, module_id: str, sha256: str, content: bytes, object_name: str | None
+) -> None:
+    """Write the outputs of a job: encrypted content, or the name of the object that holds it."""
+    await tx.run(
+        """INSERT INTO outputs (job_id, module_id, sha256, content, object, created_at)
+        VALUES (:job_id, :module_id, :sha256, :content, :object, :now)
+        ON CONFLICT (job_id) DO UPDATE SET sha256 = excluded.sha256, content = excluded.content,
+            object = excluded.object, created_at = excluded.created_at""",
+        job_id=job_id,
+        module_id=module_id,
+        sha256=sha256,
+        content=content,
+        object=object_name,
+        now=tx.now,
+    )
+
+
+async def delete_outputs(tx: Tx, job_id: str) -> list[str]:
+    """Delete the outputs of a job and return the names of the objects that held them."""
+    rows = await tx.all("DELETE FROM outputs WHERE job_id = :job_id RETURNING object", job_id=job_id)
+    return [row["object"] for row in rows if row["object"] is not None]
 
 
 def _kept(row: Row) -> Kept:

@@ -102,6 +102,16 @@ async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
         raise NotFound(f"this service account has no secret {secret_id}")
 
 
+async def prune_secrets(tx: Tx, before: float, count: int) -> int:
+    """Remove secrets of service accounts that expired before this time."""
+    return await tx.run(
+        """DELETE FROM service_account_secrets WHERE id IN (
+            SELECT id FROM service_account_secrets WHERE expires_at < :before LIMIT :count)""",
+        before=before,
+        count=count,
+    )
+
+
 async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:
     return await tx.one(
         "SELECT a.id, a.name, a.organization_id, s.id AS secret_id, s.expires_at AS ends_at"
@@ -290,6 +300,10 @@ async def roles_of(tx: Tx, principal_id: str) -> list[RoleBinding]:
 
 async def unbind_role(tx: Tx, binding_id: str) -> None:
     await tx.run("DELETE FROM role_bindings WHERE id = :id", id=binding_id)
+
+
+async def delete_roles_of_module(tx: Tx, module_id: str) -> None:
+    await tx.run("DELETE FROM role_bindings WHERE module_id = :id", id=module_id)
 
 
 async def _group_id(tx: Tx, organization_id: str, path: str) -> str:

@@ -247,3 +247,35 @@ async def token_user(tx: Tx, token_sha256: str) -> Row | None:
 
 async def note_token_use(tx: Tx, token_id: str) -> None:
     await tx.run("UPDATE api_tokens SET last_used_at = :now WHERE id = :id", now=tx.now, id=token_id)
+
+
+# Credentials that have expired
+
+
+async def prune_sessions(tx: Tx, before: float, count: int) -> int:
+    """Remove sessions that expired before this time."""
+    return await tx.run(
+        """DELETE FROM sessions WHERE id IN (
+            SELECT id FROM sessions WHERE expires_at < :before ORDER BY expires_at LIMIT :count)""",
+        before=before,
+        count=count,
+    )
+
+
+async def prune_links(tx: Tx, before: float, count: int) -> int:
+    """Remove one-time links that expired before this time."""
+    return await tx.run(
+        """DELETE FROM one_time_links WHERE token_sha256 IN (
+            SELECT token_sha256 FROM one_time_links WHERE expires_at < :before LIMIT :count)""",
+        before=before,
+        count=count,
+    )
+
+
+async def prune_tokens(tx: Tx, before: float, count: int) -> int:
+    """Remove API tokens that expired before this time; until then their owners see that they did."""
+    return await tx.run(
+        "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens WHERE expires_at < :before LIMIT :count)",
+        before=before,
+        count=count,
+    )

@@ -4,6 +4,7 @@ from typing import LiteralString
 
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.modules import store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy
 
@@ -36,12 +37,13 @@ async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
     removed: list[Item] = []
     for item in items:
         await tx.one("SELECT id FROM archives WHERE id = :id FOR UPDATE", id=item.id)
-        if await tx.run(
-            "DELETE FROM archives WHERE id = :id AND " + _UNUSED,
+        if await tx.one(
+            "SELECT id FROM archives WHERE id = :id AND " + _UNUSED,
             id=item.id,
             grace=tx.now - GRACE_SECONDS,
             before=_before(tx, policy),
         ):
+            await store.delete_archive(tx, item.id)
             removed.append(item)
     await objects.delete_later(tx, [f"archives/{item.id}" for item in removed])
     return removed

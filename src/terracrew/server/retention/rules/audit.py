@@ -1,5 +1,6 @@
 """Old lines of the audit log."""
 
+from terracrew.server.audit import store
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
@@ -21,5 +22,5 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
 
 
 async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
-    await tx.each("DELETE FROM audit WHERE id IN (SELECT id FROM batch)", {"id": "text"}, [(i.id,) for i in items])
+    await store.delete_batch(tx, [item.id for item in items])
     return items

@@ -3,6 +3,7 @@
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.topics import log_of
+from terracrew.server.logs import store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
 
@@ -32,25 +33,9 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
 async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
     removed: list[Item] = []
     for item in items:
-        touched = await tx.run(
-            """UPDATE attempts SET log_removed_at = :now, log_removed_days = :days
-            WHERE job_id = :job_id AND number = :number AND NOT has_log_chunks""",
-            now=tx.now,
-            days=policy.logs_days,
-            job_id=item.id,
-            number=item.number,
-        )
-        if not touched:
+        if not await store.set_removed(tx, item.id, item.number, policy.logs_days):
             continue  # something was delivered meanwhile, or the module was deleted
-        rows = await tx.all(
-            "SELECT object FROM log_objects WHERE job_id = :job_id AND attempt = :number",
-            job_id=item.id,
-            number=item.number,
-        )
-        await objects.delete_later(tx, [row["object"] for row in rows])
-        await tx.run(
-            "DELETE FROM log_objects WHERE job_id = :job_id AND attempt = :number", job_id=item.id, number=item.number
-        )
+        await objects.delete_later(tx, await store.delete_objects(tx, item.id, item.number))
         tx.wake(log_of(item.id))
         removed.append(item)
     return removed

@@ -4,6 +4,7 @@ from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+from terracrew.server.state import store
 
 
 async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
@@ -35,12 +36,7 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
 
 
 async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
-    rows = await tx.each(
-        """DELETE FROM states WHERE id IN (SELECT id FROM batch) AND status IN ('superseded', 'discarded')
-        RETURNING id, size AS bytes, object""",
-        {"id": "text"},
-        [(item.id,) for item in items],
-    )
+    rows = await store.delete_old(tx, [item.id for item in items])
     removed = rows_to(Item, rows)
     await objects.delete_later(tx, [item.object for item in removed if item.object])
     return removed

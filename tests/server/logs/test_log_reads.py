@@ -7,26 +7,26 @@ import time
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.logs import store
+from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from tests.server.logs.crew import DONE, RUNNING, Crew, Running, log
 
 
 async def whole(db: Database, attempt: Running) -> bytes:
     return b"".join(
-        [piece async for piece in store.text(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt)]
+        [piece async for piece in reads.text(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt)]
     )
 
 
 async def events(db: Database, attempt: Running, after: int = 0, limit: int | None = None) -> list[LogEvent]:
-    found = store.events(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
+    found = reads.events(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
     return [event async for events in found for event in events]
 
 
 async def lines(db: Database, attempt: Running, start: int, count: int) -> bytes:
     job_id = attempt.ref.job_id
-    extent = await db.read(lambda tx: store.extent(tx, job_id))
-    return await store.lines(db, attempt.crew.server.objects, job_id, extent, start, count)
+    extent = await db.read(lambda tx: reads.extent(tx, job_id))
+    return await reads.lines(db, attempt.crew.server.objects, job_id, extent, start, count)
 
 
 @pytest.mark.feature("L3", "L4")
@@ -93,7 +93,7 @@ async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: Crew) -
                 for at in range(start, start + 50 * block, block)
             )
         )
-    extent = await db.read(lambda tx: store.extent(tx, attempt.ref.job_id))
+    extent = await db.read(lambda tx: reads.extent(tx, attempt.ref.job_id))
     assert (extent.lines, extent.mark) == (1_000_000, 1_000)
     took: list[float] = []
     for line in (0, 123_456, 500_000, 999_990):
@@ -113,9 +113,9 @@ async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(cr
     for n in range(1, 701):
         await attempt.deliver(log(f"{n}\n"))
     assert [event.n for event in await events(db, attempt, 600)] == list(range(601, 701))
-    page = await db.read(lambda tx: store.page(tx, attempt.ref.job_id, 1, 0))
+    page = await db.read(lambda tx: reads.page(tx, attempt.ref.job_id, 1, 0))
     assert len(page) == 500
-    small = await db.read(lambda tx: store.page(tx, attempt.ref.job_id, 1, 10, size=1))
+    small = await db.read(lambda tx: reads.page(tx, attempt.ref.job_id, 1, 10, size=1))
     assert [chunk.last for chunk in small] == [11]
     assert (await whole(db, attempt)).split() == [b"%d" % n for n in range(1, 701)]
 

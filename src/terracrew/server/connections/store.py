@@ -1,0 +1,218 @@
+"""Rows of instances (the processes of runners that are connected, or were), and when attempts were last heard."""
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+import msgspec
+
+from terracrew import ids
+from terracrew.protocol.messages import AttemptRef, Isolation
+from terracrew.server.db.mapping import to_params
+from terracrew.server.db.seam import Columns, Param, Row, Tx
+from terracrew.server.db.table import Table
+
+
+class Connecting(msgspec.Struct, frozen=True):
+    """What is stored of a process that connects as an instance of a runner."""
+
+    runner_id: str
+    name: str
+    key_sha256: str
+    server_id: str | None
+    version: str
+    capacity: int
+    engines: dict[str, str]
+    is_draining: bool
+    is_disk_full: bool
+    isolation: Isolation
+    resume_sha256: str
+    """With the secret of this digest, the same process takes its place again at once."""
+
+
+class Connected(msgspec.Struct, frozen=True):
+    instance_id: str
+    epoch: int
+    """Counts the connections of the instance."""
+
+
+INSTANCES = Table("instances", Connecting)
+_CONNECT: LiteralString = """
+INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
+    is_draining, is_disk_full, isolation, resume_sha256, connected_at, heard_at)
+VALUES (:id, :runner_id, :name, :key_sha256, 1, :server_id, :version, :capacity, :engines, true, :is_draining,
+    :is_disk_full, :isolation, :resume_sha256, :now, :now)
+ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
+    server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
+    engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining,
+    is_disk_full = excluded.is_disk_full, isolation = excluded.isolation, resume_sha256 = excluded.resume_sha256,
+    connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
+WHERE NOT instances.is_connected
+    OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
+RETURNING id, epoch"""
+_HEAR_INSTANCES: LiteralString = """
+UPDATE instances SET heard_at = batch.at FROM batch
+WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < batch.at"""
+_HEAR_ATTEMPTS: LiteralString = """
+UPDATE attempts SET heard_at = CASE WHEN attempts.heard_at > batch.at THEN attempts.heard_at ELSE batch.at END,
+    executor_server_id = coalesce(batch.server_id, attempts.executor_server_id),
+    executor_heard_at = CASE WHEN batch.server_id IS NULL THEN attempts.executor_heard_at ELSE batch.at END
+FROM batch
+WHERE attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND (attempts.ended_at IS NULL OR attempts.is_in_doubt)
+    AND coalesce(batch.instance_id, attempts.instance_id) = attempts.instance_id"""
+_SILENCE_EXECUTORS: LiteralString = """
+UPDATE attempts SET heard_at = batch.at, executor_server_id = NULL FROM batch
+WHERE attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND attempts.heard_at > batch.at
+    AND attempts.executor_server_id = batch.server_id"""
+_HEARD_TYPES: Columns = {
+    "job_id": "text",
+    "attempt": "bigint",
+    "instance_id": "text",
+    "server_id": "text",
+    "at": "double precision",
+}
+
+
+async def connect(tx: Tx, process: Connecting, resumed: str) -> Connected | None:
+    """Give a process the row of its instance, with a new epoch; None if another process has the row.
+
+    `resumed` is the digest of the secret by which the process takes its own place again.
+    """
+    row = await tx.one(_CONNECT, id=ids.new("ins"), now=tx.now, resumed=resumed, **to_params(process))
+    if row is None:
+        return None
+    _changed(tx, process.runner_id, row["id"])
+    return Connected(row["id"], row["epoch"])
+
+
+async def disconnect(tx: Tx, runner_id: str, instance_id: str, epoch: int) -> None:
+    """Note that a connection has ended."""
+    await tx.run(
+        """UPDATE instances SET is_connected = false, disconnected_at = :now
+        WHERE id = :id AND epoch = :epoch AND is_connected""",
+        id=instance_id,
+        epoch=epoch,
+        now=tx.now,
+    )
+    _changed(tx, runner_id, instance_id)
+
+
+async def disconnect_silent(tx: Tx, runner_id: str, instance_id: str, epoch: int, heard_at: float) -> None:
+    """Count an instance as gone, unless it was heard since; the server that has its connection ends it."""
+    if await tx.run(
+        """UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
+        WHERE id = :id AND epoch = :epoch AND heard_at = :heard_at AND is_connected""",
+        id=instance_id,
+        epoch=epoch,
+        heard_at=heard_at,
+        now=tx.now,
+    ):
+        _changed(tx, runner_id, instance_id)
+
+
+async def displace(tx: Tx, runner_id: str, instance_id: str, epoch: int, asked_at: float) -> bool:
+    """Count an instance as gone that has not answered a question; False if it has answered."""
+    touched = await tx.run(
+        """UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
+        WHERE id = :id AND epoch = :epoch AND is_connected AND asked_at = :asked_at""",
+        id=instance_id,
+        epoch=epoch,
+        asked_at=asked_at,
+        now=tx.now,
+    )
+    if touched:
+        _changed(tx, runner_id, instance_id)
+    return bool(touched)
+
+
+async def ask(tx: Tx, instance_id: str, epoch: int) -> float:
+    """Ask the process of a connection whether it is alive, and return when that was asked first."""
+    row = await tx.one(
+        """UPDATE instances SET asked_at = coalesce(asked_at, :now) WHERE id = :id AND epoch = :epoch AND is_connected
+        RETURNING asked_at""",
+        id=instance_id,
+        epoch=epoch,
+        now=tx.now,
+    )
+    tx.wake("asked", instance_id)
+    return tx.now if row is None else row["asked_at"]
+
+
+async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
+    """Note that the process of a connection was heard after it had been asked."""
+    if await tx.run(
+        "UPDATE instances SET asked_at = NULL, heard_at = :now WHERE id = :id AND epoch = :epoch AND asked_at IS NOT NULL",
+        id=instance_id,
+        epoch=epoch,
+        now=tx.now,
+    ):
+        tx.wake("answered", instance_id)
+
+
+async def set_load(
+    tx: Tx, runner_id: str, instance_id: str, epoch: int, *, is_draining: bool, is_disk_full: bool
+) -> None:
+    """Note whether an instance takes new jobs, and whether its disk is full."""
+    await tx.run(
+        """UPDATE instances SET is_draining = :is_draining, is_disk_full = :is_disk_full
+        WHERE id = :id AND epoch = :epoch""",
+        is_draining=is_draining,
+        is_disk_full=is_disk_full,
+        id=instance_id,
+        epoch=epoch,
+    )
+    _changed(tx, runner_id, instance_id)
+
+
+async def set_address(tx: Tx, instance_id: str, address: str | None) -> None:
+    await tx.run("UPDATE instances SET address = :address WHERE id = :id", address=address, id=instance_id)
+
+
+async def hear_instances(tx: Tx, rows: Sequence[tuple[str, int, float]]) -> None:
+    """Note when instances were heard; each row has an id, an epoch and a time."""
+    await tx.each(_HEAR_INSTANCES, {"id": "text", "epoch": "bigint", "at": "double precision"}, rows)
+
+
+async def hear_attempts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
+    """Note when attempts were heard, by a runner or by their executors; each row has the columns of `_HEARD_TYPES`."""
+    await tx.each(_HEAR_ATTEMPTS, _HEARD_TYPES, rows)
+
+
+async def silence_executors(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
+    """Note since when executors of this server have not been heard; the rows are those of `hear_attempts`."""
+    await tx.each(_SILENCE_EXECUTORS, _HEARD_TYPES, rows)
+
+
+async def disconnect_executor(tx: Tx, ref: AttemptRef, server_id: str) -> None:
+    """Note that an executor is not connected to this server any more. A cancellation may have to reach its runner instead."""
+    if await tx.run(
+        """UPDATE attempts SET executor_server_id = NULL
+        WHERE job_id = :job_id AND number = :attempt AND ended_at IS NULL AND executor_server_id = :server_id""",
+        job_id=ref.job_id,
+        attempt=ref.attempt,
+        server_id=server_id,
+    ):
+        tx.wake("cancel", ref.job_id)
+
+
+async def delete_gone(tx: Tx, before: float, count: int) -> list[Row]:
+    """Delete instances that disconnected before this time and that nothing needs, and return their ids and names.
+
+    An instance that comes back finds its row again. A row is needed while a process of that instance has an attempt, while
+    an attempt in doubt may still be heard through it, or while a plan waits to be applied where it was made.
+    """
+    return await tx.all(
+        """DELETE FROM instances WHERE NOT is_connected AND id IN (
+            SELECT id FROM instances WHERE NOT is_connected AND disconnected_at < :before AND id NOT IN (
+                SELECT instance_id FROM attempts WHERE ended_at IS NULL
+                UNION SELECT instance_id FROM attempts WHERE is_in_doubt
+                UNION SELECT attempts.instance_id FROM plans
+                    JOIN attempts ON attempts.job_id = plans.job_id AND attempts.number = plans.attempt WHERE plans.is_kept)
+            ORDER BY disconnected_at LIMIT :count)
+        RETURNING id, name""",
+        before=before,
+        count=count,
+    )
+
+
+def _changed(tx: Tx, runner_id: str, instance_id: str) -> None:
+    tx.wake("instances", f"{runner_id} {instance_id}")

@@ -1,0 +1,72 @@
+"""Rows of plans that were kept with their workspace until a person has decided about them."""
+
+from collections.abc import Sequence
+
+from terracrew.errors import Superseded
+from terracrew.server.db.mapping import row_to, rows_to, to_params
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.table import Table, assignments
+from terracrew.server.jobs.model import Plan
+
+PLANS = Table("plans", Plan)
+_DECIDED = ("decision", "decided_by", "decided_at", "reason", "doubts", "applied_by")
+_SAVE = (
+    PLANS.insert()
+    + f""" ON CONFLICT (job_id, attempt) DO UPDATE SET {assignments(*_DECIDED)}
+    WHERE plans.applied_by IS NULL AND (plans.decision IS NULL OR plans.decision = :decision)"""
+)
+
+
+def object_of(job_id: str, attempt: int, sha256: str) -> str:
+    """Return the name of the object that holds a kept plan."""
+    return f"plans/{job_id}/{attempt}/{sha256}"
+
+
+async def get(tx: Tx, job_id: str, attempt: int) -> Plan | None:
+    """Return the plan that an attempt made and kept."""
+    row = await tx.one(
+        "SELECT " + PLANS.columns + " FROM plans WHERE job_id = :job_id AND attempt = :attempt",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    return None if row is None else row_to(Plan, row)
+
+
+async def of_job(tx: Tx, job_id: str) -> list[Plan]:
+    rows = await tx.all("SELECT " + PLANS.columns + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
+    return rows_to(Plan, rows)
+
+
+async def has_waited(tx: Tx, job_id: str) -> bool:
+    """Return whether a plan of this job has waited for a person before."""
+    return await tx.one("SELECT 1 AS yes FROM plans WHERE job_id = :job_id LIMIT 1", job_id=job_id) is not None
+
+
+async def save(tx: Tx, plan: Plan) -> None:
+    """Write a new plan, the first decision about it, or the attempt that began to apply it."""
+    if not await tx.run(_SAVE, **to_params(plan)):
+        raise Superseded(f"the plan of attempt {plan.attempt} has been decided about, or used, meanwhile")
+
+
+async def close(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:
+    """Stop looking at overdue plans, named by job and attempt, that no job waits for."""
+    await tx.each(
+        "UPDATE plans SET is_open = false FROM batch WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt",
+        PLANS.types_of("job_id", "attempt"),
+        plans,
+    )
+
+
+async def forget_objects(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:
+    """Note that the objects of these plans, named by job and attempt, are removed."""
+    await tx.each(
+        "UPDATE plans SET is_kept = false FROM batch WHERE plans.job_id = batch.job_id AND plans.attempt = batch.attempt",
+        PLANS.types_of("job_id", "attempt"),
+        plans,
+    )
+
+
+async def delete_of_job(tx: Tx, job_id: str) -> list[str]:
+    """Delete the plans of a job and return the names of the objects that held them."""
+    rows = await tx.all("DELETE FROM plans WHERE job_id = :job_id RETURNING attempt, sha256, is_kept", job_id=job_id)
+    return [object_of(job_id, row["attempt"], row["sha256"]) for row in rows if row["is_kept"]]

@@ -1,0 +1,245 @@
+"""Reading logs: any range is found by its event numbers or its lines, without reading the rest.
+
+A log is in rows of chunks while its attempt runs, and in objects later (`mover`). Events up to `attempts.log_moved` are read
+from objects, those after it from chunks, so a reader that goes on by event numbers gets each event once while a log moves.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import msgspec
+
+from terracrew.errors import NotFound
+from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.logs import chunks, moved
+from terracrew.server.logs.chunks import LogEvent
+from terracrew.server.objects import Objects
+
+PAGE_BYTES = 1 << 20
+"""About how many bytes of log are read in one go; a single chunk may be larger."""
+THREAD_ABOVE_BYTES = 64 << 10
+T = TypeVar("T")
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A chunk with its data, or a block whose data has yet to be read from the object store."""
+
+    last: int
+    size: int
+    data: bytes = b""
+    object: str = ""
+    offset: int = 0
+    length: int = 0
+
+    async def open(self, decode: Callable[[bytes], T]) -> T:
+        """Decode it, not on the event loop where that would be felt."""
+        return await asyncio.to_thread(decode, self.data) if self.size > THREAD_ABOVE_BYTES else decode(self.data)
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """How much there is of an attempt's log: its lines, and the number of the last event that is stored."""
+
+    attempt: int
+    mark: int
+    lines: int
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Whether more of a job's log can come, and of which attempt."""
+
+    attempt: int
+    is_terminal: bool
+
+
+async def standing(tx: Tx, job_id: str) -> Standing:
+    row = await tx.one(
+        "SELECT attempt, finished_at IS NOT NULL AS is_terminal FROM jobs WHERE id = :job_id", job_id=job_id
+    )
+    if row is None:
+        raise NotFound(f"there is no job {job_id}")
+    return row_to(Standing, row)
+
+
+async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
+    """Of this attempt, else of the last one that anybody owned; of nothing where nobody ever did."""
+    row = await tx.one(
+        """SELECT number AS attempt, mark, CASE WHEN log_removed_at IS NULL THEN lines ELSE 1 END AS lines FROM attempts
+        WHERE job_id = :job_id AND (CAST(:attempt AS bigint) IS NULL OR number = :attempt)
+        ORDER BY number DESC LIMIT 1""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    if row is not None:
+        return row_to(Extent, row)
+    if attempt is not None:
+        raise NotFound(f"job {job_id} has had no attempt {attempt}")
+    return Extent(1, 0, 0)
+
+
+async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES) -> list[Stored]:
+    """Return the next chunks or blocks with events after this one: about `size` bytes of log, but never none if there is one.
+
+    The chunks are read first. PostgreSQL shows each statement what is committed when it starts, and the chunks of a log are
+    deleted only after its object is known, so a chunk that was deleted before the first statement is found by the second.
+    """
+    rows = await tx.all(
+        """SELECT log_chunks.first, log_chunks.last, log_chunks.size, log_chunks.data
+        FROM (
+            SELECT job_id, attempt, first, sum(size) OVER (ORDER BY first) - size AS before
+            FROM (
+                SELECT job_id, attempt, first, size FROM log_chunks
+                WHERE job_id = :job_id AND attempt = :attempt AND last > :after AND first >= coalesce((
+                    SELECT max(first) FROM log_chunks
+                    WHERE job_id = :job_id AND attempt = :attempt AND first <= :next), 0)
+                ORDER BY first LIMIT 500
+            ) AS following
+        ) AS near
+        JOIN log_chunks USING (job_id, attempt, first)
+        WHERE near.before < :size ORDER BY first""",
+        job_id=job_id,
+        attempt=attempt,
+        after=after,
+        next=after + 1,
+        size=size,
+    )
+    if rows and rows[0]["first"] <= after + 1:
+        return rows_to(Stored, rows)
+    part = await moved.part_after(tx, job_id, attempt, after)
+    if isinstance(part, moved.Part):
+        return _blocks(part, after, size)
+    if part is not None:
+        notice = part.notice()
+        return [Stored(notice.last, notice.size, notice.data)]
+    return rows_to(Stored, rows)
+
+
+def _blocks(part: moved.Part, after: int, size: int) -> list[Stored]:
+    found: list[Stored] = []
+    for block in part.index():
+        if block.last > after and size > 0:
+            found.append(Stored(block.last, block.size, b"", part.object, block.offset, block.length))
+            size -= block.size
+    return found
+
+
+async def load(objects: Objects, stored: list[Stored]) -> list[Stored]:
+    """Return the same with their data. The blocks of a page are neighbours in one object, so they are read as one range."""
+    if not stored or not stored[0].object:
+        return stored
+    first, last = stored[0], stored[-1]
+    data = await objects.get_range(first.object, first.offset, last.offset + last.length - first.offset)
+    return [
+        msgspec.structs.replace(each, data=data[each.offset - first.offset :][: each.length], object="")
+        for each in stored
+    ]
+
+
+async def read_page(
+    db: Database, objects: Objects, job_id: str, attempt: int, after: int, size: int = PAGE_BYTES
+) -> list[Stored]:
+    """Return the next chunks or blocks with events after this one, with their data."""
+    stored = await db.read(lambda tx: page(tx, job_id, attempt, after, size))
+    return await load_or_say(db, objects, job_id, attempt, after, stored)
+
+
+async def load_or_say(
+    db: Database, objects: Objects, job_id: str, attempt: int, after: int, stored: list[Stored]
+) -> list[Stored]:
+    """Load a page that was read before. Where its object is missing, a line in the log says so."""
+    try:
+        return await load(objects, stored)
+    except NotFound:
+        again = await db.read(lambda tx: page(tx, job_id, attempt, after))
+    try:
+        return await load(objects, again)  # retention has removed the log between the two reads, or it is lost
+    except NotFound:
+        last = again[-1].last
+        text = f"Events up to {last} of this log are missing: the object store has no object {again[0].object}.\n"
+        notice = moved.notice(last, 0.0, text)
+        return [Stored(notice.last, notice.size, notice.data)]
+
+
+async def events(
+    db: Database, objects: Objects, job_id: str, attempt: int, after: int = 0, limit: int | None = None
+) -> AsyncIterator[list[LogEvent]]:
+    """Yield the events after this one, in lists, up to what is stored when the end is reached."""
+    async for chunk in _following(db, objects, job_id, attempt, after):
+        found = await chunk.open(lambda data: list(chunks.events(data, after, attempt)))
+        if limit is not None and len(found) >= limit:
+            yield found[:limit]
+            return
+        limit = limit and limit - len(found)
+        yield found
+
+
+async def text(db: Database, objects: Objects, job_id: str, attempt: int) -> AsyncIterator[bytes]:
+    """Yield the whole log, as it was printed, up to what is stored when the end is reached."""
+    async for chunk in _following(db, objects, job_id, attempt, 0):
+        yield await chunk.open(chunks.text)
+
+
+async def _following(db: Database, objects: Objects, job_id: str, attempt: int, after: int) -> AsyncIterator[Stored]:
+    while stored := await read_page(db, objects, job_id, attempt, after):
+        for chunk in stored:
+            yield chunk
+        after = stored[-1].last
+
+
+async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start: int, count: int) -> bytes:
+    """The text of `count` lines; the first line of a log is line 0."""
+    after, skip = await db.read(lambda tx: _before_line(tx, job_id, log, start))
+    kept, wanted = bytearray(), count
+    while wanted > 0 and (stored := await read_page(db, objects, job_id, log.attempt, after)):
+        for chunk in stored:
+            body = await chunk.open(chunks.text)
+            begin = _end_of_lines(body, skip)
+            end = _end_of_lines(body, wanted, begin)
+            kept += body[begin:end]
+            skip -= body.count(b"\n", 0, begin)
+            wanted -= body.count(b"\n", begin, end)
+        after = stored[-1].last
+    return bytes(kept)
+
+
+async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int, int]:
+    """After which event the chunk or block comes in which this line starts, and how many lines to skip in it.
+
+    A chunk is found by halving: chunks have their lines in the order of their numbers. A position in a chunk whose log has
+    moved meanwhile is a position in its object, too, since both are numbers of events.
+    """
+    after, skip = 0, line
+    has_chunk = False
+    low, high = 0, log.mark + 1
+    while line > 0 and high - low > 1:
+        middle = (low + high) // 2
+        row = await tx.one(
+            """SELECT first, last, first_line FROM log_chunks
+            WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1""",
+            job_id=job_id,
+            attempt=log.attempt,
+            middle=middle,
+        )
+        if row is None:
+            low = middle
+        elif row["first_line"] < line:
+            after, skip = row["first"] - 1, line - row["first_line"]
+            has_chunk = True
+            low = max(middle, row["last"])
+        else:
+            high = row["first"]
+    if line > 0 and not has_chunk and (part := await moved.part_before_line(tx, job_id, log.attempt, line)):
+        block = next(block for block in reversed(part.index()) if block.first_line < line)
+        return block.first - 1, line - block.first_line
+    return after, skip
+
+
+def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:
+    """Return where, from `start` on, so many lines are over; the end of the body where they are not."""
+    for _ in range(count):
+        at = body.find(b"\n", start)
+        if at < 0:
+            return len(body)
+        start = at + 1
+    return start
