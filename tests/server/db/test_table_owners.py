@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 
 import terracrew.server
+from terracrew.server.db import fragments
+from terracrew.server.jobs.model import ACTIVE, TERMINAL
 
 SERVER = Path(terracrew.server.__file__).parent
 MIGRATIONS = SERVER / "db" / "migrations"
@@ -194,3 +196,16 @@ def test_no_exception_is_left_over() -> None:
 def test_a_statement_in_another_file_is_found(tmp_path: Path, source: str, verb: str, columns: str) -> None:
     (tmp_path / "other.py").write_text(f'"""UPDATE runners SET nothing = 1"""\n{source}\n')
     assert changes(tmp_path) == [Change("other.py", verb, "jobs", frozenset(columns.split()))]
+
+
+def test_the_fragments_have_the_texts_of_the_indexes_and_the_statuses_of_the_model() -> None:
+    scripts = "".join(file.read_text() for file in MIGRATIONS.glob("*.sql"))
+    for fragment, statuses in ((fragments.ACTIVE_STATUSES, ACTIVE), (fragments.ENDED_STATUSES, TERMINAL)):
+        assert f"WHERE status IN {fragment};" in scripts
+        assert set(re.findall(r"\w+", fragment)) == {status.value for status in statuses}
+
+
+def test_the_statuses_of_active_and_ended_jobs_are_listed_in_one_place() -> None:
+    listed = ("'CLAIMED', 'PROCESSING')", "'CANCELED', 'DECLINED')")
+    files = {file.name for file in SERVER.rglob("*.py") if any(text in file.read_text() for text in listed)}
+    assert files == {"fragments.py"}

@@ -16,6 +16,7 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub import takeover
@@ -105,7 +106,7 @@ async def take(
     if connected is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
     held = await tx.all(
-        "SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN ('CLAIMED', 'PROCESSING')",
+        f"SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN {ACTIVE_STATUSES}",
         id=connected.instance_id,
     )
     current = {AttemptRef(job["id"], job["attempt"]) for job in held}

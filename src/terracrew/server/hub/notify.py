@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, LiteralString
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.topics import Topic
 from terracrew.server.hub import instances, log_settings
@@ -25,7 +26,7 @@ TOKEN_LEEWAY_SECONDS = 10.0
 _CANCELED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {heartbeats.IS_ELSEWHERE} AS is_elsewhere
 FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND jobs.cancel_mode IS NOT NULL"""
+WHERE jobs.status IN {ACTIVE_STATUSES} AND jobs.cancel_mode IS NOT NULL"""
 _JOBS = """
 SELECT jobs.id, jobs.status, jobs.attempt, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id"""
 

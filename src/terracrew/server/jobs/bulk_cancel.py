@@ -10,6 +10,7 @@ import msgspec
 from terracrew.errors import Forbidden
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
+from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.groups import service as groups
@@ -24,9 +25,9 @@ MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100
 MAX_COUNTED = 100_000
 _Id = Annotated[str, msgspec.Meta(max_length=64)]
-_MATCHING: LiteralString = """ FROM jobs JOIN modules ON modules.id = jobs.module_id
+_MATCHING: LiteralString = f""" FROM jobs JOIN modules ON modules.id = jobs.module_id
 WHERE jobs.organization_id = :organization_id AND jobs.id > :after
-  AND jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+  AND jobs.status NOT IN {ENDED_STATUSES}
   AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
   AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
   AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)

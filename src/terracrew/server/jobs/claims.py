@@ -10,6 +10,7 @@ import msgspec
 
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.jobs import decide, store
@@ -51,7 +52,7 @@ UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = b
 FROM batch
 WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
   AND NOT EXISTS (
-    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
+    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
   AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
   AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id)
   AND EXISTS (
@@ -60,7 +61,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
     JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
     WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
-      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN ('CLAIMED', 'PROCESSING'))
+      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN {ACTIVE_STATUSES})
         < CASE WHEN runners.max_jobs < instances.capacity THEN runners.max_jobs ELSE instances.capacity END
       AND (modules.runner_id IS NULL OR modules.runner_id = runners.id)
       AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)

@@ -10,6 +10,7 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
@@ -17,8 +18,8 @@ from terracrew.server.principals.authorize import Visible
 
 NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""
-_ENDED: LiteralString = "jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
-OPEN: LiteralString = "jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
+_ENDED: LiteralString = f"jobs.status IN {ENDED_STATUSES}"
+OPEN: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 # The statements name the predicates of the partial indexes, which no database derives from a parameter.
 _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"

@@ -7,6 +7,7 @@ from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import approvals, contact, decide, service, store
@@ -70,9 +71,9 @@ async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
     rows = await tx.all(
         "SELECT "
         + store.ATTEMPTS.columns
-        + """
+        + f"""
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.status IN ('CLAIMED', 'PROCESSING')
+        WHERE jobs.status IN {ACTIVE_STATUSES}
             AND (attempts.lost_at IS NOT NULL OR coalesce(attempts.heard_at, attempts.claimed_at) < :since)""",
         since=tx.now - decide.CLOSED_FOR.total_seconds(),
     )

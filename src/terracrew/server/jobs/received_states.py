@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from terracrew.server.audit import service as audit
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.model import Attempt, Job
@@ -65,8 +66,8 @@ async def receive(
 async def _is_mutating(tx: Tx, module_id: str) -> bool:
     """Tell whether any attempt of the module is between its `begin` and its end."""
     row = await tx.one(
-        """SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.ended_at IS NULL
+        f"""SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES} AND attempts.ended_at IS NULL
             AND attempts.begun_at IS NOT NULL LIMIT 1""",
         module_id=module_id,
     )

@@ -9,6 +9,7 @@ from terracrew import ids
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import decide, store
@@ -114,9 +115,9 @@ async def settle(
 async def lock(tx: Tx, module_id: str) -> Lock | None:
     """Return who holds a module's lock."""
     row = await tx.one(
-        """SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
+        f"""SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
         FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.module_id = :module_id AND jobs.status IN ('CLAIMED', 'PROCESSING')""",
+        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES}""",
         module_id=module_id,
     )
     return None if row is None else row_to(Lock, row)

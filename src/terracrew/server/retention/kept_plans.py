@@ -7,6 +7,7 @@ import asyncio
 from typing import LiteralString
 
 from terracrew import backoff
+from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import plan_store
 from terracrew.server.retention import objects
@@ -14,8 +15,8 @@ from terracrew.server.retention.policy import DAY_SECONDS
 
 PASS_SECONDS = 600.0
 BATCH_ROWS = 1_000
-_UNUSED: LiteralString = """FROM plans JOIN jobs ON jobs.id = plans.job_id
-    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')
+_UNUSED: LiteralString = f"""FROM plans JOIN jobs ON jobs.id = plans.job_id
+    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN {ENDED_STATUSES}
         OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
 
 

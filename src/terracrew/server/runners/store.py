@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners.model import Runner
@@ -80,7 +81,7 @@ async def shared(tx: Tx, name: str) -> Runner | None:
 async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
     """Return the numbers of the jobs that it has."""
     rows = await tx.all(
-        "SELECT number FROM jobs WHERE runner_id = :id AND status IN ('CLAIMED', 'PROCESSING') ORDER BY number", id=id
+        f"SELECT number FROM jobs WHERE runner_id = :id AND status IN {ACTIVE_STATUSES} ORDER BY number", id=id
     )
     return [row["number"] for row in rows]
 

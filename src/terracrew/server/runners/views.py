@@ -5,6 +5,7 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.runners import reads, store
@@ -15,8 +16,8 @@ MAX_CONNECTED = 100
 _LAST_DISCONNECTED: LiteralString = "10"
 """How many instances that are gone are shown: the last ones."""
 _COLUMNS: Columns = {"id": "text", "most": "bigint"}
-_ROW: LiteralString = """SELECT instances.*, (
-    SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS jobs """
+_ROW: LiteralString = f"""SELECT instances.*, (
+    SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs """
 _CONNECTED: LiteralString = (
     _ROW
     + """FROM (
@@ -34,9 +35,9 @@ _DISCONNECTED: LiteralString = (
     + """), 0)"""
 )
 _FACTS: LiteralString = (
-    """SELECT runners.id, runners.worker_token_sha256 IS NOT NULL AS has_worker_token,
+    f"""SELECT runners.id, runners.worker_token_sha256 IS NOT NULL AS has_worker_token,
     EXISTS (SELECT 1 FROM assignments WHERE runner_id = runners.id AND place_id = runners.group_id) AS is_assigned,
-    (SELECT count(*) FROM jobs WHERE jobs.runner_id = runners.id AND jobs.status IN ('CLAIMED', 'PROCESSING')) AS jobs,
+    (SELECT count(*) FROM jobs WHERE jobs.runner_id = runners.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs,
     (SELECT CAST(coalesce(sum(CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END), 0)
         AS bigint) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS capacity, """
     + reads.STATUS

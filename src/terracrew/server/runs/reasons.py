@@ -8,6 +8,7 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.jobs import contact, decide, store
@@ -58,8 +59,8 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
 
 async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
     rows = await tx.each(
-        """SELECT batch.id AS waiting, jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
-        FROM batch JOIN jobs ON jobs.module_id = batch.module_id AND jobs.status IN ('CLAIMED', 'PROCESSING')
+        f"""SELECT batch.id AS waiting, jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
+        FROM batch JOIN jobs ON jobs.module_id = batch.module_id AND jobs.status IN {ACTIVE_STATUSES}
         JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt""",
         _OF_MODULE,
         _with_modules(queued),

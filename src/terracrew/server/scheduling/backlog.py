@@ -5,6 +5,7 @@ from typing import get_args
 import msgspec
 
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db.fragments import ACTIVE_STATUSES, ENDED_STATUSES
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus, Reason
@@ -33,8 +34,8 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
     waiting = dict.fromkeys(REASONS, 0)
     oldest_queued_at = None
     for row in await tx.all(
-        """SELECT status, count(*) AS jobs, min(queued_at) AS oldest FROM jobs
-        WHERE status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED') GROUP BY status"""
+        f"""SELECT status, count(*) AS jobs, min(queued_at) AS oldest FROM jobs
+        WHERE status NOT IN {ENDED_STATUSES} GROUP BY status"""
     ):
         jobs[row["status"]] = row["jobs"]
         if row["status"] == JobStatus.QUEUED:
@@ -43,11 +44,11 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
         await _count_queued(tx, registry, waiting)
     oldest_approval_at = await _count_approvals(tx, waiting)
     facts = await tx.one(
-        """SELECT (SELECT count(*) FROM states WHERE status = 'quarantined') AS quarantined,
+        f"""SELECT (SELECT count(*) FROM states WHERE status = 'quarantined') AS quarantined,
             (SELECT count(DISTINCT jobs.module_id) FROM attempts JOIN jobs ON jobs.id = attempts.job_id
                 WHERE attempts.is_in_doubt) AS doubts,
             (SELECT count(*) FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-                WHERE jobs.status IN ('CLAIMED', 'PROCESSING') AND attempts.lost_at IS NOT NULL) AS lost"""
+                WHERE jobs.status IN {ACTIVE_STATUSES} AND attempts.lost_at IS NOT NULL) AS lost"""
     )
     assert facts is not None
     waiting["lost"] = facts["lost"]
@@ -66,13 +67,13 @@ async def backlog(tx: Tx, registry: Registry) -> Backlog:
 async def _count_queued(tx: Tx, registry: Registry, waiting: dict[str, int]) -> None:
     """What the module lacks is told by SQL. What the runners lack is asked for one job of each route, as its page does."""
     rows = await tx.all(
-        """SELECT reason, group_id, engine, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
+        f"""SELECT reason, group_id, engine, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
         FROM (
             SELECT queued.id, modules.group_id, modules.engine, modules.runner_id, modules.runner_instance_name,
                 CASE WHEN EXISTS (SELECT 1 FROM states
                         WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
                     WHEN EXISTS (SELECT 1 FROM jobs AS busy
-                        WHERE busy.module_id = modules.id AND busy.status IN ('CLAIMED', 'PROCESSING')) THEN 'module_busy'
+                        WHERE busy.module_id = modules.id AND busy.status IN {ACTIVE_STATUSES}) THEN 'module_busy'
                     ELSE '' END AS reason,
                 CASE WHEN queued.plan_attempt IS NOT NULL THEN queued.id
                     WHEN EXISTS (SELECT 1 FROM assignments WHERE assignments.place_id = modules.id) THEN modules.id
@@ -101,11 +102,11 @@ async def _count_approvals(tx: Tx, waiting: dict[str, int]) -> float | None:
     """
     oldest = None
     for row in await tx.all(
-        """SELECT doubtful.module_id IS NOT NULL AS is_in_doubt, count(*) AS jobs, min(plans.made_at) AS oldest
+        f"""SELECT doubtful.module_id IS NOT NULL AS is_in_doubt, count(*) AS jobs, min(plans.made_at) AS oldest
         FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
         LEFT JOIN (SELECT DISTINCT own.module_id FROM attempts JOIN jobs AS own ON own.id = attempts.job_id
             WHERE attempts.is_in_doubt) AS doubtful ON doubtful.module_id = jobs.module_id
-        WHERE jobs.status NOT IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED') AND jobs.status = 'AWAITING_APPROVAL'
+        WHERE jobs.status NOT IN {ENDED_STATUSES} AND jobs.status = 'AWAITING_APPROVAL'
         GROUP BY doubtful.module_id IS NOT NULL"""
     ):
         waiting["in_doubt" if row["is_in_doubt"] else "approval"] = row["jobs"]

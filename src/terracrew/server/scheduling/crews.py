@@ -9,6 +9,7 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.runners import eligibility
@@ -59,9 +60,9 @@ _CREWS: LiteralString = (
     + """ THEN 1 ELSE 0 END) AS pulumi,
     CAST(sum(CASE WHEN instances.id IS NULL THEN 0 ELSE """
     + _SLOTS
-    + """ END) AS bigint) AS slots,
+    + f""" END) AS bigint) AS slots,
     sum(CASE WHEN instances.id IS NOT NULL AND (SELECT count(*) FROM jobs
-            WHERE jobs.instance_id = instances.id AND jobs.status IN ('CLAIMED', 'PROCESSING')) < """
+            WHERE jobs.instance_id = instances.id AND jobs.status IN {ACTIVE_STATUSES}) < """
     + _SLOTS
     + """ THEN 1 ELSE 0 END) AS free,
     min(CASE WHEN instances.id IS NOT NULL THEN runners.id END) AS runner_id

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs.model import Job, Reason
 from terracrew.server.jobs.reads import OPEN
@@ -217,7 +218,7 @@ async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
             JOIN modules ON modules.id = jobs.module_id
             WHERE own.id = :id AND NOT EXISTS (
                 SELECT 1 FROM jobs AS busy
-                WHERE busy.module_id = jobs.module_id AND busy.status IN ('CLAIMED', 'PROCESSING'))
+                WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
               AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
                 OR EXISTS (SELECT 1 FROM assignments
                     WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id

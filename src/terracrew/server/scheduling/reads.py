@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import LiteralString
 
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.runners import eligibility
@@ -54,7 +55,7 @@ async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
     """Return the modules with an active job or a state in quarantine, and the active jobs of each instance."""
-    active = await tx.all("SELECT id, module_id, instance_id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING')")
+    active = await tx.all(f"SELECT id, module_id, instance_id FROM jobs WHERE status IN {ACTIVE_STATUSES}")
     held: dict[str, set[str]] = defaultdict(set)
     for row in active:
         held[row["instance_id"]].add(row["id"])

@@ -5,6 +5,7 @@ import msgspec
 from terracrew import ids
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
@@ -30,7 +31,7 @@ async def adopt(tx: Tx, who: Principal, reference: str) -> State:
         raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
     version = await store.supersede(tx, state.module_id)
     holder = await tx.one(
-        "SELECT number FROM jobs WHERE module_id = :module_id AND status IN ('CLAIMED', 'PROCESSING')",
+        f"SELECT number FROM jobs WHERE module_id = :module_id AND status IN {ACTIVE_STATUSES}",
         module_id=state.module_id,
     )
     if holder is not None:

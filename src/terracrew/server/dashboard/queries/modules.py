@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.server.dashboard.queries import jobs, module_search, nav, states
 from terracrew.server.dashboard.views import ModulePage, ModuleRow, ModulesPage
+from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
@@ -19,7 +20,7 @@ from terracrew.server.runs.reasons import Watch
 
 RECENT_JOBS = 20
 PAGE_ROWS = 50
-_ROWS: LiteralString = """
+_ROWS: LiteralString = f"""
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
     modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
@@ -28,7 +29,7 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
         WHERE gone.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt,
     (SELECT attempts.lost_at FROM jobs AS holder
         JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
-        WHERE holder.module_id = modules.id AND holder.status IN ('CLAIMED', 'PROCESSING')) AS orphaned_at,
+        WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES}) AS orphaned_at,
     coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
     (SELECT min(name) FROM steps
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
