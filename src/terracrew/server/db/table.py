@@ -37,6 +37,10 @@ class Table(Generic[S]):
         """The type of each field's column, for `Tx.each`."""
         KNOWN_TABLES.append(cast("Table[msgspec.Struct]", self))
 
+    def columns_without(self, *fields: str) -> LiteralString:
+        """Make a select list of the other fields, for lists that do not show these."""
+        return _joined(f"{self.name}.{field}" for field in self.fields if field not in fields)
+
     def prefixed(self, prefix: LiteralString) -> LiteralString:
         """Make a select list that can stand beside another table's: `attempts.number AS a_number`."""
         return _joined(f"{self.name}.{field}" + (f" AS {prefix}{field}" if prefix else "") for field in self.fields)

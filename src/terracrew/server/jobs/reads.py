@@ -12,12 +12,15 @@ import msgspec
 
 from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
 NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""
+COLUMNS_OF_A_LIST: LiteralString = store.JOBS.columns_without("plan")
+"""The columns of a job without its plan, which can be large and which no list shows."""
 _ENDED: LiteralString = f"jobs.status IN {ENDED_STATUSES}"
 OPEN: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 # The statements name the predicates of the partial indexes, which no database derives from a parameter.

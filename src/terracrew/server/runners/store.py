@@ -5,42 +5,30 @@ from collections.abc import Sequence
 from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.table import Table, assignments
 from terracrew.server.runners.model import Runner
+
+RUNNERS = Table("runners", Runner)
+_INSERT = RUNNERS.insert("worker_token_sha256")
+_CHANGED_BY_PEOPLE = (
+    "description",
+    "service_account_id",
+    "is_disabled",
+    "is_draining",
+    "allow_multiple_instances",
+    "max_jobs",
+    "tags",
+    "configuration",
+)
+_UPDATE = f"UPDATE runners SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 
 
 async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> None:
-    await tx.run(
-        """INSERT INTO runners (id, organization_id, group_id, name, path, description, type, region,
-                                service_account_id, worker_token_sha256, is_disabled, is_draining,
-                                allow_multiple_instances, max_jobs, tags, configuration, created_at)
-           VALUES (:id, :organization_id, :group_id, :name, :path, :description, :type, :region,
-                   :service_account_id, :worker_token_sha256, :is_disabled, :is_draining,
-                   :allow_multiple_instances, :max_jobs, :tags, :configuration, :created_at)""",
-        **to_params(runner),
-        worker_token_sha256=worker_token_sha256,
-    )
+    await tx.run(_INSERT, **to_params(runner), worker_token_sha256=worker_token_sha256)
 
 
 async def update(tx: Tx, runner: Runner) -> None:
-    await tx.run(
-        """UPDATE runners SET description = :description, service_account_id = :service_account_id,
-                  is_disabled = :is_disabled, is_draining = :is_draining,
-                  allow_multiple_instances = :allow_multiple_instances, max_jobs = :max_jobs, tags = :tags,
-                  configuration = :configuration
-           WHERE id = :id""",
-        **to_params(
-            runner,
-            "id",
-            "description",
-            "service_account_id",
-            "is_disabled",
-            "is_draining",
-            "allow_multiple_instances",
-            "max_jobs",
-            "tags",
-            "configuration",
-        ),
-    )
+    await tx.run(_UPDATE, **to_params(runner, "id", *_CHANGED_BY_PEOPLE))
 
 
 async def set_worker_token(tx: Tx, id: str, sha256: str) -> None:  # noqa: A002

@@ -4,11 +4,9 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.uploads import UploadWanted
-from terracrew.server.db.mapping import row_to, rows_to
+from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-
-_COLUMNS = "id, owner, target, sha256, size, result, used_at"
-
+from terracrew.server.db.table import Table
 
 PAGE_ROWS = 100
 """How many unused uploads are read at a time."""
@@ -24,25 +22,26 @@ class Upload(msgspec.Struct, frozen=True):
     used_at: float
 
 
+UPLOADS = Table("uploads", Upload)
+
+
 async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
     """Return the upload of this content for this target: the one that there is, or a new one."""
+    new = Upload(ids.new("upl"), owner, wanted.target, wanted.sha256, wanted.size, result=None, used_at=tx.now)
     row = await tx.one(
-        f"""INSERT INTO uploads ({_COLUMNS}) VALUES (:id, :owner, :target, :sha256, :size, NULL, :now)
-            ON CONFLICT (owner, target, sha256, size) DO UPDATE SET used_at = excluded.used_at
-            RETURNING {_COLUMNS}""",
-        id=ids.new("upl"),
-        owner=owner,
-        target=wanted.target,
-        sha256=wanted.sha256,
-        size=wanted.size,
-        now=tx.now,
+        UPLOADS.insert()
+        + f""" ON CONFLICT (owner, target, sha256, size) DO UPDATE SET used_at = excluded.used_at
+        RETURNING {UPLOADS.columns}""",
+        **to_params(new),
     )
     assert row is not None
     return row_to(Upload, row)
 
 
 async def find(tx: Tx, owner: str, upload_id: str) -> Upload | None:
-    row = await tx.one(f"SELECT {_COLUMNS} FROM uploads WHERE id = :id AND owner = :owner", id=upload_id, owner=owner)
+    row = await tx.one(
+        f"SELECT {UPLOADS.columns} FROM uploads WHERE id = :id AND owner = :owner", id=upload_id, owner=owner
+    )
     return None if row is None else row_to(Upload, row)
 
 
@@ -59,7 +58,7 @@ async def finish(tx: Tx, upload_id: str, result: str) -> None:
 async def unfinished(tx: Tx, owner: str) -> list[Upload]:
     """Return those of an owner that nothing has been made of yet, the most recently used ones first."""
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
+        f"SELECT {UPLOADS.columns} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
         owner=owner,
     )
     return rows_to(Upload, rows)
@@ -68,7 +67,7 @@ async def unfinished(tx: Tx, owner: str) -> list[Upload]:
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
     """Return those that nobody has used for so long, the oldest first; one page of them."""
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
+        f"SELECT {UPLOADS.columns} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,
         page=PAGE_ROWS,
     )

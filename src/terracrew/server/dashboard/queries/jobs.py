@@ -29,9 +29,8 @@ MAX_NUMBER_DIGITS = 19
 _NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
     (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
 _COLUMNS: LiteralString = (
-    """jobs.id, jobs.organization_id, jobs.module_id, jobs.number, jobs.type, jobs.is_destroy_plan, jobs.status, jobs.attempt,
-    jobs.created_at, jobs.queued_at, jobs.started_at, jobs.finished_at, jobs.cancel_mode, jobs.message, jobs.priority,
-    jobs.source, jobs.plan_attempt, jobs.runner_id, jobs.instance_id, jobs.claimed_at, jobs.created_by, modules.path AS module_path,
+    reads.COLUMNS_OF_A_LIST
+    + """, modules.path AS module_path,
     coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
         (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
     coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
