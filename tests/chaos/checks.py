@@ -50,7 +50,7 @@ def gather(site: Site, work: Work, person: Person) -> Found:
 
 
 def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
-    yield from _all_ended(site, work, found)
+    yield from all_ended(site, work, found)
     yield from no_overlap(found)
     yield from made_once(found, frozenset(work.retried))
     yield from states_kept(site.wiped, work.modules, found)
@@ -59,11 +59,11 @@ def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
     yield from history(found)
     yield from only_asked_cancels(found)
     yield from logs(site, found)
-    yield from _no_job_lost_to_a_fault(site, found)
+    yield from no_job_lost_to_a_fault(site, found)
     yield from _no_surprise(site)
 
 
-def _all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
+def all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
     alive = hosts.attempts(site.members())
     known = {job["id"] for job in found.jobs}
     for job_id in work.jobs.keys() - known:
@@ -76,7 +76,7 @@ def _all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
             yield Violation("no lock left", f"{_name(job)} is {job['status']} and holds the lock", attempt=_name(job))
 
 
-def _no_job_lost_to_a_fault(site: Site, found: Found) -> Iterator[Violation]:
+def no_job_lost_to_a_fault(site: Site, found: Found) -> Iterator[Violation]:
     """A job may fail if its engine was killed or found no room on its disk, or after its fifth lost attempt; else none may."""
     killed: set[str] = set()
     full: set[str] = set()
