@@ -28,7 +28,7 @@ _MAX_CONNECTIONS = 4
 _FIRST_DELAY_SECONDS = 0.2
 _MAX_DELAY_SECONDS = 5.0
 _MAX_WAIT_SECONDS = 10.0
-"""Who is told to come again later than that is told so, and does not sit there."""
+"""If the server asks for a longer wait, the error is raised instead."""
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _TRANSIENT_ERRORS = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
 _READ_BYTES = 1 << 16
@@ -98,7 +98,7 @@ class Api:
                 return self._call("POST", path, b"", {"Content-Type": content_type, HEADER: staged.id})
             except errors.NotFound:  # a server of the version before this one knows no parts
                 return self.upload(path, data, content_type)
-            except errors.Incomplete:  # the server has removed parts meanwhile
+            except errors.Incomplete:  # the server has removed parts in the meantime
                 if not tries_left:
                     raise
         raise AssertionError  # the last try has returned or raised

@@ -37,7 +37,7 @@ def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.Forei
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, asked: str) -> errors.TerracrewError:
-    """Return the error that an answer stands for, for a person to read; a newer server may have codes that are not known here."""
+    """Return the error that an answer represents. A newer server may send codes that this version does not know."""
     if error := own(headers, body):
         return error
     if 300 <= status < 400:

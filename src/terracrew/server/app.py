@@ -62,7 +62,7 @@ from terracrew.server.supervise import Tasks
 
 log = get_logger("terracrew.server")
 MAX_BODY_BYTES = 1024 * 1024
-"""Of a request, where its handler does not say otherwise."""
+"""The largest body of a request whose handler sets no other limit."""
 
 ROUTERS: list[ControllerRouterHandler] = [
     *operations.handlers,

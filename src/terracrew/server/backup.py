@@ -64,7 +64,7 @@ def make(settings: ServerSettings, target: Path) -> Backup:
 
 
 def _copy_database(source: Path, target: Path) -> int:
-    """Writers go on meanwhile: this reads one moment of the database, however long it takes."""
+    """Copy the database as of one moment, while writers continue."""
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(sqlite3.connect(source, timeout=30.0)) as connection:
         connection.execute("VACUUM INTO ?", (str(target),))

@@ -1,4 +1,4 @@
-"""The built-in runner: lives in the server's process, on one shared record, of which each server is an instance."""
+"""The built-in runner: it runs in the server's process. All servers share one runner, and each is an instance of it."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ _TOKEN = "built_in_token"  # noqa: S105 - the name of a setting
 
 
 async def run(server: Server, stop: Stop) -> None:
-    """Serve the jobs of this server's own runner until `stop`; its executors go on."""
+    """Run the built-in runner until `stop`; its executors continue."""
     await supervise("runner", partial(_run, server, stop), until=stop.exit, ready=server.db.ready)
 
 

@@ -17,5 +17,5 @@ def configure(stream: TextIO | None = None) -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """That a stopping server ends what takes longer than its grace is no error of the application."""
+    """Return whether to log an error. A stopping server cancels slow requests, which is not an application error."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))

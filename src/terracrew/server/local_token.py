@@ -1,4 +1,4 @@
-"""The administrator's token in the data directory: for the command line of whoever owns that directory. It ends, and the
+"""The administrator's token in the data directory, for the command line of the directory's owner. It expires, and the
 server renews it."""
 
 import secrets

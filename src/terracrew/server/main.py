@@ -36,7 +36,7 @@ for this long before the loop gets it back. The interpreter's default, 5 ms, wou
 
 
 def run(settings: ServerSettings, *, with_builtin_runner: bool) -> None:
-    """Serve until a signal says stop; what runs on executors goes on."""
+    """Serve until a signal stops the process; executors continue."""
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

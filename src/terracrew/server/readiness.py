@@ -15,7 +15,7 @@ REFUSAL_SECONDS = 2.0
 """How long a refused write counts, although the small one of a probe found room."""
 _PROBE = "write_probe"
 _NO_WRITES = "the database takes no writes"
-"""All that is told of it: anybody may ask, and the database's own words name its address. The server's log has them."""
+"""The public message. The database's own message, which contains its address, is only in the server's log."""
 _log = logging.getLogger("terracrew.server")
 
 

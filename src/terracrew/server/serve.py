@@ -24,7 +24,7 @@ from terracrew.server.transport.keepalive import HubWebSocket
 
 MAX_FRAME_BYTES = 5 * 1024 * 1024
 PING_SECONDS = 20
-"""Of a connection that says nothing, and how long it may take to answer."""
+"""The time between pings to a silent connection, and how long it may take to answer one."""
 GRACE_SECONDS = 5
 """How long requests that are being answered may still take once the server is told to stop."""
 BACKLOG_CONNECTIONS = 4096
@@ -44,7 +44,7 @@ def bind(settings: ServerSettings) -> socket.socket:
             settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise Invalid(f"host: {settings.host!r} is no address to listen on: {error.strerror}") from None
+        raise Invalid(f"host: {settings.host!r} is not an address to listen on: {error.strerror}") from None
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

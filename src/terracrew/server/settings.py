@@ -46,7 +46,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Open HTTP connections from one IPv4 address or IPv6 /64. WebSockets are not counted: a fleet may share an address."""
 
     retain_logs_days: float | None = None
-    """How long logs of ended jobs are kept. None (here and below): for ever."""
+    """How long logs of ended jobs are kept. None (here and below) means forever."""
     retain_states_days: float | None = None
     """How long states are kept that are not current any more."""
     retain_states_count: int = 10

@@ -1,4 +1,4 @@
-"""Loops that must go on: an error is logged, waited out with jitter, and the loop starts again."""
+"""Restarts loops that fail: the error is logged, and the loop starts again after a random delay."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,7 +14,7 @@ log = get_logger("terracrew.server")
 
 MAX_DELAY_SECONDS = 10.0
 MAX_DELAY_WHILE_AWAY_SECONDS = 2.0
-"""After something that passes by itself, a busy database say, there is no reason to wait for long."""
+"""The longest delay after a transient error, such as a busy database."""
 
 
 async def supervise(
@@ -71,7 +71,7 @@ class Tasks:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, Unavailable):  # whoever wanted it says so again, or does without
+        if isinstance(error, Unavailable):  # the caller retries, or does without
             log.warning("task given up", reason=error.message)
         elif error is not None:
             log.error("task failed", exc_info=error)

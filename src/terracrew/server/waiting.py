@@ -57,7 +57,7 @@ def _is_away(error: Unavailable) -> bool:
 
 @contextlib.asynccontextmanager
 async def _answering(listener: socket.socket) -> AsyncGenerator[None]:
-    """Tell a load balancer meanwhile that this process lives and is not ready. A late connection waits in the listener's queue."""
+    """Tell a load balancer that this process is alive but not ready. Later connections wait in the listener's queue."""
     server = await asyncio.start_server(_answer, sock=listener.dup())
     try:
         yield

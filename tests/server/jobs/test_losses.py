@@ -134,13 +134,13 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
 
 @pytest.mark.feature("O3")
 async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
-    with pytest.raises(Conflict, match="is heard"):
+    with pytest.raises(Conflict, match="is in contact"):
         await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
     await lost.step()
     await lost.world.db.write(
         lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
     )
-    with pytest.raises(Conflict, match="is heard"):
+    with pytest.raises(Conflict, match="is in contact"):
         await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
 
 

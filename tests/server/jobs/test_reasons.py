@@ -247,7 +247,7 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     assert await queue.code() == "offered", "nobody hears the first one"
     await queue.set("UPDATE attempts SET heard_at = :now WHERE number = 1")
     reason = await queue.why()
-    assert (reason.code, "which was given up, is heard" in reason.text) == ("in_doubt", True)
+    assert (reason.code, "which was given up, is in contact again" in reason.text) == ("in_doubt", True)
 
 
 @pytest.mark.feature("O3")

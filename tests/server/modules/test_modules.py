@@ -61,11 +61,11 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("inputs", {"1a": 1}, "'1a' is no name"),
-        ("inputs", {"": 1}, "'' is no name"),
-        ("inputs", {"a\n": 1}, "is no name"),
+        ("inputs", {"1a": 1}, "'1a' is not a valid name"),
+        ("inputs", {"": 1}, "'' is not a valid name"),
+        ("inputs", {"a\n": 1}, "is not a valid name"),
         ("inputs", [1], "Expected `object`"),
-        ("environment", {"A-B": "x"}, "'A-B' is no name"),
+        ("environment", {"A-B": "x"}, "'A-B' is not a valid name"),
         ("environment", {"A": 1}, "Expected `str`, got `int`"),
         ("environment", {"A": "a\u0000b"}, "NUL"),
         ("environment", {"TERRACREW_ENDPOINT": "x"}, "set by Terracrew itself"),

@@ -305,7 +305,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
         attempt=2,
         plan=plan(add=1, change=1, destroy=1, unchanged=41, resources=resources, outputs={"subnets": "update"}),
     )
-    lost = "neither the runner nor the executor is heard any more"
+    lost = "neither the runner nor the executor is in contact any more"
     await made.attempt(planning, network, net_a, ended_at=made.now, outcome="lost", reason=lost)
     await made.log(planning, [(Step.INIT, INIT_LOG)])
     await made.attempt(planning, network, net_a, number=2)

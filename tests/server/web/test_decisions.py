@@ -39,7 +39,7 @@ async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: World,
     assert "This plan is awaiting approval" not in after
     assert "Approved by</dt><dd>abe" in after
     again = await someone.submit(f"/dashboard/jobs/{jobs['asking']}/approve", plan="1")
-    assert (again.status_code, "does not wait for an approval" in again.text) == (409, True)
+    assert (again.status_code, "is not waiting for approval" in again.text) == (409, True)
 
 
 @pytest.mark.feature("J8")

@@ -186,7 +186,7 @@ async def list_sessions(
 
 @delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
 async def end_sessions(request: Call, user: FromPath[str]) -> Ended:
-    """Log a user out everywhere. Of your own sessions, the one that you use here goes on."""
+    """Log a user out everywhere, except that your own current session stays."""
     who = request.user
     return Ended(await request.server.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
 

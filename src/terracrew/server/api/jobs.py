@@ -99,7 +99,7 @@ async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelReq
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
 async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval]) -> Job:
-    """Let it go on with its plan. The approval is for the plan and the doubts that it names, and for no others.
+    """Approve its plan, so that the job continues. The approval covers only the plan and the doubts that it names.
 
     It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
     an attempt that the approval does not name.
@@ -122,7 +122,7 @@ async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]
 
 @get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
 async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> AttemptReport:
-    """What is known of an attempt: where it was, how far it came, when it was last heard, and what of it has arrived."""
+    """Report on an attempt: its runner, how far it came, its last contact, and what has arrived from it."""
 
     db = request.server.db
     found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))

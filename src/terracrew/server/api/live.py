@@ -15,12 +15,12 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
 TOPICS: tuple[Topic, ...] = ("jobs", "runners", "tree")
-"""What a page hears of. A change of an instance, whose key is `<runner> <instance>`, is told as one of its runner."""
+"""The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, is sent as one of its runner."""
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
 MAX_NAMED_CHANGES = 200
-"""Of more jobs or runners than this that have changed at once, none is named."""
+"""If more jobs or runners than this have changed at once, the event names none of them."""
 GATHER_SECONDS = 0.05
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 

@@ -152,7 +152,7 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
             yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
             continue
         if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
-            # When all is quiet, too: why a job waits may change by time alone.
+            # Also without any event: the reason why a job waits can change with time.
             now = await request.server.db.read_in_background(read_view)
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now

@@ -26,7 +26,7 @@ async def show(request: Call) -> Progress:
 async def start(request: Call) -> Progress:
     """It runs in the background, and is refused while a running server encrypts under another key.
 
-    Asked for again, it goes on, or looks at everything once more.
+    If it is requested again, it continues, or checks everything once more.
     """
 
     async def work(tx: Tx) -> Progress:

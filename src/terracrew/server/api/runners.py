@@ -117,7 +117,7 @@ async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo])
 
 @delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
 async def withdraw(request: Call, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
-    """Remove an assignment. Jobs that the runner already has go on."""
+    """Remove an assignment. Jobs that the runner already has continue."""
     who = request.user
 
     async def work(tx: Tx) -> None:

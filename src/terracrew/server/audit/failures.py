@@ -1,5 +1,5 @@
 """Failed logins and token exchanges in the audit: counted in memory and written as one entry for each kind, address and name
-in a window, so that whoever causes them cannot fill the disk."""
+in a window, so that an attacker cannot fill the disk."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from terracrew.server.principals.model import Principal
 
 WINDOW_SECONDS = 60.0
 MAX_ENTRIES_PER_WINDOW = 60
-"""Of one server. What is beyond that is counted in one entry for each kind of failure."""
+"""The most entries of one server. Further failures are counted in one entry for each kind."""
 MAX_REMEMBERED_USERS = 1000
 OTHERS = "others"
 _log = get_logger("terracrew.server.failures")

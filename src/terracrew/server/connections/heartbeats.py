@@ -20,7 +20,7 @@ IS_ELSEWHERE: LiteralString = (
 
 
 async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
-    """An instance has just named these attempts; those that are its own are heard."""
+    """Note contact with those of the reported attempts that belong to the instance."""
     await store.hear_attempts(tx, [(ref.job_id, ref.attempt, instance_id, None, tx.now) for ref in sorted(refs)])
 
 
@@ -53,7 +53,7 @@ class Heartbeats:
 
     async def run(self) -> None:
         while True:
-            await self.step()  # at once, also after the database was away: those who were heard meanwhile are online
+            await self.step()  # at once, so that clients that were in contact while the database was away are online
             await asyncio.sleep(WRITE_SECONDS)
 
     async def step(self) -> None:

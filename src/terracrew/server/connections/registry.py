@@ -225,7 +225,7 @@ class Registry:
             else:
                 self._close(session, [session.ref])
 
-    # ---- who is heard
+    # ---- contact and silence
 
     def look(self) -> None:
         """Call this before each check for silence. After a gap, every client gets a full period to report."""

@@ -1,4 +1,4 @@
-"""Static files, at an address that carries the hash of them all, so that a browser may keep them for ever."""
+"""Static files. Their address contains the hash of all of them, so that a browser can cache them forever."""
 
 import gzip
 import mimetypes

@@ -79,7 +79,7 @@ def _asked_for(request: Call) -> str:
     else:
         try:
             where = urlsplit(request.headers.get("HX-Current-URL", ""))
-        except ValueError:  # whoever sends that is no browser
+        except ValueError:  # no browser sends this
             return ""
         path, query = where.path, where.query
     local = f"{path}?{query}" if query else path

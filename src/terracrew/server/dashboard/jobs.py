@@ -30,7 +30,7 @@ class CancelForm(msgspec.Struct, frozen=True):
 
 class ApproveForm(msgspec.Struct, frozen=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
-    """Of the attempt that made the plan which the page showed."""
+    """The number of the attempt that made the plan that the page showed."""
     doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
     """The doubts which the page showed: `<job id>.<attempt>`, separated by spaces."""
 
@@ -97,7 +97,7 @@ async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ApproveForm)
     server = request.server
     after = await approvals.approve(server.db, server.registry, request.user, job, form.plan, form.seen)
-    return render.done(request, f"Job #{after.number} goes on with its plan", f"{HERE}/{job}")
+    return render.done(request, f"Job #{after.number} continues with its plan", f"{HERE}/{job}")
 
 
 @post("/{job:str}/replan")

@@ -93,7 +93,7 @@ class JobsPage(msgspec.Struct, frozen=True):
     status: str
     module: str
     before: str | None
-    """Where the next, older page goes on."""
+    """The start of the next, older page."""
     is_first: bool
 
 
@@ -149,7 +149,7 @@ class JobPage(msgspec.Struct, frozen=True):
     lost: AttemptReport | None
     """The current attempt, if it is lost in the middle of a change."""
     doubts: list[AttemptReport]
-    """Attempts that were given up, and are not known to be gone, because of which the module is in doubt."""
+    """The attempts that were given up and are not known to be gone, which put the module in doubt."""
     quarantine: list[QuarantineRow]
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
@@ -195,7 +195,7 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def has_history(self) -> bool:
-        """Whether there is more to tell of its attempts than that one goes on."""
+        """Whether its attempts have a history worth showing."""
         return len(self.view.attempts) > 1 or bool(self.view.notes) or any(each.lost_at for each in self.view.attempts)
 
     @property
@@ -214,7 +214,7 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def is_unheard(self) -> bool:
-        """Whether nothing is heard of the attempt that has the job: what it does now is not known."""
+        """Whether the job's attempt is not in contact, so that its current step is unknown."""
         return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
 
 

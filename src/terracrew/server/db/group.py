@@ -50,7 +50,7 @@ class Grouped(Generic[Item, Result]):
         except Exception as error:
             # Nobody knows whether a lost connection has committed, so that is for the callers to find out.
             if len(group) > 1 and not isinstance(error, Unavailable):
-                # One after the other: what one of them takes, a slot say, the next one must see.
+                # One after the other, because each must see what the one before has taken, for example a slot.
                 for one in group:
                     await self._commit([one])
                 return

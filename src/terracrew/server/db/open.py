@@ -21,7 +21,7 @@ async def open_database(url: str, clock: Callable[[], float] | None = None) -> D
         return await _sqlite(Path(rest[1:]), clock)
     if scheme in ("postgresql", "postgres"):
         return await _postgres(url, clock)
-    raise Invalid(f"{scheme}:// is no database that we know: use sqlite:///path or postgresql://…")
+    raise Invalid(f"{scheme}:// is not a supported database: use sqlite:///path or postgresql://…")
 
 
 async def _sqlite(path: Path, clock: Callable[[], float] | None) -> Database:

@@ -81,5 +81,5 @@ class Clock:
         """Return whether it is this process that missed time, and not the database's host whose clock was set."""
         if row["stored_at"] is not None and 0 <= row["wall"] - row["stored_at"] < SETTLED_SECONDS:
             return True
-        # Another server has heard somebody at a later time: the machine of this process was stopped meanwhile.
+        # Another server has noted contact at a later time, so the machine of this process was stopped in between.
         return row["wall"] > expected and await connection.fetchval(_HEARD_SINCE, expected + JUMP_SECONDS) is not None

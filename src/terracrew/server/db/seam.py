@@ -54,7 +54,7 @@ class Tx(Protocol):
         ...
 
     def wake(self, topic: Topic, key: str = "") -> None:
-        """Wake whoever listens to `topic`, once this has been committed; nobody if it has not."""
+        """Wake the listeners of `topic` when this transaction commits."""
         ...
 
     def on_commit(self, action: Callable[[], None]) -> None:
@@ -81,7 +81,7 @@ class Database(Protocol):
     async def read_in_background(self, work: "Work[T]") -> T:
         """The same for a read that may take long: it never keeps the event loop from its other work.
 
-        On SQLite it runs in another thread, of which there are a few, so it must touch nothing but its transaction and what
+        On SQLite it runs in one of a few other threads, so it must touch nothing but its transaction and what
         any thread may look at. Lists and pages are read in this way. What a dispatch waits for is not.
         """
         ...
@@ -114,7 +114,7 @@ class Database(Protocol):
 class Wakeups(Protocol):
     """What woke a listener. Repeated wake-ups of one key that nobody has read yet are one.
 
-    The key "" says that anything of the topic may have changed: a server that could not hear the others sends it.
+    The key "" means that anything of the topic may have changed: a server that missed messages of the others sends it.
     """
 
     def __aiter__(self) -> AsyncIterator[tuple[str, str]]:

@@ -96,7 +96,7 @@ class SqliteDatabase:
         self._waiting.append(unit)
         if not self._is_writing:
             self._is_writing = True
-            self._loop.call_soon(self._run_group)  # whoever is about to write in this turn of the loop comes along
+            self._loop.call_soon(self._run_group)  # includes other writes of this turn of the loop
         return await unit.future
 
     def grouped(
@@ -250,7 +250,7 @@ async def open_sqlite(path: Path, clock: Callable[[], float] | None = None) -> S
 
 
 def _claim(path: Path) -> tuple[Path, int]:
-    """Make the file if need be, and take the lock beside it for as long as the returned descriptor is open."""
+    """Create the file if it is missing, and lock it for as long as the returned descriptor is open."""
     path = path.expanduser().resolve()
     durable.make_directory(path.parent, 0o777)
     lock = _lock(path)

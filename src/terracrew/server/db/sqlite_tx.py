@@ -29,11 +29,11 @@ _NEVER_ITS_FAULT = {
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection that is durable at every commit. Whoever shares it between threads lets one at a time have it."""
+    """Open a connection that is durable at every commit. Only one thread at a time may use it."""
     connection = sqlite3.connect(
         path, isolation_level=None, cached_statements=512, timeout=5.0, check_same_thread=False
     )
-    # Waiting is for whoever opens it; later on it would stop the event loop.
+    # Waiting is fine while opening; later it would block the event loop.
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",

@@ -61,7 +61,9 @@ async def authenticate(
         return await principal_from_bearer(identity, token.strip()), Authentication()
     is_change = request.method not in sessions.SAFE_METHODS
     if is_change:
-        sessions.check_origin(request, identity.url)  # a login too: no other site logs anybody in as somebody else
+        sessions.check_origin(
+            request, identity.url
+        )  # also for a login, so that no other site can log somebody in as somebody else
         if is_public:
             return None, Authentication()
     secure = sessions.is_secure(request, identity.url)

@@ -24,7 +24,7 @@ from terracrew.errors import (
 from terracrew.server.http import choices
 
 RETRY_AFTER_SECONDS = 1.0
-"""Seconds that whoever gets a 503 should wait, where nobody knows better."""
+"""The default wait of a client after a 503."""
 _CODES = {error.status: error.code for error in (Invalid, Unauthenticated, Forbidden, NotFound, TooLarge, RateLimited)}
 _WENT_AWAY = "client disconnected prematurely"
 """The framework's word for a client that is gone before its body is here. It calls that an error of the server."""

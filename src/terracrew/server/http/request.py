@@ -54,7 +54,7 @@ class Call(Request[Principal, Any, State]):
             errors = [{"field": place, "message": message}]
             raise Invalid(f"{place}: {message}" if place else message, field=place, errors=errors) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Invalid(f"the body is no JSON: {error}") from None
+            raise Invalid(f"the request body is not valid JSON: {error}") from None
 
 
 @cache

@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.principals.model import Principal
 
 MAX_STREAMS = 100
-"""Of one person or machine: each looks at the database whenever something happens."""
+"""The most open streams of one principal; each reads the database whenever something changes."""
 
 
 class Streams:
@@ -19,7 +19,7 @@ class Streams:
         self._changes: Counter[str] = Counter()
 
     def admit(self, who: Principal, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the same stream, until the reader's credentials or roles change: whoever still may comes again."""
+        """Yield the same stream until the reader's credentials or roles change; a reader who still may reconnects."""
         if self._open[who.id] >= MAX_STREAMS:
             raise RateLimited(f"you have {MAX_STREAMS} streams open already: close some of them first")
         return self._admitted(who.id, who.credential_ends_at, stream)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PATH = "/runnerhub"
 HOLD_SECONDS = 8.0
-"""While the database is away whoever comes is kept for so long, less than a client's patience, and let in when it is back."""
+"""How long a new connection waits for the database, which is less than a client's timeout."""
 _MAX_REASON_CHARACTERS = 500
 """An error may quote what was sent."""
 MAX_HELLOS = 64
@@ -59,7 +59,7 @@ async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> Terr
     except TerracrewError as error:
         return error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return Invalid(f"that is no message of this protocol: {str(error)[:_MAX_REASON_CHARACTERS]}")
+        return Invalid(f"this is not a message of this protocol: {str(error)[:_MAX_REASON_CHARACTERS]}")
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if hub_socket.dropped is None or task is None:

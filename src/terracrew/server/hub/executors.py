@@ -160,7 +160,7 @@ class _Connection:
 
     async def take(self, message: messages.FromExecutor) -> None:
         if not isinstance(message, messages.Begin):
-            raise Invalid("one hello a connection")
+            raise Invalid("a connection may send only one hello")
         await self.stop()  # what came before it is stored before it is answered
         db, registry, ref = self._server.db, self._server.registry, self.session.ref
         self.session.socket.post(await retry_when_back(db, lambda: begin.permit(db, registry, ref, message)))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from terracrew.server.context import Server
 
 MAX_TASKS = 256
-"""Claims, and words on attempts that ended, of one runner; one that is faster than the database is not read meanwhile."""
+"""The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
 MAX_ENGINES, LONGEST_NAME = 20, 100
 LEAVING_SECONDS = 5.0
 log = get_logger("terracrew.hub")
@@ -66,7 +66,7 @@ async def _take_place(
 ) -> tuple[RunnerSession, instances.InstanceRow]:
     if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
         raise Invalid(
-            "a runner's capacity lies between 1 and 1000, and its instance has a name of up to 100 printable characters"
+            "a runner's capacity must be between 1 and 1000, and its instance needs a name of up to 100 printable characters"
         )
     about = [hello.version, *hello.engines, *hello.engines.values()]
     if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
@@ -129,7 +129,7 @@ async def _place(
 async def _note_refused_takeover(
     server: "Server", principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
 ) -> None:
-    """Somebody with this runner's token wanted a place that is in use: a mistake of an operator, or a stolen token."""
+    """Audit a refused takeover: either an operator's mistake or a stolen token."""
     log.warning("takeover refused", runner=hello.runner_id, instance=hello.instance, reason=refusal.message)
     details = {"instance": hello.instance, "reason": refusal.message}
     await server.db.write(
@@ -157,7 +157,7 @@ async def _welcome(server: "Server", session: RunnerSession, place: instances.In
 
 
 async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
-    """It was granted these and does not have them; an executor that is connected keeps its attempt all the same."""
+    """Requeue attempts that the runner was granted and does not have, unless their executor is connected."""
     reason = "its runner came back without it"
     for ref in missing:
         if ref not in server.registry.executors and not await _is_elsewhere(server, ref):
@@ -178,7 +178,7 @@ async def _leave(server: "Server", session: RunnerSession) -> None:
 
 
 def _let_go(server: "Server", socket: HubSocket) -> bool:
-    """Return whether its process has let go of us. It has not if we stop, or if it was silent: that is for `presence` to judge."""
+    """Return whether its process disconnected by itself, and not because this server stops or the process was silent."""
     return not (socket.is_silent or socket.is_left_by_us or (server.closing.is_set() and socket.is_open))
 
 
@@ -209,11 +209,11 @@ async def _take(server: "Server", session: RunnerSession, message: messages.From
         case messages.Renew():
             await _renew(server, session, message)
         case messages.RunnerHello():
-            raise Invalid("one hello a connection")
+            raise Invalid("a connection may send only one hello")
 
 
 async def _in_task(server: "Server", work: Coroutine[Any, Any, None], running: int) -> None:
-    """In a task of its own, unless there are many already: then nothing more is read before it is done."""
+    """Run the work in a task, unless there are too many: then nothing more is read before it is done."""
     if running > MAX_TASKS:
         await work
     else:
@@ -282,7 +282,7 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
 
 
 async def _has_left(server: "Server", ref: AttemptRef) -> bool:
-    """The last connection of an attempt and its runner's word come by different ways: the second may be the faster one."""
+    """Wait until the attempt's executor has disconnected: the runner's report may arrive before the end of that connection."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LEAVING_SECONDS):
             while executor := server.registry.executors.get(ref):
@@ -304,7 +304,7 @@ async def _gone(server: "Server", session: RunnerSession, ref: AttemptRef, messa
 async def _ended(
     server: "Server", session: RunnerSession, ref: AttemptRef, report: decide.Report, saw_process: bool
 ) -> None:
-    """A runner speaks for its own attempts only; and whoever still delivers for one of them is not gone yet."""
+    """Take a report that an attempt has ended. A runner can report only its own attempts, and not while the executor delivers."""
     if not await _has_left(server, ref):
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
         return  # not acknowledged, so it is said again

@@ -197,12 +197,12 @@ async def put_plan(
 
 @get("/plan")
 async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
-    """The approved plan that this attempt goes on with."""
+    """Return the approved plan that this attempt continues with."""
     own, server = await _current(request, job_id, attempt), request.server
     made_by = own.job.plan_attempt
     plan = None if made_by is None else await server.db.read(lambda tx: plan_store.get(tx, job_id, made_by))
     if plan is None or plan.decision != "approved":
-        raise NotFound("this attempt has no approved plan to go on with")
+        raise NotFound("this attempt has no approved plan to continue with")
     return await _streamed(server, plan_store.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
 
 
@@ -213,7 +213,7 @@ async def cloud_token(
     """A token for one of the module's clouds; what may change things there is given to what has leave to change them."""
     own, server = await _current(request, job_id, attempt), request.server
     if data.phase == "apply" and not MUTATING & set(STEPS_OF.get(own.job.type, ())):
-        raise Forbidden(f"a {own.job.type} changes nothing, so there is no token of the phase apply for it")
+        raise Forbidden(f"a {own.job.type} changes nothing, so it gets no token of the phase apply")
     if data.phase == "apply" and not own.has_begun:
         raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
     row = await server.db.read(

@@ -17,7 +17,7 @@ _under_way: set[AttemptRef] = set()
 def alone(ref: AttemptRef) -> Generator[None]:
     """For as long as this lasts, the attempt uploads nothing else to this server."""
     if ref in _under_way:
-        raise RateLimited("this attempt is uploading something already: come again when that is done")
+        raise RateLimited("this attempt is already uploading something: try again when that is done")
     _under_way.add(ref)
     try:
         yield
@@ -26,7 +26,7 @@ def alone(ref: AttemptRef) -> Generator[None]:
 
 
 async def remove_others(objects: Objects, name: str) -> None:
-    """Of what lies beside an object, the last that came is the one that counts."""
+    """Remove the earlier uploads of the same state; the last one counts."""
     for other in await objects.names(name.rpartition("/")[0]):
         if other != name:
             await objects.delete(other)

@@ -33,9 +33,9 @@ class Key(msgspec.Struct, frozen=True):
 
 
 GUESSES = Limit("guesses", 10, 30.0)
-"""Of one secret: a password of one name from one address, a current password."""
+"""The limit for one secret: the password of one name from one address, or a current password."""
 ADDRESS = Limit("address", 100, 6.0)
-"""Of all secrets from one address. Generous, since many people may share an address."""
+"""The limit for all secrets from one address; it is generous, because many people may share an address."""
 
 
 class Attempt:

@@ -27,7 +27,7 @@ WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER
 async def approve(
     db: Database, registry: Registry, who: Principal, name: str, attempt: int, seen: Collection[AttemptRef] = ()
 ) -> Job:
-    """The job goes on with the plan that this attempt made; the approval is for that plan, and for the doubts it names."""
+    """Approve the plan of this attempt and the doubts that the approval names; the job continues with that plan."""
 
     async def work(tx: Tx) -> Job:
         found = await service.find(tx, who, name, Verb.JOB_APPROVE)

@@ -1,6 +1,6 @@
 """Cancel many jobs with one request: those of a module, of a group, with a status, or all that the caller may cancel.
 
-The jobs are taken in the order of their ids, a bounded number in each transaction, so nobody else waits long meanwhile.
+The jobs are canceled in the order of their ids, a bounded number in each transaction, so that other writes do not wait long.
 """
 
 from typing import Annotated, Literal, LiteralString
@@ -62,7 +62,7 @@ class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
     up_to: str | None = None
     """The newest job among them."""
     next: str | None = None
-    """Send it as `after` to go on; null when nothing is left."""
+    """Send it as `after` to continue; null when nothing is left."""
 
 
 class _Selection(msgspec.Struct, frozen=True):

@@ -252,7 +252,7 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
 
 
 def _inputs_sha256(row: Row, keys: Keyring) -> str:
-    """Of everything that a plan was made from beside the state. The content of the module is named by its revision."""
+    """Hash everything that a plan was made from, except the state. The revision stands for the content of the module."""
     content: list[str] = [row["content_revision"]]
     if not row["content_revision"]:
         content = contents.plain_texts(keys, row["module_id"], row["sealed"])
@@ -261,7 +261,7 @@ def _inputs_sha256(row: Row, keys: Keyring) -> str:
 
 
 def _resume(row: Row, keys: Keyring) -> Resume | None:
-    """Return the kept plan that the job goes on with, unless something it was made from has changed since."""
+    """Return the saved plan that the job continues with, unless something that it was made from has changed since."""
     if row["plan_attempt"] is None:
         return None
     plan = row_to(

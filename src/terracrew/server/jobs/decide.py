@@ -1,7 +1,7 @@
-"""What becomes of a job: pure functions from what is and what happened to what shall be.
+"""Decides what becomes of a job: pure functions from the current state and an event to the next state.
 
-Services load, call one of these, and save by compare-and-set; nothing else decides. None means that nothing changes.
-`tests/explore` walks these very functions through every order of events that fits its bounds: a change here is proven there.
+Services load, call one of these functions, and save by compare-and-set; nothing else decides. None means that nothing changes.
+`tests/explore` runs these functions through every order of events within its bounds, so it checks every change here.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ def is_current(job: Job, attempt: Attempt) -> bool:
     return job.is_active and job.attempt == attempt.number and attempt.ended_at is None
 
 
-# ---- an attempt that goes its way
+# ---- the normal course of an attempt
 
 
 def claim(
@@ -46,10 +46,10 @@ def claim(
     has_quarantine: bool,
     made_by: str | None,
 ) -> Decision | None:
-    """Become the owner (rule 1). The statement in `claims` says the same in SQL, and is held against this by a test.
+    """Make an instance the owner of a job (rule 1). The statement in `claims` is the same in SQL; a test compares the two.
 
-    `made_by` is the runner that made the plan which the job goes on with: no other may have it, while that runner is there and
-    the plan's state is current. Otherwise whoever gets it plans again.
+    `made_by` is the runner that made the plan that the job continues with: only that runner may claim it while it exists and
+    the plan's state is current. Otherwise any runner may claim the job and makes a new plan.
     """
     if job.status is not JobStatus.QUEUED or job.attempt != number or is_module_busy or has_quarantine:
         return None
@@ -64,7 +64,7 @@ def claim(
 
 
 def start(job: Job, attempt: Attempt, now: datetime) -> Decision | None:
-    """The attempt's executor has been heard for the first time."""
+    """Note the first contact with the attempt's executor."""
     if not is_current(job, attempt) or job.status is not JobStatus.CLAIMED:
         return None
     return Decision(job.to(JobStatus.PROCESSING, now, started_at=now), replace(attempt, started_at=now))
@@ -80,7 +80,7 @@ def begin(
     *,
     has_waited: bool,
 ) -> Decision | Refusal | None:
-    """Leave to mutate (rule 4). None: it has that leave already, and is told so again. `plan` is the kept one that it names.
+    """Permit an apply (rule 4). None means that the attempt already has the permit. `plan` is the saved plan that it names.
 
     `has_waited`: a plan of this job has waited for a person before. Every later plan of it does, too: the person who
     approved the first one has not seen the others.
@@ -88,11 +88,11 @@ def begin(
     if not is_current(job, attempt):
         return "superseded"
     if not MUTATING & set(STEPS_OF[job.type]):
-        raise Forbidden(f"a {job.type} changes nothing, so there is no leave to ask for")
+        raise Forbidden(f"a {job.type} changes nothing, so it needs no permission to apply")
     if attempt.begun_at is not None:
         if attempt.begun_state_version != state_version:
             return "state_moved"
-        # Who asks is heard. A reaper that found it silent a moment ago must not fence it while it has this leave in hand.
+        # The request proves contact. A reaper that found the attempt silent a moment ago must not fence it while it has a permit.
         return None if attempt.lost_at is None else Decision(job, replace(attempt, lost_at=None))
     if job.cancel_mode is not None:
         return "canceled"
@@ -125,7 +125,7 @@ def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> lis
 
 
 def _is_approved(job: Job, plan: Plan | None, state_version: int, doubts: Sequence[Doubt]) -> bool:
-    """The approval belongs to one plan, which is applied once, and to the doubts that it names.
+    """Return whether the approval covers this plan, which is applied once, and the doubts that it names.
 
     One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended
     last has the earlier time, and the approver has not seen it.
@@ -141,13 +141,13 @@ def ends_change(step: StepStatus) -> bool:
     """Return whether this says that the engine has ended its mutating command by itself, or never started it."""
     if step.step not in MUTATING or step.status == "RUNNING":
         return False
-    if step.is_cut_short is None:  # an older executor, which says no more than the exit code
+    if step.is_cut_short is None:  # an older executor, which reports only the exit code
         return step.status == "SKIPPED" or step.exit_code in (0, 1)
     return not step.is_cut_short
 
 
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decision | None:
-    """The executor has reported how it ended. A late or superseded report changes nothing current (rules 2 and 5).
+    """Take the executor's report of how it ended. A late or superseded report changes nothing current (rules 2 and 5).
 
     It is the last event of an attempt, so everything before it has arrived and all of its processes have exited. A change
     that the engine did not end by itself leaves the module in doubt (rule 9), however the job ends.
@@ -159,14 +159,14 @@ def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decisio
         return None if attempt.ended_at is None or over == attempt else Decision(job, over)
     over = replace(over, is_in_doubt=is_open)
     if result.status == "CANCELED" and job.cancel_mode is None:
-        # Nobody asked for it: the host was shut down, or the executor evicted.
+        # Nobody requested the cancellation: the host was shut down, or the executor was evicted.
         return _requeue(job, over.end("gone", now, result.message), now)
     ended = over.end(_OUTCOMES[result.status], now, result.message)
     return Decision(job.to(JobStatus(result.status), now, message=plain(result.message)), ended)
 
 
 def _is_open(job: Job, attempt: Attempt, *, is_delivered: bool) -> bool:
-    """Return whether something that a terminated attempt changed may be unaccounted for (rule 9)."""
+    """Return whether no state may record something that a terminated attempt changed (rule 9)."""
     if attempt.begun_at is None:
         return False
     return not is_delivered or not (attempt.is_change_ended or job.interrupted == "retry")
@@ -181,11 +181,11 @@ def refusal_of_events(attempt: Attempt, now: datetime, late_delivery: timedelta 
     return None
 
 
-# ---- a plan that waits for a person
+# ---- a plan that waits for approval
 
 
 def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "") -> Decision | None:
-    """The plan was kept for a person to look at: the attempt ends, and with it slot and lock. `why` is kept with it."""
+    """Let a job wait with its saved plan: the attempt ends and releases its slot and its lock. `why` is stored with the plan."""
     if not is_current(job, attempt) or job.status is not JobStatus.PROCESSING or attempt.begun_at is not None:
         return None
     ended = replace(attempt.end("waiting", now, "its plan waits for approval"), is_gone=True, has_result=True)
@@ -201,7 +201,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
         decide_by=now + timedelta(seconds=job.approval_seconds),
         why=plain(why),
     )
-    if job.cancel_mode is not None:  # what was stored for it is known by its row, and removed with it
+    if job.cancel_mode is not None:  # the row names what was stored, so that both are removed together
         return Decision(_canceled(job, now), ended, plan)
     return Decision(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
 
@@ -209,7 +209,7 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
 def approve(
     job: Job, plan: Plan, module: ModuleStanding, seen: Collection[AttemptRef], by: str, now: datetime
 ) -> tuple[Job, Plan]:
-    """Somebody has looked at this plan and at these doubts (`seen`): the job goes on with it, as a new attempt."""
+    """Approve this plan and these doubts (`seen`): the job continues with the plan, as a new attempt."""
     decided = _decided(job, plan, now, "approved", by, "")
     if is_stale(plan, module):
         raise Conflict(
@@ -233,7 +233,7 @@ def is_stale(plan: Plan, module: ModuleStanding) -> bool:
 
 
 def replan(job: Job, plan: Plan, now: datetime) -> Job:
-    """Somebody wants another plan instead of this one: it is never applied, and the new one waits for a person, too."""
+    """Replace this plan by a new one, which waits for approval, too. This one is never applied."""
     _check_waits_with(job, plan)
     return job.to(JobStatus.QUEUED, now)
 
@@ -245,7 +245,7 @@ def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[
 
 
 def expire(job: Job, plan: Plan, now: datetime) -> Job | None:
-    """Nobody has decided in time."""
+    """Decline a plan that nobody has decided about in time."""
     if job.status is not JobStatus.AWAITING_APPROVAL or job.plan_attempt != plan.attempt or now < plan.decide_by:
         return None
     return job.to(JobStatus.DECLINED, now, message="nobody approved its plan in time")
@@ -262,7 +262,7 @@ def _decided(
 
 def _check_waits_with(job: Job, plan: Plan) -> None:
     if job.status is not JobStatus.AWAITING_APPROVAL:
-        raise Conflict(f"job {job.number} does not wait for an approval: it is {job.status}", status=job.status)
+        raise Conflict(f"job {job.number} is not waiting for approval: it is {job.status}", status=job.status)
     if job.plan_attempt != plan.attempt:
         raise Conflict(
             f"the plan of attempt {plan.attempt} is no longer the one that job {job.number} waits with: look at the new one",
@@ -271,16 +271,16 @@ def _check_waits_with(job: Job, plan: Plan) -> None:
 
 
 def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
-    """Return whether a job can go on with this plan. Otherwise it plans again, and that plan is another one to look at."""
+    """Return whether a job can continue with this plan. Otherwise it makes a new plan, which needs its own approval."""
     is_unused = plan.decision == "approved" and plan.applied_by is None
     return is_unused and (plan.state_version, plan.inputs_sha256) == (state_version, inputs_sha256)
 
 
-# ---- an attempt that does not
+# ---- an attempt that fails, is lost or is canceled
 
 
 def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
-    """No process of it ever existed. After `begin` that cannot be true, and is not believed."""
+    """Requeue a job because no process of the attempt ever existed. After `begin` that cannot be true, so it is ignored."""
     if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
         return None
     ended = replace(attempt.end("handed_back", now, reason), is_gone=True)
@@ -288,14 +288,14 @@ def hand_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decisio
 
 
 def set_back(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
-    """It may not go on before a person has decided something for which the module's lock must be free: it plans again then."""
+    """Requeue a job that cannot continue before a person has decided something that needs the module's lock to be free."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
     return _requeue(job, attempt.end("waiting", now, reason), now)
 
 
 def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision | None:
-    """The runner that saw its processes says that all of them have exited, so nothing of it can act any more.
+    """Take a runner's report that all processes of the attempt have exited, so that it can change nothing more.
 
     That does not mean that nothing is unaccounted for: what the runner says of its deliveries counts only as far as the
     server's own mark confirms it, and an engine that was killed may have made what no state has.
@@ -310,7 +310,7 @@ def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision 
 
 
 def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
-    """A runner came back without an attempt that it was granted. Unknown is not dead: after `begin` nothing follows."""
+    """Requeue a job whose runner came back without its attempt. After `begin` the processes may still run: nothing changes."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
     return _requeue(job, attempt.end("lost", now, reason), now)
@@ -319,9 +319,9 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision 
 def lost(
     job: Job, attempt: Attempt, heard: LastContact, now: datetime, lease: timedelta = APPLY_LEASE
 ) -> Decision | None:
-    """Neither its runner nor its executor is heard: before `begin` it is requeued; after it, the job waits, locked, and says so.
+    """Decide about a silent attempt. Before `begin` its job is requeued; after it, the job waits and keeps its lock.
 
-    The lease runs from that moment, and is over when the attempt is heard again. When it runs out, the attempt is fenced.
+    The lease starts at that moment and is canceled when contact returns. When the lease ends, the attempt is fenced.
     """
     if not is_current(job, attempt):
         return None
@@ -329,16 +329,16 @@ def lost(
         is_back = attempt.lost_at is not None and not heard.is_grace
         return Decision(job, replace(attempt, lost_at=None)) if is_back else None
     if attempt.begun_at is None:
-        return missing(job, attempt, "neither the runner nor the executor is heard any more", now)
+        return missing(job, attempt, "neither the runner nor the executor is in contact any more", now)
     if attempt.lost_at is None or _is_heard_since(attempt.lost_at, attempt, heard):
         return Decision(job, replace(attempt, lost_at=now))
     if now - attempt.lost_at < lease:
         return None
-    return _fence(job, attempt, f"lost in the middle of a change, and not heard again for {lease}", now)
+    return _fence(job, attempt, f"lost in the middle of a change, without contact for {lease}", now)
 
 
 def _is_heard_since(then: datetime, attempt: Attempt, heard: LastContact) -> bool:
-    """It came and went while nobody looked (a server that was killed in between): it is lost anew."""
+    """Return whether there was contact after the loss that no check saw, for example because a server was killed."""
     return (not heard.is_grace and heard.last > then) or (attempt.heard_at is not None and attempt.heard_at > then)
 
 
@@ -348,14 +348,16 @@ def is_silent(attempt: Attempt, heard: LastContact, now: datetime) -> bool:
 
 
 def give_up(job: Job, attempt: Attempt, heard: LastContact, by: str, now: datetime) -> Decision:
-    """A person says that a lost attempt is gone (to unlock its module by force is the same act). It is fenced, not believed."""
+    """Give up a lost attempt that a person declares gone; unlocking its module is the same. The attempt is fenced."""
     if not is_current(job, attempt):
-        raise Conflict(f"attempt {attempt.number} of job {job.number} is over, or nobody's", status=job.status)
+        raise Conflict(f"attempt {attempt.number} of job {job.number} has ended or has no owner", status=job.status)
     if attempt.begun_at is None:
-        raise Conflict(f"attempt {attempt.number} has changed nothing yet: it is queued again by itself if it is lost")
+        raise Conflict(
+            f"attempt {attempt.number} has changed nothing yet: its job is queued again automatically if it is lost"
+        )
     is_heard = not is_silent(attempt, heard, now) and not heard.is_grace
     if attempt.lost_at is None or is_heard:
-        raise Conflict(f"attempt {attempt.number} of job {job.number} is heard: cancel the job instead")
+        raise Conflict(f"attempt {attempt.number} of job {job.number} is in contact: cancel the job instead")
     return _fence(job, attempt, f"lost in the middle of a change; {by} said that it is gone", now)
 
 
@@ -364,7 +366,7 @@ def _fence(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision:
 
 
 def cancel(job: Job, mode: CancelMode, now: datetime, by: str) -> Job:
-    """Nothing runs: it ends here. Something runs: that is asked to stop (a request, never a status set from outside)."""
+    """Cancel a job. If nothing runs, it ends here; otherwise the attempt is asked to stop, and its report ends the job."""
     if not job.is_active:
         return job.to(JobStatus.CANCELED, now, message=f"canceled by {by}")
     return replace(job, cancel_mode=max(job.cancel_mode or mode, mode, key=_STRENGTH.__getitem__))
@@ -379,7 +381,7 @@ def adoption(
     is_module_mutating: bool,
     has_quarantine: bool,
 ) -> bool:
-    """Return whether a state becomes the current one by itself; otherwise it goes into quarantine for a person to decide.
+    """Return whether a state becomes the current one automatically; otherwise it goes into quarantine for a person to decide.
 
     `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
     What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written. A state with

@@ -25,7 +25,7 @@ from terracrew.server.state import service as states
 from terracrew.server.state.model import LargeOutputs, Received
 
 MAX_NOTES = 10
-"""Of one attempt: what is said too late is for people, who need not read it a thousand times."""
+"""The most notes about late events of one attempt that are stored."""
 _NO_EVENT = 0
 """The number of a note that is not about one event. Events begin at 1, so there is one such note for each attempt."""
 
@@ -50,7 +50,7 @@ Ingest = Callable[[Delivery], Awaitable[int]]
 
 
 class _Change:
-    """One delivery being worked out: what is, what shall be, and what else is to be written."""
+    """The work on one delivery: the current rows, the new rows, and what else to write."""
 
     def __init__(self, delivery: Delivery, job: Job, attempt: Attempt, now: datetime, late_delivery: timedelta) -> None:
         last = delivery.first + len(delivery.records) - 1
@@ -103,7 +103,7 @@ class _Change:
         try:
             fact = events.fact_of(record)
         except ValueError as error:
-            # Refused, it would come again for ever, and with it everything behind it: the result, too.
+            # If it were refused, the executor would send it again forever, and never what follows it, such as the result.
             self._note(number, f"event {number} cannot be read, and was passed over: {str(error)[:200]}")
             return
         is_current = decide.is_current(self.job, self.attempt)

@@ -75,7 +75,7 @@ class Job(msgspec.Struct, frozen=True):
     has_own_source: bool = False
     """Whether it was asked to run another source than its module's."""
     plan_attempt: int | None = None
-    """The attempt whose kept plan it waits for a decision about, or goes on with."""
+    """The attempt whose saved plan the job waits with, or continues with."""
     runner_id: str | None = None
     instance_id: str | None = None
     cancel_mode: CancelMode | None = None
@@ -133,7 +133,7 @@ class Attempt(msgspec.Struct, frozen=True):
     reason: str = ""
     is_gone: bool = False
     heard_at: datetime | None = None
-    """When its executor, or its runner while it named it, was last heard by any server; to a few seconds."""
+    """The last contact of any server with its executor, or with its runner while that reported it; to a few seconds."""
     lost_at: datetime | None = None
     """Since when it counts as lost, after its `begin`; nothing is known of it, and the job waits."""
     is_in_doubt: bool = False
@@ -148,7 +148,7 @@ class Attempt(msgspec.Struct, frozen=True):
     has_unreadable_state: bool = False
     """Whether the last state of it that arrived cannot be read."""
     inputs_sha256: str = ""
-    """Of the engine, the inputs and the environment that it was granted with."""
+    """The hash of the engine, the inputs and the environment that it was granted with."""
 
     def end(self, outcome: Outcome, now: datetime, reason: str = "") -> "Attempt":
         return msgspec.structs.replace(self, outcome=outcome, ended_at=now, reason=plain(reason))
@@ -220,7 +220,7 @@ class Reason(msgspec.Struct, frozen=True):
         "undecryptable",
     ]
     text: str
-    """The same for as long as the reason is the same, so that whoever follows is told of it once."""
+    """It stays the same while the reason is the same, so that a reader who follows the job is told only once."""
     link: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -289,7 +289,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     step: Step | None = None
     """The last one that it was in."""
     last_line: str = ""
-    """Of its log, without colours."""
+    """The last line of its log, without colours."""
     may_miss_state: bool = False
     """Whether a state may be missing: its engine changed something and is not known to have ended by itself."""
     made: list[LoggedChange] = []
@@ -332,6 +332,6 @@ class JobView(JobListed, frozen=True, kw_only=True):
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = []
-    """Why its module is in doubt, if it is: whoever approves a plan should know."""
+    """Why its module is in doubt, for the person who approves a plan."""
     run: list[RunPart] = []
     """What became of each attempt, as one sequence."""

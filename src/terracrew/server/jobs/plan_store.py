@@ -45,7 +45,7 @@ async def has_waited(tx: Tx, job_id: str) -> bool:
 async def save(tx: Tx, plan: Plan) -> None:
     """Write a new plan, the first decision about it, or the attempt that began to apply it."""
     if not await tx.run(_SAVE, **to_params(plan)):
-        raise Superseded(f"the plan of attempt {plan.attempt} has been decided about, or used, meanwhile")
+        raise Superseded(f"the plan of attempt {plan.attempt} was decided or used in the meantime")
 
 
 async def close(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""The reaper: finds attempts of which neither the runner nor the executor is heard any more, and plans that nobody decided about."""
+"""The reaper finds attempts that have lost contact, and plans that nobody has decided about in time."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ log = get_logger("terracrew.reaper")
 
 
 class Reaper:
-    """Each server looks at every attempt: one that any of them hears is known to all, to a few seconds, by the database."""
+    """Checks the attempts of all servers. The database has the last contact of each with any server, to a few seconds."""
 
     def __init__(self, db: Database, registry: Registry, lease: timedelta = decide.APPLY_LEASE) -> None:
         self._db = db
@@ -67,7 +67,7 @@ class Reaper:
 
 
 async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
-    """Current attempts that no server has noted as heard of late, and those that count as lost."""
+    """Read current attempts without recent contact, and those that count as lost."""
     rows = await tx.all(
         "SELECT "
         + store.ATTEMPTS.columns

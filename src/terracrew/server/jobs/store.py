@@ -150,7 +150,7 @@ async def get_attempts(tx: Tx, refs: Sequence[tuple[str, int]]) -> list[Attempt]
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
     """Return a job and one of its attempts, as they stay until the transaction ends; None where there is no such attempt.
 
-    In the order in which the ingest writes them, so that none of us waits for the other for ever.
+    They are locked in the order in which the ingest writes them, which prevents deadlocks.
     """
     own = "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id AND number = :number FOR NO KEY UPDATE"
     row = await tx.one(own, job_id=job_id, number=number)
@@ -265,7 +265,7 @@ async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
         **to_params(after, "job_id", "number", *_DECIDED_OF_ATTEMPT),
     )
     if not touched:
-        raise Superseded(f"attempt {before.number} of {before.job_id} has ended, or gone on, meanwhile")
+        raise Superseded(f"attempt {before.number} of {before.job_id} has changed in the meantime")
     tx.on_commit(partial(counts.attempt_moved, before, after))
 
 

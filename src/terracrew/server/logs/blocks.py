@@ -1,4 +1,4 @@
-"""A log in an object: blocks of compressed log records one after the other, and the index by which a range is found.
+"""A log in an object: consecutive blocks of compressed log records, and the index that finds a range.
 
 A block has the same content as a chunk, so what reads a chunk reads a block. It is larger, because chunks of a quiet job
 hold one line each, and small enough that reading one line costs one small ranged read.

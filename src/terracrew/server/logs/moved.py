@@ -30,7 +30,7 @@ class Removal(msgspec.Struct, frozen=True):
     log_removed_days: float
 
     def notice(self) -> chunks.Chunk:
-        """Return the one line that stands for the log."""
+        """Return the one line that replaces a removed log."""
         day = datetime.fromtimestamp(self.log_removed_at, UTC)
         text = f"This log was removed on {day:%Y-%m-%d} by retention after {self.log_removed_days:g} days.\n"
         return notice(self.log_moved, self.log_removed_at, text)

@@ -1,4 +1,4 @@
-"""The end of a log as its viewers read it: made ready once, whoever asks, and kept for as long as there is room."""
+"""Caches the end of a log for its viewers, so that it is decoded once for all of them."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from terracrew.server.logs.reads import Standing, Stored
 from terracrew.server.objects import Objects
 
 BATCH_BYTES = 128 << 10
-"""Of text in one batch: a viewer takes in this much without a stutter."""
+"""The size of the text in one batch, which a browser can render without a visible delay."""
 CACHE_BYTES = 8 << 20
 
 
@@ -110,7 +110,7 @@ class Tails:
     def _done(self, place: _Place, reading: "asyncio.Task[Batch | Standing]") -> None:
         del self._reading[place]
         if not reading.cancelled():
-            reading.exception()  # whoever waits for it is told; perhaps nobody does any more
+            reading.exception()  # marks it as retrieved: perhaps nobody waits for it any more
 
 
 def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:

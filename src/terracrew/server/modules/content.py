@@ -37,14 +37,18 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
     _check_size("inputs", inputs)
     for name in inputs:
         if not _INPUT.match(name):
-            raise Invalid(f"inputs: {name!r} is no name: letters, digits, _ and -, and no digit first", field=name)
+            raise Invalid(
+                f"inputs: {name!r} is not a valid name: use letters, digits, _ and -, and no digit first", field=name
+            )
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
     _check_size("environment", environment)
     for name, value in environment.items():
         if not _VARIABLE.match(name):
-            raise Invalid(f"environment: {name!r} is no name: letters, digits and _, and no digit first", field=name)
+            raise Invalid(
+                f"environment: {name!r} is not a valid name: use letters, digits and _, and no digit first", field=name
+            )
         if _RESERVED.match(name):
             raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
         if "\0" in value:

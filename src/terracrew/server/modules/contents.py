@@ -51,7 +51,7 @@ async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
 
 
 async def seal_plain(db: Database, keys: Keyring) -> int:
-    """Encrypt what an earlier version has stored in plain text, in batches; it goes on where an interrupted run has ended."""
+    """Encrypt in batches what an earlier version stored in plain text; an interrupted run is continued."""
 
     async def work(tx: Tx) -> tuple[int, bool]:
         rows = await tx.all(

@@ -77,7 +77,7 @@ def _restored(given: Any, shown: Any, stored: Any) -> Any:
 
 
 def _still_hidden(values: dict[str, Any], *, is_secret: bool = False) -> str:
-    """Return the name of a value that stands for another one, which nobody has; '' where there is none."""
+    """Return the name of a masked value for which no value is stored; '' if there is none."""
     level: list[tuple[str, bool, Any]] = [
         (name, is_secret or names.is_secret(name), each) for name, each in values.items()
     ]

@@ -1,4 +1,4 @@
-"""Which modules belong on a page of a list, for whoever may see which of them."""
+"""Reads the modules of a page of a list, limited to those that the reader may see."""
 
 from typing import LiteralString
 

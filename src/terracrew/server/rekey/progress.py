@@ -40,7 +40,7 @@ async def save(tx: Tx, progress: Progress) -> None:
 
 
 async def start(tx: Tx, key_id: str) -> Progress:
-    """Ask for it. What runs already goes on."""
+    """Request a rekey. One that already runs continues."""
     before = await load(tx)
     if before.status == "running" and before.key_id == key_id:
         progress = before

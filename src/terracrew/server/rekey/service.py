@@ -34,7 +34,7 @@ log = get_logger("terracrew.server")
 
 
 class _StoppedError(Exception):
-    """A person has stopped it, or another server goes on with it."""
+    """A person has stopped the rekey, or another server continues it."""
 
 
 class Rekey:
@@ -182,7 +182,7 @@ class Rekey:
         self._progress = msgspec.structs.replace(self._progress, **changes)
 
     async def _save(self) -> None:
-        """Show how far it has come, keep the lease, and find out whether to go on."""
+        """Store the progress, renew the lease, and return whether to continue."""
         progress = self._progress
         is_wanted = await self._db.write(lambda tx: progresses.advance(tx, progress))
         if not is_wanted or not await lease.acquire(self._db, NAME, self._server_id, LEASE_SECONDS):

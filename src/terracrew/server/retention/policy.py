@@ -1,4 +1,4 @@
-"""For how long what Terracrew stores is kept. None means for ever."""
+"""How long stored data is kept. None means forever."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Counting that may take minutes: started by whoever asks first, shared by all who ask, and kept for a while."""
+"""Surveys that may take minutes: the first request starts one, all requests share it, and its result is kept for a while."""
 
 import asyncio
 import time

@@ -42,7 +42,7 @@ _SIZE: dict[str, LiteralString] = {
 class ModuleUsage(msgspec.Struct, frozen=True):
     path: str
     bytes: int
-    """Of its logs and states."""
+    """The bytes of its logs and states."""
 
 
 class Preview(msgspec.Struct, frozen=True):

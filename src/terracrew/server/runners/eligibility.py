@@ -1,4 +1,4 @@
-"""Which runners may have a job, as parts of statements: by the assignments that cover its module, and by the plan that it goes on with."""
+"""SQL fragments that tell which runners may have a job: by the assignments of its module and the plan that it continues with."""
 
 from typing import LiteralString
 
@@ -9,6 +9,6 @@ MAKER: LiteralString = """plans
     JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt
     JOIN runners AS maker ON maker.id = made.runner_id AND NOT maker.is_disabled
     JOIN modules AS own ON own.state_version = plans.state_version AND (own.runner_id IS NULL OR own.runner_id = maker.id)"""
-"""The runner that made the plan which a job goes on with: no other may have it while that plan can be used there."""
+"""The runner that made the plan that a job continues with: no other may have the job while the plan can be used there."""
 OF_JOB: LiteralString = "plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt AND own.id = jobs.module_id"
 """Joins `MAKER` to the job."""

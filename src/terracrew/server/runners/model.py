@@ -104,7 +104,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     status: RunnerStatus
     version: str | None
-    """Of the instance that was heard last."""
+    """The value of the instance with the latest contact."""
     last_seen_at: datetime | None
     jobs: int
     """How many it has now, all instances together."""
@@ -187,7 +187,7 @@ class AssignTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def instance_status(instance: Instance) -> RunnerStatus:
-    """Connected is who was heard within a minute; `hub/presence` notices who was not, and knows when the server was away instead."""
+    """An instance is connected if there was contact within a minute; `hub/presence` finds silent ones and knows about gaps."""
     if not instance.is_connected:
         return RunnerStatus.OFFLINE
     return RunnerStatus.DRAINING if instance.is_draining else RunnerStatus.ONLINE

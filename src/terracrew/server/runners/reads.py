@@ -1,4 +1,4 @@
-"""Which runners belong on a page, their status included, for whoever may see which of them.
+"""Reads the runners of a page with their status, limited to those that the reader may see.
 
 The status of a runner follows from its connected instances, and only those are read.
 """

@@ -32,7 +32,7 @@ from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 
 MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
-"""Of the modules that name a runner as their only one: so many are looked at, and so many named."""
+"""How many modules that are pinned to a runner are read, and how many of them a message names."""
 
 
 def place(runner: Runner) -> Place:
@@ -212,7 +212,7 @@ async def _pinned_words(tx: Tx, who: Principal, runner: Runner, count: int) -> s
 
 
 async def note(tx: Tx, who: Principal, action: str, runner: Runner, **details: object) -> None:
-    """Write a change down, and wake whoever follows from it: queued jobs may have another way to go now."""
+    """Record a change and wake the scheduler: queued jobs may have other runners now."""
     facts = {"path": runner.path, **details}
     await audit.record(tx, who, action, "runner", runner.id, facts, organization_id=runner.organization_id)
     tx.wake("runners", runner.id)

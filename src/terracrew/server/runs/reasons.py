@@ -23,7 +23,7 @@ _OF_MODULE: Columns = {"id": "text", "module_id": "text"}
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """What is not in the database: who is heard by this server, how long a lost attempt is waited for, and who asks."""
+    """The context that is not in the database: this server's connections, the lease, and the reader."""
 
     registry: Registry
     lease: timedelta
@@ -157,8 +157,8 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
     age = now - row["heard_at"]
     silence, is_closed = watch.registry.silence(ref, row["instance_id"], age)
     if silence >= (decide.CLOSED_FOR.total_seconds() if is_closed else SILENT_AFTER_SECONDS):
-        then = "it counts as lost if that goes on" if row["begun_at"] else "it is queued again if that goes on"
-        text = f"neither its runner nor its executor is heard; {then}"
+        then = "it counts as lost if this continues" if row["begun_at"] else "it is queued again if this continues"
+        text = f"there is no contact with its runner or its executor; {then}"
         return Reason("silent", text, _page(job.id), since=_moment(now - silence))
     if (
         age >= SILENT_AFTER_SECONDS
@@ -166,7 +166,7 @@ def _slow(now: float, job: Job, row: Row, watch: Watch, fenced: Reason | None) -
         and silence >= watch.registry.watched_for - 1
     ):
         left = decide.SILENT_FOR.total_seconds() - watch.registry.watched_for
-        text = "the server has just started, or could not listen for a while: whoever has this job has a minute to be heard"
+        text = "the server has just started or was unreachable: the runner of this job has a minute to reconnect"
         return Reason("settling", text, since=_moment(row["heard_at"]), until=_moment(now + max(0.0, left)))
     if fenced is not None:
         return fenced
@@ -186,7 +186,7 @@ def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
 
 
 async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> dict[str, Reason]:
-    """An attempt was given up, nobody knows that it is gone, and now it is heard: nothing may begin beside it."""
+    """Explain the wait for an attempt that was given up, is not known to be gone, and is in contact again."""
     rows = await tx.each(
         "SELECT batch.id AS waiting, jobs.number AS job_number, "
         + store.ATTEMPTS.columns
@@ -200,7 +200,7 @@ async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> 
         attempt = row_to(Attempt, row)
         if not attempt.is_gone and contact.is_in_contact(registry, attempt, store.moment(tx)):
             which = f"attempt {attempt.number} of job #{row['job_number']}"
-            text = f"{which}, which was given up, is heard: nothing begins before it is gone"
+            text = f"{which}, which was given up, is in contact again: nothing begins before it is gone"
             found.setdefault(row["waiting"], Reason("in_doubt", text, _page(attempt.job_id)))
     return found
 

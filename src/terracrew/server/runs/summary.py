@@ -79,7 +79,7 @@ def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
 def merged(
     steps: Sequence[StepRow], number: int, plan_steps: Sequence[StepRow], plan_attempt: int | None
 ) -> list[StepRow]:
-    """Return the steps of an attempt; where it goes on with the plan of another one, the steps that it skipped are of that one."""
+    """Return the steps of an attempt. If it continues with another attempt's plan, the skipped steps come from that one."""
     made = {step.name: step for step in plan_steps}
     found: list[StepRow] = []
     for step in steps:

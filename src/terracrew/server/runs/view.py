@@ -40,7 +40,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
 
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:
-    """Its steps as one sequence: those of its attempt and, where that goes on with a kept plan, of the one that made it."""
+    """Return its steps as one sequence: those of its attempt and, with a saved plan, of the attempt that made the plan."""
     found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
     own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
     is_resumed = job.plan_attempt not in (None, job.attempt)

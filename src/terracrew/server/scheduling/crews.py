@@ -110,7 +110,7 @@ LEFT JOIN (SELECT jobs.id AS job_id, maker.id AS runner_id, maker.path, maker.or
 
 
 class Crew(msgspec.Struct, frozen=True):
-    """The runners of one place, of which `online` instances take jobs."""
+    """The runners that are assigned at one place of the tree, `online` of whose instances take jobs."""
 
     place_id: str
     runners: int
@@ -194,7 +194,7 @@ async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, 
 
 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:
-    """Return the first runners of each place by their paths, and of each the instance that was heard last."""
+    """Return the first runners of each place by their paths, each with the instance of the latest contact."""
     found: dict[str, list[Row]] = {}
     for row in await tx.each(_OFFLINE, _COLUMNS, _batch(tx, [(place, "") for place in places])):
         found.setdefault(row["place_id"], []).append(row)

@@ -21,9 +21,9 @@ from terracrew.server.scheduling import crews
 from terracrew.server.scheduling.crews import SHARED, Crew
 
 MAX_NAMED_RUNNERS = 3
-"""So many runners are named; of the others it is said how many there are."""
+"""The number of runners that a reason names; the others are counted."""
 MAX_COUNTED_JOBS = 100
-"""Of the jobs ahead; beyond that it does not matter how many there are."""
+"""Jobs ahead are counted up to this number."""
 RUNNERS = "/dashboard/runners"
 HIDDEN_RUNNER = "a runner that you may not see"
 # Compared in the database: a time that has been outside is not quite the same.
@@ -139,7 +139,7 @@ def _none_online(way: _Way, known: list[Row], names: _Names, watched_for: float,
     if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
         return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
     if way.module["maker_id"] is not None:
-        text = f"only the runner that made its plan can go on with it, and it takes no jobs now: {said}"
+        text = f"only the runner that made its plan can continue with it, and that runner takes no jobs now: {said}"
         return Reason("plan_runner", text, link)
     if not any(row["has_credential"] for row in known):
         text = f"none of its runners has a usable credential, so none can connect: {said}"

@@ -21,11 +21,11 @@ class Waiting(msgspec.Struct, frozen=True):
     runner_id: str | None = None
     runner_instance_name: str | None = None
     made_by: str | None = None
-    """The instance that made the plan which the job goes on with."""
+    """The instance that made the plan that the job continues with."""
 
 
 MAX_DISCARDED_ENTRIES = 1_000
-"""So many that were discarded may lie in a queue that nobody takes from, and no more than there are in it."""
+"""The heap is compacted once discarded entries exceed the live ones by this many."""
 
 
 class FairQueue:

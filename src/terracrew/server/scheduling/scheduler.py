@@ -32,7 +32,7 @@ class Offer:
         self.route = route
         self.sessions: list[RunnerSession] = []
         self.claims = 0
-        """Claims that the database has not decided yet: while there is one, nobody else need be asked."""
+        """The number of claims that the database has not decided yet; while there is one, no further offer is made."""
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -50,7 +50,7 @@ class Scheduler:
         """The lines that the runners of a place may be able to serve."""
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
-        """Of each job that waits."""
+        """The waiting jobs, by id."""
         self._offers: dict[str, Offer] = {}
         self._online_elsewhere: set[str] = set()
         """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
@@ -394,5 +394,5 @@ class Scheduler:
 
 
 def _turn(job: Waiting) -> tuple[int, float, str]:
-    """Of the jobs of a module, the least runs first."""
+    """The sort key of a job; of the jobs of a module, the least one runs first."""
     return -job.priority, job.queued_at, job.id

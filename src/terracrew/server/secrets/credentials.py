@@ -32,5 +32,5 @@ def new(prefix: Prefix) -> Secret:
 
 
 def digest(text: str) -> str:
-    # A header may hold anything; what is no UTF-8 just matches nothing.
+    # A header may hold anything; a value that is not UTF-8 matches nothing.
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -8,7 +8,7 @@ import msgspec
 from terracrew.protocol.events import StateFact
 
 MAX_INLINE_BYTES = 1 << 20
-"""What is no larger than this is kept in its row."""
+"""A state up to this size is stored in its row."""
 
 
 class State(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from terracrew.server.state.store import Kept
 MAX_ADDRESSES = 20
 """How many resources are named; the others are only counted."""
 MAX_READ_BYTES = 16 << 20
-"""Of a larger state only the number of resources is told, where its executor counted them."""
+"""For a larger state, only the number of resources is shown, if its executor counted them."""
 _THREAD_ABOVE_BYTES = 256 << 10
 
 
@@ -21,7 +21,7 @@ class Resources(msgspec.Struct, frozen=True):
     """What a module manages, as far as its current state tells."""
 
     version: int = 0
-    """Of the state; 0 where there is none."""
+    """The version of the state; 0 if there is none."""
     count: int | None = 0
     """How many resources; None where that is not known, because the state is kept elsewhere or is too large to be read."""
     addresses: list[str] = []

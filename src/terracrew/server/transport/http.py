@@ -136,7 +136,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         websocket.on_lost = self._table.release_upgraded
         websocket.on_turn_end = lambda: self._handshakes.end_turn(self)
         if not websocket.handshake_initiated:
-            # It was no handshake (a POST, say, or a line of 10 kB). Uvicorn would leave the connection open without a word.
+            # It was not a handshake (for example a POST, or a line of 10 kB). Uvicorn would leave the connection open without an answer.
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
 

@@ -19,7 +19,7 @@ STOPPING_CODE = 1012
 CLOSE_SECONDS = 3.0
 """How long the other end may take to answer a close. Uvicorn waits for ten seconds, and a refused connection counts as long."""
 MAX_BYTES_AFTER_CLOSE = 64 * 1024
-"""What comes behind that is not read any more: nobody hears it, and a frame of 5 MB would be kept until it is whole."""
+"""After that nothing more is read: nobody uses it, and a frame of 5 MB would be buffered until it is complete."""
 
 
 class HubWebSocket(WebSocketsSansIOProtocol):

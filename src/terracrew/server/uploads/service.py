@@ -136,7 +136,7 @@ async def sweep_regularly(db: Database, objects: Objects) -> None:
 
 
 async def remove(db: Database, objects: Objects, upload: Upload) -> None:
-    """The parts first: a row without parts is harmless, parts without a row would stay for ever."""
+    """Delete the parts before the row: a row without parts is harmless, but parts without a row would stay forever."""
     await _remove_parts(objects, upload)
     await db.write(lambda tx: store.remove(tx, upload))
 
@@ -145,7 +145,7 @@ async def _find(db: Database, owner: str, upload_id: str) -> Upload:
     is_id = ids.is_id("upl", upload_id)
     upload = await db.read(lambda tx: store.find(tx, owner, upload_id)) if is_id else None
     if upload is None:
-        raise Incomplete(f"there is no upload {upload_id[:50]!r} (any more): stage it again")
+        raise Incomplete(f"the upload {upload_id[:50]!r} does not exist (any more): stage it again")
     return upload
 
 

@@ -75,7 +75,7 @@ async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
 
 
 async def remove(tx: Tx, upload: Upload) -> bool:
-    """Unless somebody has used it meanwhile."""
+    """Delete an upload, unless it was used in the meantime."""
     found = await tx.run(
         "DELETE FROM uploads WHERE id = :id AND used_at = :used_at", id=upload.id, used_at=upload.used_at
     )

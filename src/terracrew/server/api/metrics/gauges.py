@@ -30,7 +30,7 @@ class Fleet(msgspec.Struct, frozen=True):
     instances: int
     """That are connected."""
     slots: int
-    """Of the connected ones."""
+    """The total of the connected instances."""
 
 
 class Storage(msgspec.Struct, frozen=True):

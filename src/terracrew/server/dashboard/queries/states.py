@@ -20,7 +20,7 @@ WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY s
 
 
 async def quarantine(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[QuarantineRow]:
-    """Of a module, the oldest first, and no more than one page can show."""
+    """Return the quarantined states of a module, the oldest first, at most as many as one page shows."""
     rows = await tx.all(_QUARANTINE, module_id=module_id)
     if not rows:
         return []

@@ -67,7 +67,7 @@ class AccessTokens:
         self._generation = 0
 
     async def exchange(self, client_id: str, client_secret: str, address: str, next_sha256: str = "") -> AccessToken:
-        """Trade a secret for a token. Whoever knows the secret gets through, however often others failed.
+        """Exchange a secret for a token. The right secret is accepted however often others failed.
 
         `next_sha256` is the hash of a worker token that is to follow this one; the first exchange of that one ends this one.
         """

@@ -1,6 +1,6 @@
 """Turns for token exchanges: a few at a time, and nobody waits longer than clients are patient.
 
-After an outage a whole fleet asks for tokens at once. Without a bound, whoever is far behind gives up and asks again, while
+After an outage a whole fleet asks for tokens at once. Without a bound, a client far behind gives up and asks again, while
 the server still works for the request that nobody waits for any more: on a slow machine that queue never gets shorter.
 """
 
@@ -13,7 +13,7 @@ from terracrew.errors import Unavailable
 
 MAX_EXCHANGES = 32
 MAX_WAIT_SECONDS = 5.0
-"""A third of a runner's patience with one request: whoever is let in still has time for the exchange itself."""
+"""A third of a runner's timeout for one request, so that there is still time for the exchange itself."""
 RETRY_AFTER_SECONDS = 4.0
 
 
@@ -24,7 +24,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a turn and keep it. Whoever does not get one in time is told to come again, each at another time."""
+        """Wait for a turn and keep it. A client that gets none in time is told to retry after a random delay."""
         try:
             async with asyncio.timeout(self.max_wait_seconds):
                 await self._turns.acquire()

@@ -75,7 +75,7 @@ async def start_session(tx: Tx, user: User, by: str, address: str) -> Session:
 
 
 async def logout(db: Database, session_token: str, address: str | None = None) -> None:
-    """End this session; others of the same person go on."""
+    """End this session; other sessions of the same user stay."""
 
     async def work(tx: Tx) -> None:
         ended = await store.delete_session(tx, credentials.digest(session_token))
@@ -97,7 +97,7 @@ class PasswordChanged(msgspec.Struct, frozen=True):
 async def set_password(guard: LoginGuard, who: Principal, password: str, current: str | None) -> PasswordChanged:
     """Change one's own password. All other sessions and all API tokens end.
 
-    It takes the current password, with a session as with a token. Whoever has none yet must be logged in.
+    It needs the current password, with a session as with a token. A user without a password must be logged in.
     """
     authorize.require_person(who)
     passwords.check_strength(password)

@@ -18,7 +18,7 @@ async def list_sessions(tx: Tx, who: Principal, user: str, after: str | None, li
 
 
 async def end_sessions(tx: Tx, who: Principal, user: str) -> int:
-    """End all sessions of a person; of one's own, the one in use goes on. Returns how many have ended."""
+    """End all sessions of a user, except the caller's current one. Return how many have ended."""
     found = await _person(tx, who, user, Verb.ACCESS_WRITE)
     ended = await store.delete_sessions_of(tx, found.id, but=who.credential_id if found.id == who.id else None)
     await _record(tx, who, found, "session.revoke", "user", found.id, {"sessions": ended})
@@ -51,7 +51,7 @@ async def _person(tx: Tx, who: Principal, user: str, verb: Verb) -> User:
     found = await store.find_user(tx, who.id if user == ME and who.kind == "user" else user)
     if found is not None and found.id == who.id:
         return found
-    # Before it is told whether there is such a person: else whoever may not know could try names.
+    # Checked before the lookup, because otherwise a caller without permission could try out names.
     await authorize.require(tx, who, verb, authorize.organization(who.organization_id))
     if found is None:
         raise unseen

@@ -16,9 +16,9 @@ from terracrew.server.secrets import credentials
 
 ADMINISTRATOR = "admin"
 LINK_LIFETIME_SECONDS = 3600.0
-"""Of a link that is used at once: that of the first start, and one that somebody makes for themselves."""
+"""How long a link is valid that is used at once: that of the first start, and one that users create for themselves."""
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
-"""Of a link that is sent to somebody else."""
+"""How long a link is valid that is sent to somebody else."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
 
 

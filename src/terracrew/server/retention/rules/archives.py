@@ -33,7 +33,7 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
 
 
 async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
-    """Whoever makes a module or a job of an archive holds its row, so it is held first and then looked at again."""
+    """Lock the row first and check again, because creating a module or a job with an archive locks its row, too."""
     removed: list[Item] = []
     for item in items:
         await tx.one("SELECT id FROM archives WHERE id = :id FOR UPDATE", id=item.id)
