@@ -60,7 +60,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     attempts: list[AttemptRef]
     is_draining: bool = False
     is_disk_full: bool = False
-    isolation: Isolation = ""
+    isolation: str = ""
+    """One of `Isolation`, or a value that only newer runners know: a hello is sent before a version is agreed on."""
     resume: str = ""
     """The secret from the last welcome. With it and the key, a process that reconnects replaces its old connection at once."""
 

@@ -68,7 +68,7 @@ async def _take_place(
         raise Invalid(
             "a runner's capacity must be between 1 and 1000, and its instance needs a name of up to 100 printable characters"
         )
-    about = [hello.version, *hello.engines, *hello.engines.values()]
+    about = [hello.version, hello.isolation, *hello.engines, *hello.engines.values()]
     if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
         raise Invalid(f"a runner has up to {MAX_ENGINES} engines; their names and versions are short and printable")
     record, place = await _place(server, principal, hello)

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from terracrew.protocol.messages import Isolation
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
 from terracrew.server.groups.model import Description
@@ -71,7 +70,7 @@ class Instance(msgspec.Struct, frozen=True):
     heard_at: datetime
     is_disk_full: bool = False
     """Whether it drains because its disk is full."""
-    isolation: Isolation = ""
+    isolation: str = ""
     """What keeps the modules that it runs from its own files: `landlock`, or nothing because it is set to `none` or because its
     kernel has none (`unavailable`)."""
     jobs: int = 0
