@@ -4,16 +4,16 @@ An executor signs once, by creating `pid`; the runner creates the same file to m
 one of the two can succeed, so an attempt is either run or handed back. The lock keeps two deliveries of one attempt apart.
 """
 
-import fcntl
 import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from terracrew import durable
+from terracrew import durable, process_lock
 from terracrew.attempt import files
 from terracrew.attempt.process_record import ProcessRecord
+from terracrew.process_lock import AlreadyLockedError
 
 UNKNOWN_PROCESS = ProcessRecord(pid=0, start_time=0, boot_id="")
 """Stands for a `pid` file that cannot be read: a process may have run, and the file does not say which."""
@@ -33,13 +33,10 @@ def take(directory: Path, process: ProcessRecord) -> int | None:
     Returns the descriptor of the lock. The kernel releases the lock when the process ends.
     """
     try:
-        lock = os.open(directory / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = process_lock.acquire(directory / files.LOCK)
     except FileNotFoundError:  # the process started so late that the attempt was handed back and its directory removed
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
+    except AlreadyLockedError:
         return None
     if not sign(directory, process):
         os.close(lock)

@@ -22,7 +22,7 @@ from terracrew.server.principals.authorize import (
     organization,
     require,
 )
-from terracrew.server.principals.model import SYSTEM, AttemptRef, Principal, Role
+from terracrew.server.principals.model import SYSTEM, AttemptScope, Principal, Role
 from tests.server.identity.world import World
 
 # What each role may do, written out by hand: v viewer, o operator, a approver, w owner.
@@ -153,7 +153,7 @@ async def test_another_organization_does_not_exist_for_its_owner_and_is_open_to_
 @pytest.mark.feature("X4")
 async def test_a_jobs_credentials_reach_their_own_job_and_module_only(world: World) -> None:
     home = world.organization_id
-    ref = AttemptRef("job_1", 2, home, "mod_1", "a/net", "rnr_1")
+    ref = AttemptScope("job_1", 2, home, "mod_1", "a/net", "rnr_1")
     executor = Principal("executor", "job_1.2", "x", home, attempt=ref)
     engine = Principal("engine", "job_1.2", "x", home, attempt=ref)
     own, superseding = module(home, "a/net", "job_1", 2), module(home, "a/net", "job_1", 3)

@@ -12,7 +12,7 @@ from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
-from terracrew.server.principals.model import AttemptRef, Principal
+from terracrew.server.principals.model import AttemptScope, Principal
 from terracrew.server.secrets import credentials
 
 
@@ -58,7 +58,7 @@ async def _user(db: Database, sha256: str) -> Principal | None:
 
 
 async def _attempt(db: Database, kind: str, sha256: str) -> Principal | None:
-    async def find(tx: Tx) -> AttemptRef | None:
+    async def find(tx: Tx) -> AttemptScope | None:
         if kind == "tch":
             return await access_store.attempt_by_hub_credential(tx, sha256)
         return await access_store.live_attempt_by_api_credential(tx, sha256)

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.principals.model import AttemptRef, Principal, Role
+from terracrew.server.principals.model import AttemptScope, Principal, Role
 
 
 class Verb(StrEnum):
@@ -152,7 +152,7 @@ async def require(
     raise _forbidden(verb, place)
 
 
-def _require_attempt(kind: str, own: AttemptRef, verb: Verb, place: Place, unseen: NotFound) -> None:
+def _require_attempt(kind: str, own: AttemptScope, verb: Verb, place: Place, unseen: NotFound) -> None:
     is_own_module = (place.organization_id, place.kind, place.path) == (own.organization_id, "module", own.module_path)
     is_own_job = is_own_module and place.job_id == own.job_id
     is_own_attempt = is_own_job and place.attempt == own.attempt

@@ -10,8 +10,8 @@ AUDIENCE = "terracrew"
 PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "system", "anonymous"]
 
 
-class AttemptRef(msgspec.Struct, frozen=True):
-    """The one attempt that a job's credential belongs to."""
+class AttemptScope(msgspec.Struct, frozen=True):
+    """The one attempt, with its module and runner, that a credential of an executor or an engine may act for."""
 
     job_id: str
     attempt: int
@@ -29,7 +29,7 @@ class Principal(msgspec.Struct, frozen=True):
     name: str
     organization_id: str | None
     is_system_admin: bool = False
-    attempt: AttemptRef | None = None
+    attempt: AttemptScope | None = None
     credential_id: str | None = None
     """Which token, session or secret it came by; what is revoked is found by it."""
     expires_at: float | None = None

@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.principals.model import AttemptRef
+from terracrew.server.principals.model import AttemptScope
 
 # Service accounts
 
@@ -214,16 +214,16 @@ FROM attempts AS a JOIN jobs ON jobs.id = a.job_id JOIN modules ON modules.id = 
 """
 
 
-async def attempt_by_hub_credential(tx: Tx, sha256: str) -> AttemptRef | None:
+async def attempt_by_hub_credential(tx: Tx, sha256: str) -> AttemptScope | None:
     row = await tx.one(_ATTEMPT + "WHERE a.hub_sha256 = :sha256", sha256=sha256)
-    return None if row is None else row_to(AttemptRef, row)
+    return None if row is None else row_to(AttemptScope, row)
 
 
-async def live_attempt_by_api_credential(tx: Tx, sha256: str) -> AttemptRef | None:
+async def live_attempt_by_api_credential(tx: Tx, sha256: str) -> AttemptScope | None:
     row = await tx.one(
         _ATTEMPT + "WHERE a.api_sha256 = :sha256 AND a.ended_at IS NULL AND jobs.attempt = a.number", sha256=sha256
     )
-    return None if row is None else row_to(AttemptRef, row)
+    return None if row is None else row_to(AttemptScope, row)
 
 
 # Roles
