@@ -150,6 +150,24 @@ async def test_a_server_that_was_restored_from_a_backup_gets_the_token_that_it_k
         await tokens.renew()
 
 
+@pytest.mark.feature("O3")
+async def test_a_machine_that_was_restored_from_an_older_image_is_told_to_register_again(
+    tmp_path: Path, now: list[float]
+) -> None:
+    """Its log said "this credential is not valid" once a minute, and nothing else."""
+    server = Server()
+    await started(tmp_path, server).renew()
+    image = (tmp_path / FILE).read_bytes()
+    for _ in range(2):
+        now[0] += ROTATION_SECONDS
+        await started(tmp_path, server).renew()
+    (tmp_path / FILE).write_bytes(image)
+    with pytest.raises(Unauthenticated, match=r"restored from an older image.*terracrew runner register .* --replace"):
+        await started(tmp_path, server).renew()
+    server.valid = digest("tcw_second")
+    await started(tmp_path, server, "tcw_second").renew()
+
+
 async def test_a_server_that_was_restored_by_mistake_may_be_given_up_again(tmp_path: Path, now: list[float]) -> None:
     server = Server()
     for _ in range(3):

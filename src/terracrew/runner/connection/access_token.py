@@ -39,6 +39,12 @@ _WITHOUT_CODE: dict[str, type[TerracrewError]] = {
     "temporarily_unavailable": errors.RateLimited,
 }
 
+_HOW_TO_REGISTER_AGAIN = (
+    "The server accepts none of the worker tokens that this runner has: its token was replaced elsewhere, or this machine was "
+    "restored from an older image. Give it a new token: `terracrew runner register NAME --group GROUP --replace` (its name "
+    "and group) prints the settings to put here; then start the runner again. "
+    "If nobody restored or registered it, somebody may have used a copy of its token: see `terracrew audit`"
+)
 _REJECTIONS = (errors.Unauthenticated, errors.RateLimited)
 """Both say that a secret is not valid: one that is gets through, however many others were tried."""
 
@@ -88,9 +94,11 @@ class Tokens:
         next_sha256 = self._secret.next_sha256()
         try:
             answer = self._ask(current, next_sha256)
-        except _REJECTIONS:
+        except _REJECTIONS as error:
             if answer := self._accepted_of(self._secret.earlier):
                 return answer
+            if isinstance(error, errors.Unauthenticated) and self._secret.is_worker_token:
+                raise errors.Unauthenticated(f"{error.message}. {_HOW_TO_REGISTER_AGAIN}", **error.details) from error
             raise
         if answer.is_next_secret_accepted:
             return self._ask(self._secret.candidates[0])

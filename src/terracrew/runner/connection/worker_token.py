@@ -48,6 +48,11 @@ class WorkerToken:
         self.rotates = rotates and configured.startswith(PREFIX) and not _is_volatile(directory)
 
     @property
+    def is_worker_token(self) -> bool:
+        """Tell a worker token from the secret of a service account."""
+        return self._configured.startswith(PREFIX)
+
+    @property
     def candidates(self) -> list[str]:
         """What to show to the server, until it accepts one."""
         return [each for each in (self._kept.next, self._kept.current) if each]
