@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.contract import Place
+from terracrew.executor.engines.contract import EngineLocation
 from terracrew.executor.engines.tofu.engine import Tofu
 from terracrew.executor.engines.tofu.plugins import Plugins
 from terracrew.protocol.spec import Step
@@ -30,7 +30,7 @@ class Bare:
         files = EngineDirectory(self._place / "engine-files")
         files.make()
         self._engine = Tofu(
-            found, Place(self._workspace, files, Plugins(files.produced / "plugins", folder / "cache", None))
+            found, EngineLocation(self._workspace, files, Plugins(files.produced / "plugins", folder / "cache", None))
         )
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, None)

@@ -11,7 +11,7 @@ from terracrew.attempt.exit_codes import DELIVERED, UNDELIVERED
 from terracrew.attempt.record import AttemptRecord
 from terracrew.client import hub as hub_client
 from terracrew.errors import ForeignAnswer
-from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.state.states import States
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.spec import Step
@@ -23,15 +23,17 @@ LARGE = b'{"version": 4, "serial": 1, "lineage": "l", "padding": "' + b"x" * (3 
 
 
 @pytest.fixture
-async def delivery(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Delivery]:
-    delivery = Delivery(tmp_path, AttemptRecord("job_1", 1, hub.url, HUB, []), LogStreamSettings(period_seconds=0.1))
+async def delivery(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[AttemptDelivery]:
+    delivery = AttemptDelivery(
+        tmp_path, AttemptRecord("job_1", 1, hub.url, HUB, []), LogStreamSettings(period_seconds=0.1)
+    )
     shipping = asyncio.create_task(delivery.shipper.run())
     yield delivery
     shipping.cancel()
     await asyncio.gather(shipping, return_exceptions=True)
 
 
-async def write_state(delivery: Delivery) -> None:
+async def write_state(delivery: AttemptDelivery) -> None:
     states = States(delivery.large_states, delivery.recorder, AttemptCipher(KEY, "job_1", 1))
     states.is_writable = True
     delivery.recorder.step = Step.APPLY
@@ -40,7 +42,7 @@ async def write_state(delivery: Delivery) -> None:
 
 @pytest.mark.feature("O1", "J15")
 async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(
-    hub: FakeExecutorHub, delivery: Delivery
+    hub: FakeExecutorHub, delivery: AttemptDelivery
 ) -> None:
     await write_state(delivery)
     assert await asyncio.wait_for(delivery.finish(), 30) == DELIVERED
@@ -53,7 +55,7 @@ async def test_a_large_state_goes_in_parts_that_a_proxy_accepts_by_default(
 @pytest.mark.feature("O1", "J15")
 @pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 405, 409, 413, 426, 500, 502])
 async def test_an_upload_that_something_else_answers_is_tried_until_it_arrives(
-    hub: FakeExecutorHub, delivery: Delivery, caplog: pytest.LogCaptureFixture, status: int
+    hub: FakeExecutorHub, delivery: AttemptDelivery, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     """A proxy's 413 was taken for the server's own refusal: the executor gave up, and the apply was made again five times."""
     refusals = 3
@@ -77,7 +79,7 @@ async def test_an_upload_that_something_else_answers_is_tried_until_it_arrives(
     assert hub.log(Stream.SYSTEM).decode().count("does not succeed and is tried again") == 1
 
 
-async def test_nothing_is_added_to_the_log_after_the_result(hub: FakeExecutorHub, delivery: Delivery) -> None:
+async def test_nothing_is_added_to_the_log_after_the_result(hub: FakeExecutorHub, delivery: AttemptDelivery) -> None:
     refusals = [413, 413]
     hub.foreign = lambda _method, name, _size: refusals.pop() if name == "uploads" and refusals else None
     await write_state(delivery)
@@ -87,7 +89,7 @@ async def test_nothing_is_added_to_the_log_after_the_result(hub: FakeExecutorHub
     assert hub.mark == 2
 
 
-async def test_a_refusal_with_our_own_code_is_final(hub: FakeExecutorHub, delivery: Delivery) -> None:
+async def test_a_refusal_with_our_own_code_is_final(hub: FakeExecutorHub, delivery: AttemptDelivery) -> None:
     hub.own_refusal = "conflict"
     await write_state(delivery)
     assert await asyncio.wait_for(delivery.finish(), 30) == UNDELIVERED
@@ -105,7 +107,9 @@ async def test_a_handshake_that_something_else_answers_is_tried_again(
     with pytest.raises(ForeignAnswer, match=f"answered {status}"):
         await hub_client.connect(hub.url, HUB)
     refusals = [status]
-    delivery = Delivery(tmp_path, AttemptRecord("job_1", 1, hub.url, HUB, []), LogStreamSettings(period_seconds=0.1))
+    delivery = AttemptDelivery(
+        tmp_path, AttemptRecord("job_1", 1, hub.url, HUB, []), LogStreamSettings(period_seconds=0.1)
+    )
     shipping = asyncio.create_task(delivery.shipper.run())
     delivery.recorder.say("hello")
     assert await asyncio.wait_for(delivery.finish(), 30) == DELIVERED

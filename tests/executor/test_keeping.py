@@ -11,7 +11,7 @@ import pytest
 from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.executor.state import http_backend
 from terracrew.protocol.events import Result, Stream
-from terracrew.protocol.messages import BeginRefused, CancelAttempt, Superseded
+from terracrew.protocol.messages import BeginRefused, CancelAttempt, SupersededNotice
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 from tests.executor.approval import files, planned, spec_of
@@ -112,7 +112,7 @@ async def test_an_attempt_that_is_superseded_while_it_keeps_its_plan_stops(
     hub.refuse_plan = lambda: 503
     executor = await stage.run(spec_of(stage, source))
     await hub.until(lambda: hub.plan_puts)
-    await hub.tell(Superseded("attempt 2 is the current one"))
+    await hub.tell(SupersededNotice("attempt 2 is the current one"))
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"
     assert "attempt 2 is the current one" in hub.result.message

@@ -20,7 +20,7 @@ from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
-from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, Superseded
+from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, SupersededNotice
 from terracrew.protocol.spec import JobType, Step
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, joined, module, session
 from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
@@ -123,7 +123,7 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
-    await hub.tell(Superseded("attempt 2 is the current one"))
+    await hub.tell(SupersededNotice("attempt 2 is the current one"))
     await gate.open()
     assert await executor.exit_code() == 0, executor.said
     assert b"Apply complete!" in hub.log()
@@ -142,7 +142,7 @@ async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, stage: Exec
         resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=held)))
     await gate.reached()
-    await hub.tell(Superseded("attempt 2 is the current one"))
+    await hub.tell(SupersededNotice("attempt 2 is the current one"))
     await executor.until_printed(b"Interrupt received")
     await gate.open()
     assert await executor.exit_code() == 0, executor.said

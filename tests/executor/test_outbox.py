@@ -233,7 +233,7 @@ async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a
     monkeypatch.setattr(engine_output, "_RETRY_SECONDS", 0.01)
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
-    following = engine_output.Output(small_disk / "output", recorder)
+    following = engine_output.EngineOutput(small_disk / "output", recorder)
     printed = b"".join(b"line %d\n" % at for at in range(1_000_000))
     first_lines = printed.index(b"line 100\n")
     with open(small_disk / "output", "ab") as engine:

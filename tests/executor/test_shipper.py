@@ -12,9 +12,9 @@ from terracrew.errors import Invalid
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import begin
 from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, NotGiven
-from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.shipper import WINDOW_BATCHES
-from terracrew.executor.output.engine_output import Output
+from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.protocol import events
 from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
@@ -31,7 +31,7 @@ class Shipping:
     def __init__(self, hub: FakeExecutorHub, folder: Path, settings: LogStreamSettings) -> None:
         self.hub = hub
         record = AttemptRecord("job_1", 1, hub.url, HUB, ["a-secret"])
-        self.delivery = Delivery(folder, record, settings)
+        self.delivery = AttemptDelivery(folder, record, settings)
         self._task = asyncio.create_task(self.delivery.shipper.run())
 
     def say(self, text: str) -> None:
@@ -149,7 +149,7 @@ async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: FakeExe
 
 async def test_a_credential_that_is_not_known_ends_the_trying(hub: FakeExecutorHub, tmp_path: Path) -> None:
     record = AttemptRecord("job_1", 1, hub.url, "wrong", [])
-    delivery = Delivery(tmp_path, record, LogStreamSettings())
+    delivery = AttemptDelivery(tmp_path, record, LogStreamSettings())
     await asyncio.wait_for(delivery.shipper.run(), 10)
     assert delivery.control.refused
 
@@ -233,7 +233,7 @@ async def test_output_is_followed_as_it_is_written_and_an_open_line_is_not_kept_
     hub: FakeExecutorHub, tmp_path: Path
 ) -> None:
     shipping = Shipping(hub, tmp_path, LogStreamSettings(period_seconds=0))
-    output = Output(tmp_path / "output", shipping.delivery.recorder)
+    output = EngineOutput(tmp_path / "output", shipping.delivery.recorder)
     output.follow()
     with open(tmp_path / "output", "ab", buffering=0) as engine:
         engine.write(b"one\ntwo ")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from terracrew.protocol.events import Stream
-from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, Superseded
+from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, SupersededNotice
 from terracrew.protocol.spec import JobType, StateSeed
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone, joined, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -24,7 +24,7 @@ async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_e
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
-    await hub.tell(Superseded("attempt 2 is the current one"))
+    await hub.tell(SupersededNotice("attempt 2 is the current one"))
     executor.kill()
     await executor.exit_code()
     hub.welcome = fenced

@@ -14,7 +14,7 @@ from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.spec import Step
-from terracrew.runner.instance import Instance
+from terracrew.runner.instance import LocalInstance
 from terracrew.server.db.sqlite import open_sqlite
 from terracrew.server.objects import open_objects
 from terracrew.server.secrets import keyring
@@ -85,9 +85,9 @@ def test_a_hand_back_survives(disk: Path, power: PowerCut) -> None:
 
 
 def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:
-    instance = Instance(str(disk / "new" / "runner"))
+    instance = LocalInstance(str(disk / "new" / "runner"))
     instance.release()
-    again = Instance(str(power.restored() / "new" / "runner"))
+    again = LocalInstance(str(power.restored() / "new" / "runner"))
     assert again.key == instance.key
     again.release()
 
@@ -95,7 +95,7 @@ def test_an_instance_keeps_its_key(disk: Path, power: PowerCut) -> None:
 def test_a_damaged_instance_key_is_replaced(disk: Path) -> None:
     """Symptom: half a key was used as if it were one, so that the runner registered as a different instance silently."""
     (disk / "instance.key").write_text("ab12")
-    instance = Instance(str(disk))
+    instance = LocalInstance(str(disk))
     assert len(instance.key) == 64
     instance.release()
 

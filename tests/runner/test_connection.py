@@ -23,9 +23,9 @@ from terracrew.protocol.messages import (
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
-from terracrew.runner.connection.hub_connection import Connection
+from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch.local import Local
-from terracrew.runner.instance import Instance
+from terracrew.runner.instance import LocalInstance
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
 from terracrew.testing import fake_runner_hub
@@ -370,12 +370,12 @@ async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is
 async def test_reports_do_not_pile_up_while_there_is_no_connection(bench: Bench) -> None:
     """Symptom: every open report was queued again every ten seconds for a connection that no longer existed."""
     config, claims, reports = bench.config(), Claims(1), Reports()
-    instance = Instance(config.working_directory)
+    instance = LocalInstance(config.working_directory)
     dispatcher = Local(config.executor_entry, {**os.environ, **bench.environment})
     try:
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, {}, tasks)
-            connection = Connection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
+            connection = HubConnection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
             delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
             _, ended = await asyncio.gather(_hang_up(bench.hub), connection.step(), return_exceptions=True)
             assert isinstance(ended, errors.Unreachable)

@@ -385,7 +385,7 @@ class Executor:
         if self.link is not None:
             for told in self.link.read(messages.CancelAttempt):
                 self.cancel = told.mode
-            self.is_superseded = self.is_superseded or bool(self.link.read(messages.Superseded))
+            self.is_superseded = self.is_superseded or bool(self.link.read(messages.SupersededNotice))
 
     # ---- its ends
 

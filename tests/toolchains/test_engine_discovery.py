@@ -17,11 +17,13 @@ pytestmark = [pytest.mark.feature("J4"), pytest.mark.usefixtures("empty_cache")]
 
 def test_a_configured_directory_wins_over_path_and_path_over_the_cache(tmp_path: Path, bare_path: Path) -> None:
     put(cache.directory("tofu", "1.9.0"))
-    assert discovery.find("tofu") == discovery.Found("tofu", str(cache.directory("tofu", "1.9.0") / "tofu"), "1.9.0")
+    assert discovery.find("tofu") == discovery.FoundEngine(
+        "tofu", str(cache.directory("tofu", "1.9.0") / "tofu"), "1.9.0"
+    )
     on_path = put(bare_path, content=program("1.8.1"))
-    assert discovery.find("tofu") == discovery.Found("tofu", str(on_path), "1.8.1")
+    assert discovery.find("tofu") == discovery.FoundEngine("tofu", str(on_path), "1.8.1")
     configured = put(tmp_path / "mine", content=program("1.7.2"))
-    assert discovery.find("tofu", [str(tmp_path / "mine")]) == discovery.Found("tofu", str(configured), "1.7.2")
+    assert discovery.find("tofu", [str(tmp_path / "mine")]) == discovery.FoundEngine("tofu", str(configured), "1.7.2")
 
 
 def test_a_tilde_in_a_configured_directory_is_the_home_directory(
@@ -97,7 +99,7 @@ def test_a_version_is_asked_again_only_when_the_file_has_changed(tmp_path: Path,
     assert [discovery.require("tofu").version for _ in range(3)] == ["1.8.0"] * 3
     assert (tmp_path / "asked").read_text() == "x"
     put(bare_path, content=program("1.8.11", count))
-    assert discovery.require("tofu") == discovery.Found("tofu", str(path), "1.8.11")
+    assert discovery.require("tofu") == discovery.FoundEngine("tofu", str(path), "1.8.11")
     assert (tmp_path / "asked").read_text() == "xx"
 
 

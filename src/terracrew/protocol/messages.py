@@ -244,12 +244,12 @@ class ConfigureExecutor(_FromServer, frozen=True, tag="configure"):
     log_settings: LogSettings
 
 
-class Superseded(_FromServer, frozen=True, tag="superseded"):
+class SupersededNotice(_FromServer, frozen=True, tag="superseded"):
     reason: str
 
 
 FromServerToExecutor = (
-    ExecutorWelcome | Ack | Begun | BeginRefused | ConfigureExecutor | CancelAttempt | Superseded | Refused
+    ExecutorWelcome | Ack | Begun | BeginRefused | ConfigureExecutor | CancelAttempt | SupersededNotice | Refused
 )
 
 MAX_TEXT_FRAME_BYTES = 1 << 20

@@ -16,7 +16,7 @@ _KEY_BYTES = 32
 _KEY = re.compile(f"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 
 
-class Instance:
+class LocalInstance:
     """Holds the lock of a working directory until `release`; the kernel frees it for a killed process."""
 
     def __init__(self, working_directory: str) -> None:

@@ -12,9 +12,9 @@ from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.connection.hub_connection import Connection
+from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch.local import Local
-from terracrew.runner.instance import Instance
+from terracrew.runner.instance import LocalInstance
 from terracrew.runner.processes import cgroup_discovery
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.stop import Stop
@@ -35,14 +35,14 @@ async def run(
     dispatcher = Local(config.executor_entry, zygote_environment, config.engine_paths)
     instance = None
     try:
-        instance = Instance(config.working_directory)
+        instance = LocalInstance(config.working_directory)
         _use_cgroups(dispatcher, config, instance)
         isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
         claims, reports = Claims(config.capacity), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, engine_environment, tasks)
-            connection = Connection(config, instance.key, supervisor, claims, reports, stop, set_levels)
+            connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_when_told(stop, connection, supervisor, claims))
@@ -64,7 +64,7 @@ async def run(
             instance.release()
 
 
-def _use_cgroups(dispatcher: Local, config: RunnerConfig, instance: Instance) -> None:
+def _use_cgroups(dispatcher: Local, config: RunnerConfig, instance: LocalInstance) -> None:
     try:
         found = cgroup_discovery.find(config.cgroup, instance.key)
     except NoCgroups as reason:
@@ -85,7 +85,7 @@ async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> Non
                 await stop.drain.wait()
 
 
-async def _stop_when_told(stop: Stop, connection: Connection, supervisor: AttemptSupervisor, claims: Claims) -> None:
+async def _stop_when_told(stop: Stop, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims) -> None:
     await stop.drain.wait()
     connection.drain()
     if supervisor.refs:

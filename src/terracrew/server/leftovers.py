@@ -29,7 +29,7 @@ Prune: TypeAlias = Callable[[Tx, float, int], Awaitable[int]]
 log = get_logger("terracrew.server")
 
 
-class Rule(msgspec.Struct, frozen=True):
+class LeftoverRule(msgspec.Struct, frozen=True):
     name: str
     prune: Prune
     """Remove up to so many rows that were left behind before a time; returns how many."""
@@ -38,13 +38,13 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 RULES = (
-    Rule("sessions", people.prune_sessions, is_kept_for_days=False),
-    Rule("one-time links", people.prune_links, is_kept_for_days=False),
-    Rule("API tokens", people.prune_tokens),
-    Rule("service account secrets", access.prune_secrets),
-    Rule("instances", runners.prune_instances),
-    Rule("names of removed runners", runners.prune_names),
-    Rule("idempotency keys", jobs.prune_idempotency_keys),
+    LeftoverRule("sessions", people.prune_sessions, is_kept_for_days=False),
+    LeftoverRule("one-time links", people.prune_links, is_kept_for_days=False),
+    LeftoverRule("API tokens", people.prune_tokens),
+    LeftoverRule("service account secrets", access.prune_secrets),
+    LeftoverRule("instances", runners.prune_instances),
+    LeftoverRule("names of removed runners", runners.prune_names),
+    LeftoverRule("idempotency keys", jobs.prune_idempotency_keys),
 )
 
 
@@ -68,7 +68,7 @@ class Leftovers:
             log.info("rows that nobody needs any more are removed", **removed)
         return removed
 
-    async def _all_of(self, rule: Rule) -> int:
+    async def _all_of(self, rule: LeftoverRule) -> int:
         days = self._days if rule.is_kept_for_days else 0.0
         count = 0
         while True:

@@ -60,20 +60,20 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Server(_Section):
+class ServerSection(_Section):
     url: Annotated[str, AfterValidator(_checked(address.checked))] = Field(
         description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
     )
     allow_plain_http: bool = Field(default=False, description="Allow http:// to a server that is not on this machine.")
 
     @model_validator(mode="after")
-    def _is_safe(self) -> "Server":
+    def _is_safe(self) -> "ServerSection":
         if self.url.startswith("http:") and not address.is_loopback(self.url) and not self.allow_plain_http:
             raise ValueError("plain http to another machine shows every secret: use https, or set allow_plain_http")
         return self
 
 
-class Credentials(_Section):
+class CredentialsSection(_Section):
     """A service account's client id and secret, or what `terracrew runner register` printed."""
 
     client_id: str | None = Field(default=None, min_length=1)
@@ -82,7 +82,7 @@ class Credentials(_Section):
     worker_token: SecretStr | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
-    def _is_one_pair(self) -> "Credentials":
+    def _is_one_pair(self) -> "CredentialsSection":
         self.pair()
         return self
 
@@ -96,7 +96,7 @@ class Credentials(_Section):
                 raise ValueError("give client_id and client_secret, or worker_id and worker_token")
 
 
-class Runner(_Section):
+class RunnerSection(_Section):
     rotate_worker_token: bool = Field(
         default=True,
         description="Replace the worker token every 24 hours; the new one is kept in the working directory. Set it to false "
@@ -114,7 +114,7 @@ class Runner(_Section):
     organization_id: Annotated[str, AfterValidator(_checked(lambda text: ids.parse("org", text)))] = Field(
         description="The organization that the credentials belong to (`org_…`)."
     )
-    credentials: Credentials
+    credentials: CredentialsSection
     capacity: int = Field(default=4, ge=1, le=1000, description="How many jobs run at once.")
 
 
@@ -132,11 +132,11 @@ class WorkingDirectory(_Section):
     )
 
 
-class Engine(_Section):
+class EngineSection(_Section):
     additional_binary_paths: Directories = Field(default=[], description="Searched for engines before PATH.")
 
 
-class Executor(_Section):
+class ExecutorSection(_Section):
     isolation: Literal["landlock", "none"] = Field(
         default="landlock",
         description="What keeps an engine, and whatever its module runs, from the rest of this machine: `landlock` (needs "
@@ -180,11 +180,11 @@ class RunnerSettings(BaseSettings):
         env_prefix="TERRACREW_", env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
     )
 
-    server: Server
-    runner: Runner
+    server: ServerSection
+    runner: RunnerSection
     working_directory: WorkingDirectory = Field(default_factory=WorkingDirectory)
-    engine: Engine = Field(default_factory=Engine)
-    executor: Executor = Field(default_factory=Executor)
+    engine: EngineSection = Field(default_factory=EngineSection)
+    executor: ExecutorSection = Field(default_factory=ExecutorSection)
     source: Source = Field(default_factory=Source)
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)

@@ -20,7 +20,7 @@ _QUIET = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1", "PULUMI_S
 _NUMBER = re.compile(r"v?(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundEngine(msgspec.Struct, frozen=True):
     """An engine that answered, and what it said its version is."""
 
     name: str
@@ -32,22 +32,22 @@ class _VersionAnswer(msgspec.Struct):
     terraform_version: str
 
 
-def find(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
+def find(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
     """Return the engine that a job would use, or None."""
     return next(_search(specs.get(engine), extra_paths), None)
 
 
-def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> Found | None:
+def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
     """Return the engine that somebody else installed, or None."""
     return next(_on_path(specs.get(engine), extra_paths), None)
 
 
-def find_all(extra_paths: Sequence[str] = ()) -> list[Found]:
+def find_all(extra_paths: Sequence[str] = ()) -> list[FoundEngine]:
     """Every engine there is; of each name the first is the one that a job would use."""
     return [found for spec in specs.ENGINES.values() for found in _search(spec, extra_paths)]
 
 
-def require(engine: str, extra_paths: Sequence[str] = ()) -> Found:
+def require(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine:
     """Return the engine that a job would use, or an error that says where we looked and what mends it."""
     if found := find(engine, extra_paths):
         return found
@@ -71,7 +71,7 @@ def ask_version(spec: specs.Spec, path: Path) -> str | None:
         return None
 
 
-def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Found]:
+def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[FoundEngine]:
     seen: set[str] = set()
     for found in _on_path(spec, extra_paths):
         seen.add(os.path.realpath(found.path))
@@ -79,13 +79,13 @@ def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Found]:
     # The version was asked before the engine went into the cache; its directory is named after the answer.
     for version, path in cache.installed(spec):
         if os.path.realpath(path) not in seen:
-            yield Found(spec.name, str(path), version)
+            yield FoundEngine(spec.name, str(path), version)
 
 
-def _on_path(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Found]:
+def _on_path(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[FoundEngine]:
     for path in _candidates(spec, extra_paths):
         if version := ask_version(spec, path):
-            yield Found(spec.name, str(path), version)
+            yield FoundEngine(spec.name, str(path), version)
 
 
 def _candidates(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Path]:

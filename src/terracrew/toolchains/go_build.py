@@ -8,7 +8,7 @@ import msgspec
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import go_toolchain, pins, program, specs
 from terracrew.toolchains.go_toolchain import Go
-from terracrew.toolchains.progress import Progress, Report
+from terracrew.toolchains.progress import InstallProgress, Report
 
 
 class _Module(msgspec.Struct, rename="pascal"):
@@ -40,7 +40,7 @@ def _build_one(go: Go, one: specs.GoProgram, version: str, workplace: Path, repo
 def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report: Report) -> Path:
     """Return a writable copy of the module's source: the module cache is read-only, and the same for everybody."""
     wanted = f"{one.module}@v{one.version.format(version=version)}"
-    fetching = Progress("modules", f"fetching the source {wanted}")
+    fetching = InstallProgress("modules", f"fetching the source {wanted}")
     report(fetching)
     command = [go.path, "mod", "download", "-json", wanted]
     answer = program.run(command, cwd=workplace, env=go.env, alive=lambda: report(fetching), may_fail=True)
@@ -66,7 +66,7 @@ def _stale_packages(go: Go, one: specs.GoProgram, flags: list[str], source: Path
 
     def tell() -> None:
         latest = fetched[-1] if fetched else f"what {one.binary} is made of"
-        report(Progress("modules", f"fetching {latest}", len(fetched)))
+        report(InstallProgress("modules", f"fetching {latest}", len(fetched)))
 
     def heard(line: str) -> bool:
         if not line.startswith("go: downloading "):
@@ -87,7 +87,7 @@ def _compile(
     def tell(what: str = "") -> None:
         # The package with `main` is named when its compilation begins; linking follows and names nothing.
         text = f"compiling {what}" if what and len(compiled) < len(to_compile) else f"linking {one.binary}"
-        report(Progress("build", text, len(compiled), len(to_compile)))
+        report(InstallProgress("build", text, len(compiled), len(to_compile)))
 
     latest = ""
 
@@ -103,4 +103,4 @@ def _compile(
     tell(one.binary)
     command = [go.path, "build", *flags, "-v", "-o", str(result), one.package]
     program.run(command, cwd=source, env=go.env, heard=heard, alive=lambda: tell(latest))
-    report(Progress("build", f"built {one.binary}", len(to_compile), len(to_compile)))
+    report(InstallProgress("build", f"built {one.binary}", len(to_compile), len(to_compile)))

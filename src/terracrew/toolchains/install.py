@@ -5,8 +5,8 @@ from pathlib import Path
 
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, discovery, specs
-from terracrew.toolchains.discovery import Found
-from terracrew.toolchains.progress import Progress, Report
+from terracrew.toolchains.discovery import FoundEngine
+from terracrew.toolchains.progress import InstallProgress, Report
 
 
 def install(
@@ -16,18 +16,18 @@ def install(
     report: Report,
     force_build: bool = False,
     extra_paths: Sequence[str] = (),
-) -> Found:
+) -> FoundEngine:
     """Return the engine, installed if need be. Without a version, any that is on PATH will do."""
     spec = specs.get(engine)
     wanted = specs.wanted(spec, version)
     if not force_build:
         there = discovery.find_on_path(engine, extra_paths)
         if there and version in (None, there.version):
-            report(Progress("ready", f"{spec.title} {there.version} is already installed: {there.path}"))
+            report(InstallProgress("ready", f"{spec.title} {there.version} is already installed: {there.path}"))
             return there
         if path := cache.binary(spec, wanted):
             return _ready(spec, wanted, path, report)
-    waiting = Progress("wait", f"waiting for another install of {spec.title} {wanted}")
+    waiting = InstallProgress("wait", f"waiting for another install of {spec.title} {wanted}")
     waited = False
 
     def wait() -> None:
@@ -54,7 +54,7 @@ def _make(spec: specs.Spec, version: str, workplace: Path, report: Report, *, fo
             return release.fetch(spec, version, workplace, report)
         except (Unreachable, NotFound) as error:
             text = f"{error.message}; building {spec.title} {version} from its Go module instead"
-            report(Progress("note", text))
+            report(InstallProgress("note", text))
     return go_build.build(spec, version, workplace, report)
 
 
@@ -66,6 +66,6 @@ def _check(spec: specs.Spec, version: str, path: Path) -> None:
         raise Invalid(f"what was to be {spec.title} {version} {told}: nothing was installed")
 
 
-def _ready(spec: specs.Spec, version: str, path: Path, report: Report) -> Found:
-    report(Progress("ready", f"{spec.title} {version} is installed: {path}"))
-    return Found(spec.name, str(path), version)
+def _ready(spec: specs.Spec, version: str, path: Path, report: Report) -> FoundEngine:
+    report(InstallProgress("ready", f"{spec.title} {version} is installed: {path}"))
+    return FoundEngine(spec.name, str(path), version)

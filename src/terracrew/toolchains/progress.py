@@ -8,7 +8,7 @@ from msgspec import Struct
 Stage = Literal["note", "wait", "download", "go", "modules", "build", "ready"]
 
 
-class Progress(Struct, frozen=True):
+class InstallProgress(Struct, frozen=True):
     """A stage, what it is busy with, and how far it is: bytes of a download, else pieces; no total, no known end.
 
     A `note` is a line worth keeping. Stages repeat their last report at least every second while they are alive.
@@ -20,4 +20,4 @@ class Progress(Struct, frozen=True):
     total: int | None = None
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[InstallProgress], None]

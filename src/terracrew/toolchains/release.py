@@ -12,7 +12,7 @@ import urllib3
 from terracrew.client import transport
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, pins, specs
-from terracrew.toolchains.progress import Progress, Report
+from terracrew.toolchains.progress import InstallProgress, Report
 
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a closed-off machine should not wait long to hear that it is one
 _RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
@@ -42,7 +42,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     expected = pins.archive_of_operator(spec.name)
     if not expected:
         expected = _published_sum(f"{folder}/{spec.release.sums.format(**names)}", archive_name)
-        report(Progress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))
+        report(InstallProgress("note", _UNPINNED.format(name=archive_name, variable=pins.archive_variable(spec.name))))
     archive = workplace / "release.zip"
     actual = download(f"{folder}/{archive_name}", archive, report)
     if actual != expected:
@@ -70,7 +70,7 @@ def download(url: str, path: Path, report: Report) -> str:
             file.write(chunk)
             digest.update(chunk)
             done += len(chunk)
-            report(Progress("download", url, done, total))
+            report(InstallProgress("download", url, done, total))
     return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from terracrew.server.jobs import approvals, approver_rules, decide
 from terracrew.server.jobs.destruction import reason_to_ask, removes_everything
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules.model import DestroyLimits
-from terracrew.server.modules.policy import Policy
+from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.testing.job_rows import KEYS, JobRows, begin
@@ -153,4 +153,4 @@ async def test_service_accounts_approve_only_where_the_group_allows_it(database:
 
 async def test_by_default_people_may_approve_their_own_jobs(database: Database) -> None:
     job = await Waiting.make(database)
-    assert approver_rules.refusal(await job.job(), job.admin, Policy()) is None
+    assert approver_rules.refusal(await job.job(), job.admin, ModulePolicy()) is None

@@ -9,7 +9,7 @@ import pytest
 from terracrew.client.sse import Event
 from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections.registry import ExecutorSession
-from terracrew.server.logs.tail import Batch, Position
+from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
 from tests.server.logs.crew import DONE, PATIENCE, RUNNING, Crew, log, watching
 
@@ -226,7 +226,7 @@ async def test_many_viewers_at_once_all_see_everything_in_order(crew: Crew) -> N
         seen: list[int] = []
         async for news in follow(db, watchers, closing, attempt.ref.job_id, Position(1, 0)):
             started.set()
-            if isinstance(news, Batch):
+            if isinstance(news, TailBatch):
                 seen += [each["n"] for each in json.loads(news.data)]
         return seen
 

@@ -8,7 +8,7 @@ import pytest
 from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
 from terracrew.server.logs.reads import Standing
-from terracrew.server.logs.tail import Batch, Position, Tails
+from terracrew.server.logs.tail import Position, TailBatch, Tails
 from tests.server.logs.crew import RUNNING, Crew, log
 
 
@@ -43,7 +43,7 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) 
     db.go.set()
     assert await early == Standing(1, is_terminal=False)
     for found in await asyncio.gather(*late):
-        assert isinstance(found, Batch)
+        assert isinstance(found, TailBatch)
         assert found.position == Position(1, 2)
     assert db.reads == 2
 
@@ -58,7 +58,7 @@ async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
     await asyncio.sleep(0)
     first.cancel()
     db.go.set()
-    assert isinstance(await second, Batch)
+    assert isinstance(await second, TailBatch)
     assert db.reads == 1
 
 
@@ -71,7 +71,7 @@ async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_aga
     await attempt.deliver(*(log(text) for _ in range(50)))
     for _ in range(2):
         position, seen = Position(1, 0), 0
-        while isinstance(found := await tails.next(crew.server.db, attempt.ref.job_id, position), Batch):
+        while isinstance(found := await tails.next(crew.server.db, attempt.ref.job_id, position), TailBatch):
             position, seen = found.position, seen + found.data.count(b'"n"')
             assert tails.used <= 50_000
         assert seen == 50

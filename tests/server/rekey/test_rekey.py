@@ -66,7 +66,7 @@ async def heads(server: Server) -> dict[str, set[bytes]]:
     return found
 
 
-async def rekeyed(server: Server) -> progress.Progress:
+async def rekeyed(server: Server) -> progress.RekeyProgress:
     await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
     return await loop_of(server).step()
 

@@ -11,7 +11,7 @@ from terracrew.server.app import build, close
 from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import objects, passes
-from terracrew.server.retention.policy import Policy
+from terracrew.server.retention.policy import RetentionPolicy
 from terracrew.server.retention.rules import logs
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
@@ -46,7 +46,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
         async def renew() -> bool:
             return True
 
-        assert (await passes.remove_due(server.db, Policy(logs_days=1), renew))["logs"].count == 2
+        assert (await passes.remove_due(server.db, RetentionPolicy(logs_days=1), renew))["logs"].count == 2
         await objects.delete_due(server.db, server.objects, server.settings.object_deletion_delay_hours * 3600)
 
     copy_objects = backup._copy_objects  # pyright: ignore[reportPrivateUsage]

@@ -13,20 +13,20 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import passes, policy
 from terracrew.server.retention.loop import Retention
-from terracrew.server.retention.policy import Policy, Tally
+from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES, audit, logs, states
 from terracrew.server.settings import ServerSettings
 from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running, log, watching
 
 DAY = 86400.0
-ALL = Policy(logs_days=90, states_days=90, states_count=3, archives_days=90, audit_days=90)
+ALL = RetentionPolicy(logs_days=90, states_days=90, states_count=3, archives_days=90, audit_days=90)
 
 
 def _newest_id(kind: str, _: float) -> str:
     return f"{kind}_~"
 
 
-def _all_of_it(_: ServerSettings) -> Policy:
+def _all_of_it(_: ServerSettings) -> RetentionPolicy:
     return ALL
 
 
@@ -52,12 +52,12 @@ async def age(crew: Crew, days: float) -> None:
     await write(crew, "UPDATE audit SET created_at = created_at - :by", by=seconds)
 
 
-async def due(crew: Crew, wanted: Policy = ALL) -> dict[str, Tally]:
+async def due(crew: Crew, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
     found = {rule.kind: await passes.preview(crew.server.db, wanted, rule) for rule in RULES}
     return {kind: tally for kind, tally in found.items() if tally.count}
 
 
-async def remove(crew: Crew, wanted: Policy = ALL) -> dict[str, Tally]:
+async def remove(crew: Crew, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
     async def renew() -> bool:
         return True
 
@@ -82,7 +82,7 @@ async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew) -> No
     await age(crew, 2)
     stored = await crew.app.scalar("SELECT stored_bytes FROM log_objects")
     assert await due(crew) == {"logs": Tally(1, stored)}
-    assert await due(crew, Policy()) == {}  # the default keeps it
+    assert await due(crew, RetentionPolicy()) == {}  # the default keeps it
     assert await remove(crew) == {"logs": Tally(1, stored)}
     assert await remove(crew) == {}
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log"
@@ -132,7 +132,7 @@ async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_
     assert [row["id"] for row in left] == [ids[0], *ids[3:]]
     assert await crew.app.scalar("SELECT status FROM states WHERE id = :id", id=ids[-1]) == "current"
     await write(crew, "UPDATE states SET created_at = 0")
-    keep_one = Policy(states_days=1, states_count=1)
+    keep_one = RetentionPolicy(states_days=1, states_count=1)
     assert (await remove(crew, keep_one))["states"].count == 2
     assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
 
@@ -191,7 +191,7 @@ async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_i
     assert await due(crew) == {}
     await age(crew, 8)
     await write(crew, "DELETE FROM audit")
-    assert await due(crew, Policy()) == {"archives": Tally(1, 7)}  # the orphan only
+    assert await due(crew, RetentionPolicy()) == {"archives": Tally(1, 7)}  # the orphan only
     await age(crew, 90)
     assert await remove(crew) == {"archives": Tally(2, 14)}
     left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM archives ORDER BY id"))
@@ -224,4 +224,4 @@ def test_settings_that_would_remove_what_was_made_today_are_refused() -> None:
     with pytest.raises(Invalid, match=r"retain_logs_days: 0\.5 is less than 1") as refused:
         ServerSettings(retain_logs_days=0.5, retain_states_count=0).check()
     assert "retain_states_count" in refused.value.message
-    assert policy.of(ServerSettings()) == Policy()
+    assert policy.of(ServerSettings()) == RetentionPolicy()

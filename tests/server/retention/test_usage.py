@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.server.retention import surveys
-from terracrew.server.retention.surveys import Progress, Survey
+from terracrew.server.retention.surveys import Survey, SurveyProgress
 from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, log
 
 
@@ -54,7 +54,7 @@ async def test_counting_that_takes_long_tells_how_far_it_is_and_is_shared(monkey
 
     survey = Survey[str](count)
     found = await asyncio.gather(*(survey.current() for _ in range(3)))
-    assert all(isinstance(each, Progress) and each.counting == "states" for each in found)
+    assert all(isinstance(each, SurveyProgress) and each.counting == "states" for each in found)
     go.set()
     assert await survey.current() == "counted"
     assert await survey.current() == "counted"

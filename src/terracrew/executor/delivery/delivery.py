@@ -20,7 +20,7 @@ from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import LogStreamSettings
 
 
-class Delivery:
+class AttemptDelivery:
     def __init__(
         self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
     ) -> None:

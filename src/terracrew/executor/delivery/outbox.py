@@ -31,7 +31,7 @@ RESERVE = MAX_INLINE_STATE_BYTES + (1 << 20)
 _SCAN_BYTES = 1 << 20
 
 
-class Batch(NamedTuple):
+class OutboxBatch(NamedTuple):
     first: int
     size: int
     body: bytes
@@ -112,14 +112,14 @@ class Outbox:
         """Return how many bytes stand after this event."""
         return self._ends[-1] - self._ends[number - self._base]
 
-    def batch(self, after: int, *, up_to: int, count: int) -> Batch:
+    def batch(self, after: int, *, up_to: int, count: int) -> OutboxBatch:
         """Return the events after `after` and not beyond `up_to`: as many as a batch may hold, and never none."""
         at = after - self._base
         most = min(at + count, up_to - self._base)
         start, end = self._ends[at], at + 1
         while end < most and self._ends[end + 1] - start <= MAX_BATCH_BYTES:
             end += 1
-        return Batch(after + 1, end - at, os.pread(self._fd, self._ends[end] - start, start))
+        return OutboxBatch(after + 1, end - at, os.pread(self._fd, self._ends[end] - start, start))
 
     def acknowledge(self, mark: int) -> None:
         """Forget where the events up to here are; they stay in the file."""

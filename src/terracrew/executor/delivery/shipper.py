@@ -211,7 +211,7 @@ class Shipper:
                 self._leave.answered(message)
             case messages.CancelAttempt():
                 self._control.request_cancel(message.mode)
-            case messages.Superseded(reason):
+            case messages.SupersededNotice(reason):
                 self._control.supersede(reason)
             case messages.Refused():
                 if message.is_final:

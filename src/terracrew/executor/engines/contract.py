@@ -12,7 +12,7 @@ from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 
 
-class Place(msgspec.Struct, frozen=True):
+class EngineLocation(msgspec.Struct, frozen=True):
     """Where one attempt runs its engine."""
 
     folder: Path

@@ -59,7 +59,7 @@ _DROPPED_CAPABILITIES = (2, 16, 17, 19, 21, 22, 32, 33, 34, 38, 39, 40)
 CHECKPOINT_RESTORE. With one of them a process of root reads other processes' environments in spite of Landlock."""
 
 
-class Rule(NamedTuple):
+class PathRule(NamedTuple):
     path: str
     access: Access
 
@@ -82,7 +82,7 @@ def abi() -> int:
 class Ruleset:
     """Rules that threads can be restricted to, any number of times, until it is closed."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[PathRule]) -> None:
         """Paths that do not exist, or that this process may not look up itself, are passed over."""
         self._handled = int(_handled(abi()))
         scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if abi() >= _ABI_WITH_SCOPES else 0
@@ -102,7 +102,7 @@ class Ruleset:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _add(self, rule: Rule) -> None:
+    def _add(self, rule: PathRule) -> None:
         try:
             target = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import plugins
 from terracrew.executor.isolation import landlock
-from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, Rule, Ruleset, Surroundings
+from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.sources import workspace
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
@@ -149,24 +149,24 @@ class Isolation:
         """Return what to say to a person whose engine failed after it printed this."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
-    def _rules(self, program: str) -> Iterator[Rule]:
+    def _rules(self, program: str) -> Iterator[PathRule]:
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
         shared = plugins.shared_by(start)
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
-            yield Rule(str(path), EVERYTHING)
+            yield PathRule(str(path), EVERYTHING)
         for path in ("/proc", "/sys", self._files.provided):
-            yield Rule(str(path), READ)
+            yield PathRule(str(path), READ)
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
         for path in (*programs, shared, *settings.read_paths):
-            yield Rule(str(path), READ_AND_EXECUTE)
+            yield PathRule(str(path), READ_AND_EXECUTE)
         private = [os.path.realpath(path) for path in settings.private_paths]
         private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]
         surroundings = Surroundings(private)
         wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
         for path in dict.fromkeys(map(os.path.realpath, (*wanted, *_of_environment(start.environment)))):
             for part in surroundings.parts(path) if path != "/" else ():
-                yield Rule(part, READ_AND_EXECUTE)
+                yield PathRule(part, READ_AND_EXECUTE)
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:

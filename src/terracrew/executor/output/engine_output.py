@@ -27,7 +27,7 @@ _ROOM_AGAIN = "There is room on the runner's disk again; the engine goes on"
 INotify().close()  # the first one makes the library look for libc by running a program; done before there are jobs
 
 
-class Output:
+class EngineOutput:
     """The engine writes to a file and not to a pipe, so that it outlives its executor.
 
     A file does not make its writer wait, and a print that fails is lost. So room is kept ahead of the engine, and when the

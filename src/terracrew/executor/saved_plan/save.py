@@ -16,19 +16,19 @@ from terracrew.executor.sources import workspace
 from terracrew.protocol.events import KeptPlan
 from terracrew.protocol.spec import Resume
 from terracrew.toolchains import cache
-from terracrew.toolchains.discovery import Found
+from terracrew.toolchains.discovery import FoundEngine
 
 MAX_PLAN_BYTES = 1 << 30
 """As much as a server takes."""
 _AGAIN_SECONDS = 2.0
 
 
-def about(engine: Found) -> About:
+def about(engine: FoundEngine) -> About:
     return About(engine.name, engine.version, "_".join(cache.system()))
 
 
 async def keep(
-    engine: Found,
+    engine: FoundEngine,
     plan: Path,
     *,
     directory: Path,
@@ -58,7 +58,7 @@ async def keep(
 
 
 async def restore(
-    engine: Found, plan: Path, resume: Resume, *, job_id: str, root: Path, directory: Path, transfer: Transfer
+    engine: FoundEngine, plan: Path, resume: Resume, *, job_id: str, root: Path, directory: Path, transfer: Transfer
 ) -> Path:
     """Put an approved plan and its workspace back to where they were; the workspace. Where that fails, nothing of it is left."""
     place = Path(resume.path)

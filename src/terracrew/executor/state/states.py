@@ -20,7 +20,7 @@ _RETRY_SECONDS = 1.0
 _MAX_PROBLEM_CHARACTERS = 500
 
 
-class _Resource(msgspec.Struct, frozen=True):
+class _StateResource(msgspec.Struct, frozen=True):
     mode: str = "managed"
     instances: list[msgspec.Raw] = []
 
@@ -30,7 +30,7 @@ class _Name(msgspec.Struct, frozen=True):
     lineage: events.Line
 
 
-class Identity(_Name, frozen=True):
+class StateIdentity(_Name, frozen=True):
     """The part of a state that we read; both engines of this kind write it."""
 
     resources: int | None = None
@@ -38,40 +38,40 @@ class Identity(_Name, frozen=True):
 
 
 class _Content(_Name, frozen=True):
-    resources: list[_Resource] | None = None
+    resources: list[_StateResource] | None = None
 
 
 _content = msgspec.json.Decoder(_Content).decode
 _name = msgspec.json.Decoder(_Name).decode
 
 
-def identify(content: bytes) -> Identity:
+def identify(content: bytes) -> StateIdentity:
     """Raise Invalid where this is not a state at all."""
     try:
         found = _content(content)
     except (ValueError, RecursionError):
         pass
     else:
-        return Identity(found.serial, found.lineage, _count(found.resources))
+        return StateIdentity(found.serial, found.lineage, _count(found.resources))
     try:
         name = _name(content)  # its resources may be in a format that we do not know
     except (ValueError, RecursionError) as error:
         raise Invalid(f"this is not a state: {error}") from error
-    return Identity(name.serial, name.lineage)
+    return StateIdentity(name.serial, name.lineage)
 
 
-def named(content: bytes) -> tuple[Identity, str]:
+def named(content: bytes) -> tuple[StateIdentity, str]:
     """Like `identify`, for content that is kept in any case: an empty identity and the problem where it cannot be read."""
     try:
         return identify(content), ""
     except Invalid as error:
-        return Identity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
+        return StateIdentity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
 
 
 def fact_of(
     sha256: str,
     content: bytes,
-    identity: Identity,
+    identity: StateIdentity,
     problem: str,
     origin: Literal["engine", "errored"],
     *,
@@ -82,7 +82,7 @@ def fact_of(
     )
 
 
-def _count(resources: list[_Resource] | None) -> int | None:
+def _count(resources: list[_StateResource] | None) -> int | None:
     """What a data source read is in the state, too, but nothing was made for it."""
     if resources is None:
         return None

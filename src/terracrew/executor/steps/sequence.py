@@ -13,13 +13,13 @@ from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, StateMoved
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import Engine, Place, StateAccess
+from terracrew.executor.engines.contract import Engine, EngineLocation, StateAccess
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.engines.tofu import plugins
 from terracrew.executor.engines.tofu.engine import Tofu
 from terracrew.executor.isolation.rules import Isolation
-from terracrew.executor.output.engine_output import Output
+from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import http_backend, leftover
@@ -34,7 +34,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Resume, Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
-from terracrew.toolchains.discovery import Found
+from terracrew.toolchains.discovery import FoundEngine
 
 MAX_REPLANS = 3
 _REUSED = frozenset({Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN})
@@ -60,7 +60,7 @@ class Steps:
         granted: Granted,
         *,
         recorder: Recorder,
-        output: Output,
+        output: EngineOutput,
         states: States,
         backend: StateBackend,
         outputs: Outputs,
@@ -84,7 +84,7 @@ class Steps:
         self._reused = frozenset[Step]()
         self._plan_attempt: int | None = None
         """Which attempt made the plan, if it is a kept one."""
-        self._found: Found
+        self._found: FoundEngine
         self._engine: Engine
         self._folder: Path
         self._env: dict[str, str]
@@ -230,7 +230,7 @@ class Steps:
 
     def _use(self, folder: Path) -> None:
         self._folder = folder
-        self._engine = Tofu(self._found, Place(folder, self._files, self._plugins))
+        self._engine = Tofu(self._found, EngineLocation(folder, self._files, self._plugins))
         if leftover.remove(self._engine.leftover, workspace.of(self._directory)):
             self._recorder.say(
                 f"The source has a file {self._engine.leftover.name}, a state that some engine could not save; it is not used"

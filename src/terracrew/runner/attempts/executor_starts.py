@@ -9,14 +9,14 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.instance import Instance
+from terracrew.runner.instance import LocalInstance
 
 
 class ExecutorStarts:
     def __init__(
         self,
         config: RunnerConfig,
-        instance: Instance,
+        instance: LocalInstance,
         engine_directories: EngineDirectories,
         environment: Mapping[str, str],
     ) -> None:

@@ -34,7 +34,7 @@ from terracrew.runner.attempts.temp_directories import TempDirectories
 from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
-from terracrew.runner.instance import Instance
+from terracrew.runner.instance import LocalInstance
 from terracrew.runner.resources.plugin_cache import PluginCache
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class AttemptSupervisor:
     def __init__(
         self,
         config: RunnerConfig,
-        instance: Instance,
+        instance: LocalInstance,
         dispatcher: Dispatcher[Any],
         claims: Claims,
         reports: Reports,

@@ -49,7 +49,7 @@ _REJECTIONS = (Unauthenticated, Forbidden, RateLimited)
 """A person has to correct the cause of these, and servers count them, so the runner retries them less often."""
 
 
-class Connection:
+class HubConnection:
     def __init__(
         self,
         config: RunnerConfig,

@@ -8,14 +8,14 @@ from terracrew.server.http.request import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rekey import key_holders, progress
-from terracrew.server.rekey.progress import Progress
+from terracrew.server.rekey.progress import RekeyProgress
 
 
 @get("/rekey", summary="Show the encryption under a new master key")
-async def show(request: Call) -> Progress:
+async def show(request: Call) -> RekeyProgress:
     """How far it has come, and whether older keys may be removed (`finished`)."""
 
-    async def read(tx: Tx) -> Progress:
+    async def read(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
         return await progress.load(tx)
 
@@ -23,13 +23,13 @@ async def show(request: Call) -> Progress:
 
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
-async def start(request: Call) -> Progress:
+async def start(request: Call) -> RekeyProgress:
     """It runs in the background, and is refused while a running server encrypts under another key.
 
     If it is requested again, it continues, or checks everything once more.
     """
 
-    async def work(tx: Tx) -> Progress:
+    async def work(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
         await key_holders.require_all(tx, request.server.keys.key_id)
         await audit.record(tx, request.user, "server.rekey", "server", request.server.keys.key_id)
@@ -39,10 +39,10 @@ async def start(request: Call) -> Progress:
 
 
 @delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
-async def stop(request: Call) -> Progress:
+async def stop(request: Call) -> RekeyProgress:
     """What is done stays done; both keys are needed until it has been finished."""
 
-    async def work(tx: Tx) -> Progress:
+    async def work(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
         await audit.record(tx, request.user, "server.stop_rekey", "server", request.server.keys.key_id)
         return await progress.stop(tx)

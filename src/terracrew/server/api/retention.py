@@ -5,30 +5,30 @@ from litestar import Response, Router, get
 from terracrew.server.http.request import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.retention.surveys import Progress
+from terracrew.server.retention.surveys import SurveyProgress
 from terracrew.server.retention.usage import Preview, Usage
 
 
 @get("/server/usage", summary="Show what is stored")
-async def get_usage(request: Call) -> Response[Usage | Progress]:
+async def get_usage(request: Call) -> Response[Usage | SurveyProgress]:
     """Counts and bytes by kind, the largest modules, and what retention would remove. Administrators only.
 
     Counting may take minutes. Until it is finished, the answer is 202 and says what is being counted: ask again.
     """
     await authorize.require(request.server.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
     found = await request.server.surveys.usage.current()
-    return Response(found, status_code=202 if isinstance(found, Progress) else 200)
+    return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)
 
 
 @get("/server/retention", summary="Show what retention would remove")
-async def get_preview(request: Call) -> Response[Preview | Progress]:
+async def get_preview(request: Call) -> Response[Preview | SurveyProgress]:
     """What the settings keep, what the next pass would remove, and which orphans. Administrators only.
 
     Nothing is removed by this. Until the counting is finished, the answer is 202: ask again.
     """
     await authorize.require(request.server.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
     found = await request.server.surveys.preview.current()
-    return Response(found, status_code=202 if isinstance(found, Progress) else 200)
+    return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)
 
 
 router = Router("/api/v1", route_handlers=[get_usage, get_preview], tags=["server"])

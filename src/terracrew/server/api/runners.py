@@ -17,7 +17,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assigning, service, views
 from terracrew.server.runners.model import (
     AssignTo,
-    Drain,
+    DrainRequest,
     NewRunner,
     Registered,
     Registration,
@@ -82,7 +82,7 @@ async def remove(request: Call, runner: FromPath[str], force: FromQuery[bool] = 
 
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
-async def drain(request: Call, runner: FromPath[str], data: JSONBody[Drain]) -> RunnerView:
+async def drain(request: Call, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
     """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
     return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))

@@ -20,7 +20,7 @@ from terracrew.server.state import content, quarantine, resources, store
 from terracrew.server.state import service as states
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
-from terracrew.server.state.store import Kept
+from terracrew.server.state.store import StoredState
 
 
 class ModuleOutput(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ _outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 async def current(request: Call, module: FromPath[str]) -> Response[bytes]:
     """The current one, as the engine wrote it."""
 
-    async def work(tx: Tx) -> Kept:
+    async def work(tx: Tx) -> StoredState:
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
         kept = await store.current(tx, found.id)
         if kept is None:
@@ -70,7 +70,7 @@ async def current(request: Call, module: FromPath[str]) -> Response[bytes]:
 async def show(request: Call, version: FromPath[str]) -> Response[bytes]:
     """Any version of one, or one that is in quarantine, as the engine wrote it."""
 
-    async def work(tx: Tx) -> Kept:
+    async def work(tx: Tx) -> StoredState:
         return await _note_reading(tx, request, await quarantine.find(tx, request.user, version, Verb.STATE_READ))
 
     return await _answer(request, await request.server.db.write(work))
@@ -150,14 +150,14 @@ async def discard(request: Call, version: FromPath[str]) -> State:
     return await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 
 
-async def _note_reading(tx: Tx, request: Call, kept: Kept) -> Kept:
+async def _note_reading(tx: Tx, request: Call, kept: StoredState) -> StoredState:
     """A state may hold passwords, so that reading one is written down like a change."""
     details = {"module": kept.state.module_id, "version": kept.state.version}
     await audit.record(tx, request.user, "state.read", "state", kept.state.id, details)
     return kept
 
 
-async def _answer(request: Call, kept: Kept) -> Response[bytes]:
+async def _answer(request: Call, kept: StoredState) -> Response[bytes]:
     server, state = request.server, kept.state
     plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}

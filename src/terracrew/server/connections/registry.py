@@ -142,7 +142,7 @@ class ExecutorSession:
     def supersede(self) -> None:
         if not self._is_superseded:
             self._is_superseded = True
-            self.socket.post(messages.Superseded("this attempt is no longer the current one"))
+            self.socket.post(messages.SupersededNotice("this attempt is no longer the current one"))
 
 
 class Registry:

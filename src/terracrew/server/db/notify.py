@@ -25,7 +25,7 @@ MAX_RECONNECT_PAUSE_SECONDS = 0.5  # short, because each server makes only one s
 log = get_logger("terracrew.db")
 
 
-class Note(msgspec.Struct, frozen=True, array_like=True):
+class Notification(msgspec.Struct, frozen=True, array_like=True):
     sender: str
     wakes: list[Wake]
 
@@ -132,7 +132,7 @@ class Notifier:
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         try:
-            note = msgspec.json.decode(payload, type=Note)
+            note = msgspec.json.decode(payload, type=Notification)
         except msgspec.DecodeError:  # sent by another version: something has changed, but not known what
             self._bus.wake_all()
             return
@@ -142,7 +142,7 @@ class Notifier:
 
 def payloads(sender: str, wakes: Iterable[Wake]) -> Iterator[str]:
     """Pack wake-ups into as few payloads as the limit allows."""
-    room = MAX_PAYLOAD_BYTES - len(msgspec.json.encode(Note(sender, [])))
+    room = MAX_PAYLOAD_BYTES - len(msgspec.json.encode(Notification(sender, [])))
     packed: list[Wake] = []
     used = 0
     for topic, key in wakes:
@@ -150,9 +150,9 @@ def payloads(sender: str, wakes: Iterable[Wake]) -> Iterator[str]:
             key = ""
         size = len(msgspec.json.encode((topic, key))) + 1
         if used + size > room:
-            yield msgspec.json.encode(Note(sender, packed)).decode()
+            yield msgspec.json.encode(Notification(sender, packed)).decode()
             packed, used = [], 0
         packed.append((topic, key))
         used += size
     if packed:
-        yield msgspec.json.encode(Note(sender, packed)).decode()
+        yield msgspec.json.encode(Notification(sender, packed)).decode()

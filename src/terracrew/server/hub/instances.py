@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
 
 
-class RunnerRow(msgspec.Struct, frozen=True):
+class ServedRunner(msgspec.Struct, frozen=True):
     """The columns of a runner that the hub uses."""
 
     id: str
@@ -58,7 +58,7 @@ SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, 
 FROM runners WHERE id = :id"""
 
 
-async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> RunnerRow:
+async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> ServedRunner:
     """Return the runner that the principal may serve.
 
     The row of a runner for one process is locked until the transaction ends, so that of two processes one is first. Processes
@@ -72,7 +72,7 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> RunnerRow:
         if await tx.one("SELECT id FROM removed WHERE id = :id", id=wanted):
             raise Removed(REMOVED)
         raise NotFound("there is no such runner for this credential")
-    found = row_to(RunnerRow, row)
+    found = row_to(ServedRunner, row)
     authorize.require_runner(principal, found)
     return found
 
@@ -80,7 +80,7 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> RunnerRow:
 async def take(
     tx: Tx,
     server_id: str,
-    owner: RunnerRow,
+    owner: ServedRunner,
     hello: messages.RunnerHello,
     asked: Sequence[takeover.Question] | None = None,
     gap_ended_at: float = 0.0,
@@ -151,7 +151,7 @@ def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None)
         session.socket.give_up(
             Unavailable("this instance was silent for too long and counts as disconnected; connect again")
         )
-    elif not authorize.may_serve_runner(session.principal, owner := row_to(RunnerRow, row)):
+    elif not authorize.may_serve_runner(session.principal, owner := row_to(ServedRunner, row)):
         session.socket.drop(Unauthenticated("this credential is no longer valid for this runner"))
     else:
         if row["asked_at"] is not None:
@@ -159,7 +159,7 @@ def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None)
         _apply(server, session, owner, min(row["capacity"], owner.max_jobs))
 
 
-def _apply(server: "Server", session: RunnerSession, owner: RunnerRow, slots: int) -> None:
+def _apply(server: "Server", session: RunnerSession, owner: ServedRunner, slots: int) -> None:
     before = session.slots, session.is_closed
     session.slots, session.is_closed = slots, owner.is_draining or owner.is_disabled
     if session.drain_sent != owner.is_draining:

@@ -101,10 +101,10 @@ def _is_short(text: str) -> bool:
 
 async def _place(
     server: "Server", principal: Principal, hello: messages.RunnerHello
-) -> tuple[instances.RunnerRow, instances.InstanceRow]:
+) -> tuple[instances.ServedRunner, instances.InstanceRow]:
     asked: list[takeover.Question] | None = None
 
-    async def work(tx: Tx) -> tuple[instances.RunnerRow, instances.InstanceRow | list[takeover.Question]]:
+    async def work(tx: Tx) -> tuple[instances.ServedRunner, instances.InstanceRow | list[takeover.Question]]:
         record = await instances.runner_row(tx, principal, hello.runner_id)
         gap_ended_at = tx.now - server.registry.watched_for if server.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)

@@ -18,7 +18,7 @@ from terracrew.server.secrets import credentials
 if TYPE_CHECKING:
     from terracrew.server.connections.registry import RunnerSession
     from terracrew.server.context import Server
-    from terracrew.server.hub.instances import RunnerRow
+    from terracrew.server.hub.instances import ServedRunner
 
 ANSWER_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.5
@@ -53,7 +53,7 @@ def resume_digest(hello: RunnerHello) -> str:
 
 
 async def questions_for(
-    tx: Tx, owner: "RunnerRow", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
+    tx: Tx, owner: "ServedRunner", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
 ) -> list[Question]:
     """Return the questions to ask before the new process may connect. On the second call, `asked` is what was asked.
 
@@ -80,7 +80,7 @@ async def questions_for(
     return questions
 
 
-async def _in_the_way(tx: Tx, owner: "RunnerRow", hello: RunnerHello, key: str) -> list[Row]:
+async def _in_the_way(tx: Tx, owner: "ServedRunner", hello: RunnerHello, key: str) -> list[Row]:
     """Return the connected instances that exclude this one.
 
     The cost of both statements does not depend on how many instances the runner has: each reconnecting process of a
@@ -99,19 +99,19 @@ async def _ask(tx: Tx, row: Row) -> Question:
     return Question(row["id"], row["epoch"], await instance_store.ask(tx, row["id"], row["epoch"]))
 
 
-async def _displace(tx: Tx, owner: "RunnerRow", row: Row, question: Question) -> None:
+async def _displace(tx: Tx, owner: "ServedRunner", row: Row, question: Question) -> None:
     if not await instance_store.displace(tx, owner.id, row["id"], row["epoch"], question.asked_at):
         raise _refusal(owner, row)
 
 
-def _still_there(owner: "RunnerRow", row: Row) -> Unavailable:
+def _still_there(owner: "ServedRunner", row: Row) -> Unavailable:
     """Return an error that is not final: the old connection's answer may have been sent before its process ended."""
     return Unavailable(
         f"another connection of {row['name']} of {owner.path} has the same key and answers; try again when it has ended"
     )
 
 
-def _refusal(owner: "RunnerRow", row: Row) -> Conflict:
+def _refusal(owner: "ServedRunner", row: Row) -> Conflict:
     if owner.allow_multiple_instances:
         return Conflict(
             f"an instance named {row['name']} of {owner.path} is already connected; give this one another name"

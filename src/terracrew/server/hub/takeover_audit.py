@@ -9,7 +9,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.instances import InstanceRow, RunnerRow
+from terracrew.server.hub.instances import InstanceRow, ServedRunner
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
@@ -32,7 +32,7 @@ class FormerInstance(msgspec.Struct, frozen=True):
     is_connected: bool
 
 
-async def former_instances(tx: Tx, owner: RunnerRow, hello: RunnerHello) -> list[FormerInstance]:
+async def former_instances(tx: Tx, owner: ServedRunner, hello: RunnerHello) -> list[FormerInstance]:
     """Return the instances that this process may take over. Their number does not depend on the size of the fleet."""
     rows = await tx.all(_OWN_NAME, id=owner.id, name=hello.instance)
     if not owner.allow_multiple_instances:
@@ -41,7 +41,7 @@ async def former_instances(tx: Tx, owner: RunnerRow, hello: RunnerHello) -> list
 
 
 async def record(
-    tx: Tx, who: Principal, owner: RunnerRow, hello: RunnerHello, before: list[FormerInstance], place: InstanceRow
+    tx: Tx, who: Principal, owner: ServedRunner, hello: RunnerHello, before: list[FormerInstance], place: InstanceRow
 ) -> None:
     """Record what the process has taken over, and its new address.
 

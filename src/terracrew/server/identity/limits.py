@@ -38,7 +38,7 @@ ADDRESS = Limit("address", 100, 6.0)
 """The limit for all secrets from one address; it is generous, because many people may share an address."""
 
 
-class Attempt:
+class LoginAttempt:
     """One attempt that was counted. Refund it if it succeeded, or if it was not evaluated."""
 
     def __init__(self, limits: "Limits", keys: tuple[Key, ...]) -> None:
@@ -54,7 +54,7 @@ class Limits:
         self._clock = clock
         self._buckets: OrderedDict[Key, tuple[float, float]] = OrderedDict()
 
-    def attempt(self, *keys: Key) -> Attempt:
+    def attempt(self, *keys: Key) -> LoginAttempt:
         """Count one attempt against each key; refuse, and count nothing, if one of them is full."""
         wait = max((self._wait(key) for key in keys), default=0)
         if wait > 0:
@@ -63,7 +63,7 @@ class Limits:
             self._fill(key, 1)
         while len(self._buckets) > MAX_KEYS:
             self._buckets.popitem(last=False)
-        return Attempt(self, keys)
+        return LoginAttempt(self, keys)
 
     def refund(self, *keys: Key) -> None:
         for key in keys:

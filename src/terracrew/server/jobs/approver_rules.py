@@ -1,11 +1,11 @@
 """Who may approve the plan of a job, beside the role that they need: a pure function."""
 
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules.policy import Policy
+from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 
 
-def refusal(job: Job, who: Principal, policy: Policy) -> str | None:
+def refusal(job: Job, who: Principal, policy: ModulePolicy) -> str | None:
     """Return why this person or service account may not approve the job's plan; None if they may."""
     if who.kind == "service_account" and not policy.service_account_approval:
         return (

@@ -36,7 +36,7 @@ class Cursor(msgspec.Struct, frozen=True):
         return ",".join(f"{each.attempt}.{each.event}" for each in (self.main, *self.late))
 
 
-class Batch(msgspec.Struct, frozen=True):
+class TailBatch(msgspec.Struct, frozen=True):
     """Events that follow a position, as a JSON list, and the position after them."""
 
     position: Position
@@ -55,11 +55,11 @@ class Tails:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._batches: OrderedDict[_Place, Batch] = OrderedDict()
-        self._reading: dict[_Place, asyncio.Task[Batch | Standing]] = {}
+        self._batches: OrderedDict[_Place, TailBatch] = OrderedDict()
+        self._reading: dict[_Place, asyncio.Task[TailBatch | Standing]] = {}
         self.used = 0
 
-    async def next(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
+    async def next(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
         """Return what follows; if nothing does yet, how things stand with the job."""
         place = (job_id, position)
         if batch := self._batches.get(place):
@@ -67,7 +67,7 @@ class Tails:
             return batch
         if joined := self._reading.get(place):
             found = await asyncio.shield(joined)
-            if isinstance(found, Batch):
+            if isinstance(found, TailBatch):
                 return found
             # It may have begun before the wake-up that brought us here, so that "nothing new" is no answer yet.
         reading = self._reading.get(place)
@@ -80,7 +80,7 @@ class Tails:
         self._batches.clear()
         self.used = 0
 
-    async def _read(self, db: Database, job_id: str, position: Position) -> Batch | Standing:
+    async def _read(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
         async def work(tx: Tx) -> tuple[Standing, list[Stored]]:
             # In this order: a job that has ended has all of its log stored.
             standing = await reads.standing(tx, job_id)
@@ -99,7 +99,7 @@ class Tails:
             position = batch.position
         return batches[0]
 
-    def _keep(self, place: _Place, batch: Batch) -> None:
+    def _keep(self, place: _Place, batch: TailBatch) -> None:
         if old := self._batches.pop(place, None):
             self.used -= old.cost
         self._batches[place] = batch
@@ -107,14 +107,14 @@ class Tails:
         while self.used > CACHE_BYTES:
             self.used -= self._batches.popitem(last=False)[1].cost
 
-    def _done(self, place: _Place, reading: "asyncio.Task[Batch | Standing]") -> None:
+    def _done(self, place: _Place, reading: "asyncio.Task[TailBatch | Standing]") -> None:
         del self._reading[place]
         if not reading.cancelled():
             reading.exception()  # marks it as retrieved: perhaps nobody waits for it any more
 
 
-def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:
-    batches: list[Batch] = []
+def _batches(stored: Sequence[Stored], position: Position) -> list[TailBatch]:
+    batches: list[TailBatch] = []
     events: list[LogEvent] = []
     size = 0
     for chunk in stored:
@@ -127,5 +127,5 @@ def _batches(stored: Sequence[Stored], position: Position) -> list[Batch]:
     return [*batches, _batch(position.attempt, events)]
 
 
-def _batch(attempt: int, events: list[LogEvent]) -> Batch:
-    return Batch(Position(attempt, events[-1].n), msgspec.json.encode(events))
+def _batch(attempt: int, events: list[LogEvent]) -> TailBatch:
+    return TailBatch(Position(attempt, events[-1].n), msgspec.json.encode(events))

@@ -8,7 +8,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.modules.model import DestroyLimits
 
 
-class Policy(msgspec.Struct, frozen=True):
+class ModulePolicy(msgspec.Struct, frozen=True):
     """Each setting is the module's own where it has one, else that of the nearest group that has one."""
 
     limits: DestroyLimits = DestroyLimits()
@@ -18,7 +18,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Whether a service account may approve plans."""
 
 
-async def of_module(tx: Tx, module_id: str) -> Policy:
+async def of_module(tx: Tx, module_id: str) -> ModulePolicy:
     rows = await tx.all(
         """SELECT groups.max_destroy, groups.max_destroy_percent, groups.self_approval, groups.service_account_approval,
             modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
@@ -28,13 +28,13 @@ async def of_module(tx: Tx, module_id: str) -> Policy:
         module_id=module_id,
     )
     if not rows:
-        return Policy()
+        return ModulePolicy()
     found: dict[str, Any] = {"max_destroy": rows[0]["own_destroy"], "max_destroy_percent": rows[0]["own_percent"]}
     for row in rows:  # the nearest group comes first
         for name in ("max_destroy", "max_destroy_percent", "self_approval", "service_account_approval"):
             if found.get(name) is None:
                 found[name] = row[name]
-    return Policy(
+    return ModulePolicy(
         DestroyLimits(found["max_destroy"], found["max_destroy_percent"]),
         self_approval=found["self_approval"] is None or bool(found["self_approval"]),
         service_account_approval=bool(found["service_account_approval"]),

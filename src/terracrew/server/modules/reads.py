@@ -27,7 +27,7 @@ _OF_READER: LiteralString = (
 )
 
 
-class Within(msgspec.Struct, frozen=True):
+class ModuleScope(msgspec.Struct, frozen=True):
     """The part of the tree that a list is about: an organization, or a group with or without what is below it."""
 
     organization_id: str
@@ -36,7 +36,7 @@ class Within(msgspec.Struct, frozen=True):
     is_recursive: bool = False
 
 
-async def page(tx: Tx, seen: Visible, within: Within, after: str, count: int) -> list[Row]:
+async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: int) -> list[Row]:
     """The first `count` modules after that id which the reader may see."""
     if seen.is_nothing:
         return []

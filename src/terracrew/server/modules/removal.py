@@ -12,13 +12,13 @@ from terracrew.server.identity.access import store as access
 from terracrew.server.modules import store
 
 
-class Kept(NamedTuple):
+class Remains(NamedTuple):
     unfinished_jobs: int
     jobs: int
     states: int
 
 
-async def kept(tx: Tx, module_id: str) -> Kept:
+async def kept(tx: Tx, module_id: str) -> Remains:
     row = await tx.one(
         """SELECT (SELECT count(*) FROM jobs WHERE module_id = :id AND finished_at IS NULL) AS unfinished,
                   (SELECT count(*) FROM jobs WHERE module_id = :id) AS jobs,
@@ -26,7 +26,7 @@ async def kept(tx: Tx, module_id: str) -> Kept:
         id=module_id,
     )
     assert row is not None
-    return Kept(row["unfinished"], row["jobs"], row["states"])
+    return Remains(row["unfinished"], row["jobs"], row["states"])
 
 
 async def delete(tx: Tx, module_id: str) -> None:

@@ -190,10 +190,10 @@ async def listing(
 ) -> Page[Module]:
     """Return those that the reader may see: of a group, of all below it too, or of the whole organization."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    within = reads.Within(who.organization_id or "")
+    within = reads.ModuleScope(who.organization_id or "")
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
-        within = reads.Within(found.organization_id, found.id, found.path, recursive)
+        within = reads.ModuleScope(found.organization_id, found.id, found.path, recursive)
     return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
 
 

@@ -12,7 +12,7 @@ NAME = "rekey"
 """Of the setting that holds it, and of the topic that wakes the loops."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RekeyProgress(msgspec.Struct, frozen=True):
     status: Literal["none", "running", "stopped", "incomplete", "finished"] = "none"
     """`incomplete`: some ciphertexts could not be decrypted. `finished`: nothing needs an older key any more."""
     key_id: str = ""
@@ -30,35 +30,35 @@ class Progress(msgspec.Struct, frozen=True):
     finished_at: datetime | None = None
 
 
-async def load(tx: Tx) -> Progress:
+async def load(tx: Tx) -> RekeyProgress:
     stored = await stored_values.get(tx, NAME)
-    return Progress() if stored is None else msgspec.json.decode(stored, type=Progress)
+    return RekeyProgress() if stored is None else msgspec.json.decode(stored, type=RekeyProgress)
 
 
-async def save(tx: Tx, progress: Progress) -> None:
+async def save(tx: Tx, progress: RekeyProgress) -> None:
     await stored_values.put(tx, NAME, msgspec.json.encode(progress))
 
 
-async def start(tx: Tx, key_id: str) -> Progress:
+async def start(tx: Tx, key_id: str) -> RekeyProgress:
     """Request a rekey. One that already runs continues."""
     before = await load(tx)
     if before.status == "running" and before.key_id == key_id:
         progress = before
     else:
-        progress = Progress("running", key_id, started_at=datetime.fromtimestamp(tx.now, UTC))
+        progress = RekeyProgress("running", key_id, started_at=datetime.fromtimestamp(tx.now, UTC))
         await save(tx, progress)
     tx.wake(NAME)
     return progress
 
 
-async def stop(tx: Tx) -> Progress:
+async def stop(tx: Tx) -> RekeyProgress:
     before = await load(tx)
     progress = msgspec.structs.replace(before, status="stopped") if before.status == "running" else before
     await save(tx, progress)
     return progress
 
 
-async def advance(tx: Tx, progress: Progress) -> bool:
+async def advance(tx: Tx, progress: RekeyProgress) -> bool:
     """Store how far it has come; False if it has been stopped, or started anew under another key."""
     before = await load(tx)
     if before.status != "running" or before.key_id != progress.key_id:

@@ -19,7 +19,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
-from terracrew.server.rekey.progress import NAME, Progress
+from terracrew.server.rekey.progress import NAME, RekeyProgress
 from terracrew.server.secrets.keyring import HEAD_BYTES, Keyring
 
 PAGE_ROWS = 100
@@ -42,7 +42,7 @@ class Rekey:
 
     def __init__(self, server_id: str, db: Database, objects: Objects, keys: Keyring) -> None:
         self._server_id, self._db, self._objects, self._keys = server_id, db, objects, keys
-        self._progress = Progress()
+        self._progress = RekeyProgress()
 
     async def run(self) -> None:
         try:
@@ -54,7 +54,7 @@ class Rekey:
         finally:
             await key_holders.withdraw(self._db, self._server_id, self._keys)
 
-    async def step(self) -> Progress:
+    async def step(self) -> RekeyProgress:
         """Do what is asked for, to its end."""
         self._progress = await self._db.read(progresses.load)
         if self._progress.status != "running" or self._progress.key_id != self._keys.key_id:

@@ -9,7 +9,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import SYSTEM
-from terracrew.server.retention.policy import Policy, Tally, tally
+from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
 from terracrew.server.retention.rules import RULES, Rule
 
 BATCH_ITEMS = 200
@@ -19,7 +19,7 @@ _PREVIEW_ITEMS = 2000
 Renew = Callable[[], Awaitable[bool]]
 
 
-async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Tally]:
+async def remove_due(db: Database, policy: RetentionPolicy, renew: Renew) -> dict[str, Tally]:
     """Remove what is due for as long as `renew` says that nobody else does it."""
     removed: dict[str, Tally] = {}
     for rule in RULES:
@@ -37,7 +37,7 @@ async def remove_due(db: Database, policy: Policy, renew: Renew) -> dict[str, Ta
     return removed
 
 
-async def preview(db: Database, policy: Policy, rule: Rule) -> Tally:
+async def preview(db: Database, policy: RetentionPolicy, rule: Rule) -> Tally:
     """Return how much of a kind is due."""
     total, after = Tally(), None
     while items := await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, _PREVIEW_ITEMS)):

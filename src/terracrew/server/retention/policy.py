@@ -7,7 +7,7 @@ from terracrew.server.settings import ServerSettings
 DAY_SECONDS = 86400.0
 
 
-class Policy(msgspec.Struct, frozen=True):
+class RetentionPolicy(msgspec.Struct, frozen=True):
     logs_days: float | None = None
     states_days: float | None = None
     states_count: int = 10
@@ -19,8 +19,8 @@ class Policy(msgspec.Struct, frozen=True):
     audit_days: float | None = None
 
 
-def of(settings: ServerSettings) -> Policy:
-    return Policy(
+def of(settings: ServerSettings) -> RetentionPolicy:
+    return RetentionPolicy(
         settings.retain_logs_days,
         settings.retain_states_days,
         settings.retain_states_count,

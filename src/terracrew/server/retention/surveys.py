@@ -19,7 +19,7 @@ WAIT_SECONDS = 2.0
 """How long a request waits for the result before it is told how far the counting is."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class SurveyProgress(msgspec.Struct, frozen=True):
     """The counting is not finished: ask again."""
 
     counting: str
@@ -33,7 +33,7 @@ class Survey(Generic[T]):
         self._started_at = self._finished_at = 0.0
         self._counting = ""
 
-    async def current(self) -> T | Progress:
+    async def current(self) -> T | SurveyProgress:
         """Return the result, at most half a minute old; how far it is, where it takes longer than a request should."""
         now = time.monotonic()
         is_old = self._task is not None and self._task.done() and now - self._finished_at > FRESH_SECONDS
@@ -43,7 +43,7 @@ class Survey(Generic[T]):
         await asyncio.wait([self._task], timeout=WAIT_SECONDS)
         if self._task.done():
             return self._task.result()
-        return Progress(self._counting, time.monotonic() - self._started_at)
+        return SurveyProgress(self._counting, time.monotonic() - self._started_at)
 
     async def _run(self) -> T:
         try:

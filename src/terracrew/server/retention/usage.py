@@ -12,7 +12,7 @@ from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes
-from terracrew.server.retention.policy import Policy, Tally
+from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
 
 MAX_LARGEST_MODULES = 10
@@ -48,7 +48,7 @@ class ModuleUsage(msgspec.Struct, frozen=True):
 class Preview(msgspec.Struct, frozen=True):
     """What the next pass of retention would remove, and the orphans that the next sweep would."""
 
-    policy: Policy
+    policy: RetentionPolicy
     retention: dict[str, Tally]
     orphans: dict[str, Tally]
 
@@ -64,7 +64,7 @@ Tell = Callable[[str], None]
 """Called with what is being counted."""
 
 
-async def usage(db: Database, objects: Objects, policy: Policy, late_seconds: float, tell: Tell) -> Usage:
+async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Usage:
     kinds: dict[str, Tally] = {}
     for kind, sql in _TOTALS.items():
         tell(kind)
@@ -76,7 +76,7 @@ async def usage(db: Database, objects: Objects, policy: Policy, late_seconds: fl
     return Usage(size["bytes"] if size else 0, kinds, rows_to(ModuleUsage, modules), reclaimable)
 
 
-async def preview(db: Database, objects: Objects, policy: Policy, late_seconds: float, tell: Tell) -> Preview:
+async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Preview:
     """Nothing is removed."""
     found: dict[str, Tally] = {}
     for rule in RULES:

@@ -175,7 +175,7 @@ class RunnerChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reaches its processes at once. Null: all of it by the runner's own settings."""
 
 
-class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool = True
 
 

@@ -110,7 +110,7 @@ SELECT found.id FROM (
 """Without a search and a status the index of paths has the order, and only the runners up to the page are read."""
 
 
-class Within(msgspec.Struct, frozen=True):
+class RunnerScope(msgspec.Struct, frozen=True):
     """The part of the tree that a list is about: an organization, or a group and what is below it."""
 
     organization_id: str
@@ -120,7 +120,7 @@ class Within(msgspec.Struct, frozen=True):
     """Whether the runners that serve every organization belong to it."""
 
 
-async def page(tx: Tx, seen: Visible, within: Within, status: str | None, after: str, count: int) -> list[str]:
+async def page(tx: Tx, seen: Visible, within: RunnerScope, status: str | None, after: str, count: int) -> list[str]:
     """The first `count` runners after that id."""
     source, given = _source(seen, within)
     rows = await tx.all(_SOURCES[source] + _BY_ID, status=status, after=after, count=count, **given)
@@ -128,7 +128,7 @@ async def page(tx: Tx, seen: Visible, within: Within, status: str | None, after:
 
 
 async def by_path(
-    tx: Tx, seen: Visible, within: Within, status: str | None, words: dict[str, Param], skipped: int, count: int
+    tx: Tx, seen: Visible, within: RunnerScope, status: str | None, words: dict[str, Param], skipped: int, count: int
 ) -> list[str]:
     """Return the runners that match a search, in the order of their paths."""
     source, given = _source(seen, within)
@@ -139,7 +139,7 @@ async def by_path(
     return [row["id"] for row in await tx.all(sql, status=status, skipped=skipped, count=count, **words, **given)]
 
 
-async def counts(tx: Tx, seen: Visible, within: Within, words: dict[str, Param]) -> dict[str, int]:
+async def counts(tx: Tx, seen: Visible, within: RunnerScope, words: dict[str, Param]) -> dict[str, int]:
     """Return how many runners match a search, by their status."""
     source, given = _source(seen, within)
     if source == "organization" and not _is_search(words):
@@ -154,7 +154,7 @@ def _is_search(words: dict[str, Param]) -> bool:
     return any(word != UNUSED for word in words.values())
 
 
-def _source(seen: Visible, within: Within) -> tuple[str, dict[str, Param]]:
+def _source(seen: Visible, within: RunnerScope) -> tuple[str, dict[str, Param]]:
     given: dict[str, Param] = {"is_shared": within.is_shared}
     if not seen.is_everything(within.organization_id):
         below = f"{within.group_path}/" if within.group_path else ""

@@ -65,10 +65,10 @@ async def listing(
 ) -> Page[RunnerView]:
     """Return those of a group and of all below it, or of the whole organization with the shared ones."""
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
-    within = reads.Within(who.organization_id or "", is_shared=is_shared_seen(who))
+    within = reads.RunnerScope(who.organization_id or "", is_shared=is_shared_seen(who))
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
-        within = reads.Within(found.organization_id, found.id, found.path)
+        within = reads.RunnerScope(found.organization_id, found.id, found.path)
     ids_ = await reads.page(tx, seen, within, status and status.value, start(after), limit + 1)
     return page(await views.views_of(tx, ids_), limit)
 

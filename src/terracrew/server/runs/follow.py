@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.db.topics import log_of
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.reads import Standing
-from terracrew.server.logs.tail import Batch, Cursor, Position, Tails
+from terracrew.server.logs.tail import Cursor, Position, TailBatch, Tails
 from terracrew.server.objects import Objects
 from terracrew.server.runs import log
 from terracrew.server.runs import summary as job_run
@@ -26,7 +26,7 @@ PAUSE, OUTAGE = 0.2, 2.0
 MAX_LATE_ATTEMPTS = 4
 """How many lost attempts are followed beside the current one."""
 
-News = Batch | Literal["changed", "quiet", "end"]
+News = TailBatch | Literal["changed", "quiet", "end"]
 """More of the log; something about the job has changed; nothing has happened for a while; nothing more will come."""
 
 
@@ -62,7 +62,7 @@ class Watchers:
                 session.watch(is_watched)
 
 
-class More(Batch, frozen=True, kw_only=True):
+class More(TailBatch, frozen=True, kw_only=True):
     """More of the log, and how far the viewer is with it."""
 
     cursor: Cursor
@@ -120,11 +120,11 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
     while True:
         main, late = cursor.main, cursor.late
         found = await tails.next(db, job_id, main)
-        if isinstance(found, Batch):
+        if isinstance(found, TailBatch):
             return More(found.position, found.data, cursor=Cursor(found.position, late))
         for at, each in enumerate(late):
             more = await tails.next(db, job_id, each)
-            if isinstance(more, Batch):
+            if isinstance(more, TailBatch):
                 return More(more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :])))
         is_passed = found.attempt > main.attempt
         if one_attempt or not (is_passed or (found.is_terminal and found.attempt == main.attempt)):

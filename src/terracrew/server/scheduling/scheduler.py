@@ -26,7 +26,7 @@ MAX_JOBS_AT_ONCE = 200
 """Jobs that are moved to another line before others on the event loop have a turn."""
 
 
-class Offer:
+class OpenOffer:
     def __init__(self, job: Waiting, route: Route) -> None:
         self.job = job
         self.route = route
@@ -51,7 +51,7 @@ class Scheduler:
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
         """The waiting jobs, by id."""
-        self._offers: dict[str, Offer] = {}
+        self._offers: dict[str, OpenOffer] = {}
         self._online_elsewhere: set[str] = set()
         """Runners with an instance that takes jobs and is not connected here, or was a moment ago."""
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
@@ -317,7 +317,7 @@ class Scheduler:
                 return
             # Of a module that is busy it waits: when that is over, its head is lined up again.
             if self._waiting.get(job.id) is job and job.module_id not in self._busy:
-                self._offer(Offer(job, route))
+                self._offer(OpenOffer(job, route))
 
     def _best_tier(self, route: Route) -> AssignedRunners | None:
         """A full tier waits; a tier without anyone who is online and takes jobs is passed over."""
@@ -348,7 +348,7 @@ class Scheduler:
                 if is_wanted and session.free > 0 and route.engine in session.engines:
                     yield session
 
-    def _offer(self, offer: Offer) -> None:
+    def _offer(self, offer: OpenOffer) -> None:
         """To the freest of a few: looking at all of them would cost more than it spreads the load better."""
         self._offers[offer.job.id] = offer
         found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
@@ -358,13 +358,13 @@ class Scheduler:
         self._send(offer, found[:1])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
-    def _send(self, offer: Offer, sessions: Iterable[RunnerSession]) -> None:
+    def _send(self, offer: OpenOffer, sessions: Iterable[RunnerSession]) -> None:
         for session in sessions:
             session.offered.add(offer.job.id)
             offer.sessions.append(session)
             session.socket.post(messages.Offer(offer.job.id, offer.job.attempt))
 
-    def _widen(self, offer: Offer) -> None:
+    def _widen(self, offer: OpenOffer) -> None:
         asked = {session.instance_id for session in offer.sessions}
         if offer.claims <= 0:
             others = (session for session in self._candidates(offer.route) if session.instance_id not in asked)
@@ -374,7 +374,7 @@ class Scheduler:
                 return
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
-    def _again(self, offer: Offer) -> None:
+    def _again(self, offer: OpenOffer) -> None:
         """Nobody took it: back into its line."""
         freed = self._withdraw(offer.job.id)
         if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._busy:

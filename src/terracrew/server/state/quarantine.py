@@ -14,7 +14,7 @@ from terracrew.server.state import store
 from terracrew.server.state.model import State
 
 
-async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.Kept:
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb) -> store.StoredState:
     """Return a state by its id, for something that one may do with it."""
     kept = await store.get(tx, ids.parse("sta", reference))
     unseen = NotFound(f"there is no state {reference} here, or you may not see it")

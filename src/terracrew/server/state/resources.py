@@ -8,7 +8,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, store
-from terracrew.server.state.store import Kept
+from terracrew.server.state.store import StoredState
 
 MAX_ADDRESSES = 20
 """How many resources are named; the others are only counted."""
@@ -32,7 +32,7 @@ class _Instance(msgspec.Struct):
     index_key: str | int | None = None
 
 
-class _Resource(msgspec.Struct):
+class _ListedResource(msgspec.Struct):
     mode: str
     type: str
     name: str
@@ -41,7 +41,7 @@ class _Resource(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    resources: list[_Resource] = []
+    resources: list[_ListedResource] = []
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -50,7 +50,7 @@ _document = msgspec.json.Decoder(_Document)
 async def current(db: Database, objects: Objects, keys: Keyring, module_id: str, *, is_kept_here: bool) -> Resources:
     """Return those of the module's current state. `is_kept_here`: Terracrew holds its state, so that without one there is nothing."""
 
-    async def work(tx: Tx) -> tuple[Kept | None, int | None]:
+    async def work(tx: Tx) -> tuple[StoredState | None, int | None]:
         kept = await store.current(tx, module_id)
         return kept, None if kept is None else await store.resources(tx, kept.state.id)
 
@@ -79,7 +79,7 @@ def addresses(state: bytes) -> list[str]:
     ]
 
 
-def _address(resource: _Resource, instance: _Instance) -> str:
+def _address(resource: _ListedResource, instance: _Instance) -> str:
     prefix = f"{resource.module}." if resource.module else ""
     key = instance.index_key
     index = "" if key is None else f"[{key}]" if isinstance(key, int) else f'["{key}"]'

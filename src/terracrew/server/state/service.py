@@ -10,10 +10,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
-from terracrew.server.state.store import Kept
+from terracrew.server.state.store import StoredState
 
 
-async def kept(tx: Tx, module_id: str) -> Kept | None:
+async def kept(tx: Tx, module_id: str) -> StoredState | None:
     """Return the current state with its content, as it is stored."""
     return await store.current(tx, module_id)
 

@@ -17,7 +17,7 @@ STATES = Table("states", State)
 _INSERT = STATES.insert("content", "object", "resources")
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredState(msgspec.Struct, frozen=True):
     """A state with its content."""
 
     state: State
@@ -29,12 +29,12 @@ class Kept(msgspec.Struct, frozen=True):
         return state_contexts(state.module_id, state.job_id, state.attempt, state.event)
 
 
-async def get(tx: Tx, state_id: str) -> Kept | None:
+async def get(tx: Tx, state_id: str) -> StoredState | None:
     row = await tx.one("SELECT " + STATES.columns + ", content, object FROM states WHERE id = :id", id=state_id)
     return None if row is None else _kept(row)
 
 
-async def current(tx: Tx, module_id: str) -> Kept | None:
+async def current(tx: Tx, module_id: str) -> StoredState | None:
     row = await tx.one(
         "SELECT "
         + STATES.columns
@@ -178,5 +178,5 @@ async def delete_outputs(tx: Tx, job_id: str) -> list[str]:
     return [row["object"] for row in rows if row["object"] is not None]
 
 
-def _kept(row: Row) -> Kept:
-    return Kept(row_to(State, row), Sealed(row["content"], row["object"]))
+def _kept(row: Row) -> StoredState:
+    return StoredState(row_to(State, row), Sealed(row["content"], row["object"]))

@@ -8,7 +8,7 @@ from terracrew.server.addresses import Network, is_within, limit_key
 from terracrew.server.transport.forwarded import Headers, client_of
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """An HTTP connection that can be closed while it is idle."""
 
     def close_idle(self) -> None: ...
@@ -17,7 +17,7 @@ class Connection(Protocol):
 @dataclass
 class _Client:
     open_connections: int = 0
-    idle: "OrderedDict[Connection, None]" = field(default_factory=OrderedDict[Connection, None])
+    idle: "OrderedDict[ClientConnection, None]" = field(default_factory=OrderedDict[ClientConnection, None])
 
 
 class Connections:
@@ -32,7 +32,7 @@ class Connections:
         self._max_total, self._max_per_address = max_total, max_per_address
         self._trusted_proxies = trusted_proxies
         self._clients: dict[str, _Client] = {}
-        self._idle: OrderedDict[Connection, str] = OrderedDict()
+        self._idle: OrderedDict[ClientConnection, str] = OrderedDict()
         self.total = 0
         self.refused_total = 0
 
@@ -55,17 +55,17 @@ class Connections:
         """Return what limits on handshakes count: the network of the client, behind a trusted proxy, too."""
         return limit_key(client_of(address, headers, self._trusted_proxies))
 
-    def mark_idle(self, connection: Connection, key: str) -> None:
+    def mark_idle(self, connection: ClientConnection, key: str) -> None:
         """Note that this connection waits for its next request, so it may be closed to make room."""
         self._idle[connection] = key
         self._clients[key].idle[connection] = None
 
-    def mark_busy(self, connection: Connection) -> None:
+    def mark_busy(self, connection: ClientConnection) -> None:
         key = self._idle.pop(connection, None)
         if key is not None:
             del self._clients[key].idle[connection]
 
-    def upgrade(self, connection: Connection, key: str) -> None:
+    def upgrade(self, connection: ClientConnection, key: str) -> None:
         """Count this connection in the total only, from now on."""
         self.mark_busy(connection)
         client = self._clients[key]
@@ -73,7 +73,7 @@ class Connections:
         if not client.open_connections:
             del self._clients[key]
 
-    def release(self, connection: Connection, key: str) -> None:
+    def release(self, connection: ClientConnection, key: str) -> None:
         """Forget an HTTP connection that was closed."""
         self.upgrade(connection, key)
         self.total -= 1

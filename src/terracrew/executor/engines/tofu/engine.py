@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import Conflict, EngineMissing, Invalid
-from terracrew.executor.engines.contract import Place, StateAccess
+from terracrew.executor.engines.contract import EngineLocation, StateAccess
 from terracrew.executor.engines.tofu import hcl, plan_summary, plugins
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
-from terracrew.toolchains.discovery import Found
+from terracrew.toolchains.discovery import FoundEngine
 
 OLDEST_VERSION = (1, 12)
 """The first with `-json-into`: a terminal's output and machine facts from one run."""
@@ -39,7 +39,7 @@ class Tofu:
     orderly_exit_codes = frozenset({0, 1})
     """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
 
-    def __init__(self, found: Found, place: Place) -> None:
+    def __init__(self, found: FoundEngine, place: EngineLocation) -> None:
         self.name, self.version = found.name, found.version
         self._program, self._place = found.path, place
         self._plan, self._facts = place.files.plan, place.files.produced / "plan.jsonl"

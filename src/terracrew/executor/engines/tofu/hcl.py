@@ -20,14 +20,14 @@ _TOKEN = re.compile(
 _IN_STRING = re.compile(r'\\.|\$\$\{|%%\{|\$\{|%\{|"|\n', re.DOTALL)
 
 
-class Found(NamedTuple):
+class BackendBlock(NamedTuple):
     file: str
     line: int
     block: str
     """`backend "s3"` or `cloud`."""
 
 
-def foreign_backend(folder: Path) -> Found | None:
+def foreign_backend(folder: Path) -> BackendBlock | None:
     """Return the first block in the root module that says where the state lives."""
     for path in sorted(folder.iterdir()):
         if path.name.endswith(_SUFFIXES + _JSON_SUFFIXES) and path.is_file():
@@ -37,7 +37,7 @@ def foreign_backend(folder: Path) -> Found | None:
                 search = _in_json if path.name.endswith(_JSON_SUFFIXES) else _in_native
                 if found := search(text):
                     line, block = found
-                    return Found(path.name, line, block)
+                    return BackendBlock(path.name, line, block)
     return None
 
 

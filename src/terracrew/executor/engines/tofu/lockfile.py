@@ -32,7 +32,7 @@ class Provider(msgspec.Struct, frozen=True):
         return f"{self.address}/{self.version}"
 
 
-class Locked(msgspec.Struct, frozen=True):
+class LockedProvider(msgspec.Struct, frozen=True):
     provider: Provider
     hashes: frozenset[str]
 
@@ -42,7 +42,7 @@ def is_sound(provider: Provider) -> bool:
     return bool(_ADDRESS.fullmatch(provider.address) and _NUMBER.fullmatch(provider.version))
 
 
-def read(folder: Path) -> list[Locked]:
+def read(folder: Path) -> list[LockedProvider]:
     """Return what the lock file of a module says; nothing where there is none, or none that can be read."""
     try:
         content = read_produced(folder / NAME)
@@ -51,9 +51,9 @@ def read(folder: Path) -> list[Locked]:
     return list(_parsed(content[:_MAX_BYTES].decode(errors="replace")))
 
 
-def _parsed(text: str) -> Iterator[Locked]:
+def _parsed(text: str) -> Iterator[LockedProvider]:
     for block in _BLOCK.finditer(text):
         version = _VERSION.search(block["body"])
         provider = Provider(block["address"], version[1] if version else "")
         if is_sound(provider):
-            yield Locked(provider, frozenset(_HASH.findall(block["body"])))
+            yield LockedProvider(provider, frozenset(_HASH.findall(block["body"])))

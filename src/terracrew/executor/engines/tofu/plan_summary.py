@@ -23,7 +23,7 @@ _ACTIONS: dict[str, Action] = {
 }
 
 
-class _Resource(msgspec.Struct):
+class _PlannedResource(msgspec.Struct):
     addr: str
 
 
@@ -31,11 +31,11 @@ class _Importing(msgspec.Struct):
     id: str = ""
 
 
-class _Change(msgspec.Struct):
-    resource: _Resource
+class _PlannedChange(msgspec.Struct):
+    resource: _PlannedResource
     action: str
     reason: str = ""
-    previous_resource: _Resource | None = None
+    previous_resource: _PlannedResource | None = None
     importing: _Importing | None = None
 
 
@@ -50,13 +50,13 @@ class _OutputChange(msgspec.Struct):
 
 
 class _Hook(msgspec.Struct):
-    resource: _Resource | None = None
+    resource: _PlannedResource | None = None
 
 
 class _Message(msgspec.Struct):
     type: str = ""
     hook: _Hook | None = None
-    change: _Change | None = None
+    change: _PlannedChange | None = None
     changes: _Counts | None = None
     outputs: dict[str, _OutputChange] | None = None
 
@@ -76,7 +76,7 @@ _state = msgspec.json.Decoder(_State)
 
 def summarize(path: Path, state: bytes | None) -> PlanSummary:
     """Counts are of resources, each counted once: one to replace is not also one to add and one to destroy."""
-    changes: list[_Change] = []
+    changes: list[_PlannedChange] = []
     counts, outputs = _Counts(), dict[str, str]()
     refreshed, vanished = set[str](), set[str]()
     for line in read_produced(path).splitlines():
@@ -117,7 +117,7 @@ def summarize(path: Path, state: bytes | None) -> PlanSummary:
     )
 
 
-def _resource(change: _Change) -> ResourceChange:
+def _resource(change: _PlannedChange) -> ResourceChange:
     detail = plan_words.reason(change.reason)
     if change.previous_resource:
         detail = f"moved from {change.previous_resource.addr}"

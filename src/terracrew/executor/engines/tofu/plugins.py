@@ -19,7 +19,7 @@ import msgspec
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import lockfile
-from terracrew.executor.engines.tofu.lockfile import Locked, Provider
+from terracrew.executor.engines.tofu.lockfile import LockedProvider, Provider
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
 
@@ -112,7 +112,7 @@ def checksum(package: Path) -> str:
     return "h1:" + base64.b64encode(summary.digest()).decode()
 
 
-def _is_usable(package: Path, locked: Locked | None, provider: Provider) -> bool:
+def _is_usable(package: Path, locked: LockedProvider | None, provider: Provider) -> bool:
     """Return whether an engine takes this package as it is, for a module that has locked this (or nothing)."""
     if locked is None or not locked.hashes:
         return True

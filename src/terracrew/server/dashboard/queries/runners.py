@@ -15,7 +15,7 @@ MAX_GROUPS = 300
 
 async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: str, page: int) -> RunnersPage:
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
-    within = reads.Within(who.organization_id or "", is_shared=service.is_shared_seen(who))
+    within = reads.RunnerScope(who.organization_id or "", is_shared=service.is_shared_seen(who))
     words = patterns(search)
     found = await reads.counts(tx, seen, within, words)
     counts = {"ALL": sum(found.values())} | {each.value: found.get(each.value, 0) for each in RunnerStatus}

@@ -48,7 +48,7 @@ async def login(guard: LoginGuard, name: str, password: str, address: str, devic
     return await guard.db.write(work)
 
 
-async def _matches(attempt: limits.Attempt, password: str, password_hash: str | None) -> bool:
+async def _matches(attempt: limits.LoginAttempt, password: str, password_hash: str | None) -> bool:
     """Compare a password with its hash. The attempt is refunded unless the password was found to be wrong."""
     try:
         is_right = await passwords.matches(password, password_hash)

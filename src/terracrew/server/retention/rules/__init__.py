@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.retention.policy import Item, Policy
+from terracrew.server.retention.policy import Item, RetentionPolicy
 from terracrew.server.retention.rules import archives, audit, logs, states
 
-Find = Callable[[Tx, Policy, Item | None, int], Awaitable[list[Item]]]
+Find = Callable[[Tx, RetentionPolicy, Item | None, int], Awaitable[list[Item]]]
 """Up to so many items that are due, after this one in the order of their ids."""
-Remove = Callable[[Tx, Policy, list[Item]], Awaitable[list[Item]]]
+Remove = Callable[[Tx, RetentionPolicy, list[Item]], Awaitable[list[Item]]]
 """Remove those that still are due, and return them."""
 
 

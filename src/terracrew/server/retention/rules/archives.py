@@ -6,7 +6,7 @@ from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.modules import store
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy
+from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy
 
 GRACE_SECONDS = 7 * DAY_SECONDS
 """An archive is uploaded before the module or the job that uses it is made."""
@@ -16,12 +16,12 @@ _UNUSED: LiteralString = """archives.created_at <= :grace
         AND (jobs.finished_at IS NULL OR jobs.finished_at > :before))"""
 
 
-def _before(tx: Tx, policy: Policy) -> float:
+def _before(tx: Tx, policy: RetentionPolicy) -> float:
     """Jobs that ended before this need their archive no more."""
     return -1.0 if policy.archives_days is None else tx.now - policy.archives_days * DAY_SECONDS
 
 
-async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
     rows = await tx.all(
         "SELECT id, size AS bytes FROM archives WHERE id > :after AND " + _UNUSED + " ORDER BY id LIMIT :limit",
         after=after.id if after else "",
@@ -32,7 +32,7 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
     return rows_to(Item, rows)
 
 
-async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
+async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:
     """Lock the row first and check again, because creating a module or a job with an archive locks its row, too."""
     removed: list[Item] = []
     for item in items:

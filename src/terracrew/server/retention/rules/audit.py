@@ -3,10 +3,10 @@
 from terracrew.server.audit import store
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
-from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
 
 
-async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
     if policy.audit_days is None:
         return []
     before = tx.now - policy.audit_days * DAY_SECONDS
@@ -21,6 +21,6 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
     return rows_to(Item, rows)
 
 
-async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
+async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
     await store.delete_batch(tx, [item.id for item in items])
     return items

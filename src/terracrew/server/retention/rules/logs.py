@@ -5,10 +5,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.logs import store
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
 
 
-async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
     """Logs that are whole in the object store. The log of an attempt in doubt stays."""
     if policy.logs_days is None:
         return []
@@ -30,7 +30,7 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
     return rows_to(Item, rows)
 
 
-async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:
+async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:
     removed: list[Item] = []
     for item in items:
         if not await store.set_removed(tx, item.id, item.number, policy.logs_days):

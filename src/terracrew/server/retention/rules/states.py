@@ -3,11 +3,11 @@
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, Policy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
 from terracrew.server.state import store
 
 
-async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[Item]:
+async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
     """States of jobs that have ended. Discarded ones were never current, so they do not count among the newest.
 
     What is known of an attempt in doubt includes its states, so those stay.
@@ -35,7 +35,7 @@ async def find(tx: Tx, policy: Policy, after: Item | None, limit: int) -> list[I
     return rows_to(Item, rows)
 
 
-async def remove(tx: Tx, policy: Policy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
+async def remove(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:  # noqa: ARG001 - all rules have it
     rows = await store.delete_old(tx, [item.id for item in items])
     removed = rows_to(Item, rows)
     await objects.delete_later(tx, [item.object for item in removed if item.object])
