@@ -17,7 +17,7 @@ class Stat(NamedTuple):
     group: int
     session: int
     start_time: int
-    """In clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
+    """The start in clock ticks after the boot (field 22 of /proc/<pid>/stat)."""
 
     @property
     def is_alive(self) -> bool:
@@ -40,7 +40,7 @@ def forbid_inspection() -> None:
 
 
 def become_subreaper() -> None:
-    """From now on, a descendant of this process whose parent ends becomes this process's child, not init's."""
+    """Make this process the new parent of every descendant whose parent ends, instead of init."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -70,7 +70,7 @@ def test_an_attempt_that_was_handed_back_is_not_run(directory: Path) -> None:
 def test_its_traceback_is_in_its_own_log(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
     process = _start(directory, is_salvage=False)
     assert process.wait(BOUND_SECONDS) == exit_codes.CRASHED
-    assert "there is no job in what the executor was started with" in (directory / files.LOG).read_text()
+    assert "the executor was started without a job" in (directory / files.LOG).read_text()
     assert "Traceback" not in capfd.readouterr().err
     signed = ownership.process_of(directory)
     assert signed is not None

@@ -56,7 +56,7 @@ class Api:
         self.patience = 0.0
         """Seconds for which a request that may be repeated is, while the server or its database is away; a few tries at least."""
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
-        """Told what is being waited for."""
+        """Called with the error that a request waits for."""
 
     def get(self, path: str, **query: Any) -> Any:
         return self._call("GET", _with_query(path, query))

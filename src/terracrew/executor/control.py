@@ -12,7 +12,7 @@ _STRENGTH: dict[CancelMode, int] = {"after_step": 0, "interrupt": 1, "kill": 2}
 
 
 class Control:
-    """Requests only: whoever runs something looks here, and is called when something new was asked."""
+    """Holds requests to stop. The code that runs steps checks it, and is called when a new request arrives."""
 
     def __init__(self) -> None:
         self.cancel: CancelMode | None = None
@@ -26,7 +26,7 @@ class Control:
 
     @property
     def is_stopping(self) -> bool:
-        """Nothing new may be started."""
+        """Whether nothing new may be started."""
         return any(each is not None for each in (self.cancel, self.ended_by, self.superseded, self.refused))
 
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:

@@ -14,7 +14,7 @@ _UNSUPPORTED_ERRORS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class Room:
-    """Blocks of one file beyond its end. What is written there cannot fail for want of room, whoever else fills the disk."""
+    """Reserved blocks of one file beyond its end, so that a write there cannot fail, even if the disk becomes full."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor, self._size = descriptor, size
@@ -22,7 +22,7 @@ class Room:
         self._can_reserve = True
 
     def keep(self, position: int) -> bool:
-        """Return whether that much room follows the position; it is taken now, if need be."""
+        """Reserve that much space after the position. Return whether it is reserved."""
         if self._end - position >= self._size:
             return True
         return any(self._take(position, position + self._size + extra) for extra in (_STEP_BYTES, 0))

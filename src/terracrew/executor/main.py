@@ -63,7 +63,7 @@ def _run_attempt(start: ExecutorStart) -> int:
 def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     """All parts of an attempt. Its engine, unless something large has to be fetched, is running when this returns."""
     if (granted := start.granted) is None:
-        raise Invalid("there is no job in what the executor was started with")
+        raise Invalid("the executor was started without a job")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
     if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used: an attempt is run once")

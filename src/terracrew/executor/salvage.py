@@ -89,7 +89,7 @@ def _announce_states(parts: AttemptDelivery) -> None:
 
 
 def _collect_state(parts: AttemptDelivery) -> None:
-    """Nobody has the key any more, so it travels as it is, over the same authenticated connection."""
+    """Upload a state in plain text over the authenticated connection, because its key is gone."""
     path = leftover.find_after_crash(parts.directory)
     if path is None:
         return

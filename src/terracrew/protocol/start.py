@@ -34,9 +34,9 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     cache_directory: str
     """Shared by all attempts of this runner: archives by hash, provider plug-ins."""
     workspaces: str
-    """Where this runner's workspaces are. A kept plan can go on by an instance that has them at the same place."""
+    """The directory of this runner's workspaces. A saved plan can be resumed by an instance with the same path."""
     engine_directory: str
-    """Where this attempt's engine and its executor exchange files; it holds no file that the engine may not read. The
+    """The directory in which this attempt's engine and its executor exchange files; the engine may read all of it. The
     executor makes it, see `attempt/engine_directory.py`, and the runner removes it."""
     environment: dict[str, str]
     """The engine's base environment, already less everything that is Terracrew's own."""

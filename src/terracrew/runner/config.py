@@ -10,7 +10,7 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     runner_id: str
     instance: str
     client_id: str
-    """As the token endpoint wants it: `<organization>:<client>` or `<organization>:<worker>`."""
+    """The client id for the token endpoint: `<organization>:<client>` or `<organization>:<worker>`."""
     client_secret: str
     working_directory: str
     temp_directory: str

@@ -52,7 +52,7 @@ def _lock(path: Path) -> int:
 
 
 def _key(path: Path) -> str:
-    """With this secret a returning process takes its old place; a directory without one is a new instance."""
+    """Return the secret with which a restarted process takes its instance over; a directory without one is a new instance."""
     if path.exists():
         if _KEY.fullmatch(known := path.read_text(errors="replace").strip()):
             return known

@@ -89,7 +89,10 @@ async def _stop_when_told(stop: Stop, connection: HubConnection, supervisor: Att
     await stop.drain.wait()
     connection.drain()
     if supervisor.refs:
-        log.info("stopping when %d attempts have ended; told again, they go on alone", len(supervisor.refs))
+        log.info(
+            "stopping when %d attempts have ended; a second signal stops the runner now and lets them continue",
+            len(supervisor.refs),
+        )
     while not stop.exit.is_set() and (supervisor.refs or claims.pending):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):

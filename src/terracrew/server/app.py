@@ -92,7 +92,7 @@ _HEADERS = [
     (b"referrer-policy", b"same-origin"),
 ]
 _HSTS_HEADER = (b"strict-transport-security", b"max-age=31536000")
-"""Only where browsers come by https: it tells them to use nothing else for a year."""
+"""Sent over https only: it tells browsers to use nothing else for a year."""
 
 
 async def build(settings: ServerSettings) -> Server:

@@ -122,7 +122,7 @@ async def _first(started: asyncio.Event, web: "asyncio.Task[None]") -> None:
 
 
 def _greet(server: Server, link: str | None) -> None:
-    """Where it is, and how the first person gets in; to the terminal, never to a log."""
+    """Print the server's address and the login link of the first user to the terminal, never to a log."""
     click.echo(f"Terracrew is at {server.settings.url}/dashboard/runners")
     if link is not None:
         click.echo(

@@ -1,4 +1,4 @@
-"""Where blobs lie: a local folder or a cloud's object store, behind one API. Names are made of ids only."""
+"""Stores objects in a local folder or a cloud's object store, behind one API. Names consist of ids only."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     name: str
     size: int
     modified_at: float
-    """By the clock of the store."""
+    """The time of the store's clock."""
 
 
 class Objects:
@@ -94,7 +94,7 @@ class Objects:
             return
 
     async def names(self, folder: str) -> list[str]:
-        """Of all that lies under a folder, which is a name, too."""
+        """Yield the names of all objects under a folder."""
         import obstore
 
         pages = obstore.list(self._store, _checked(folder))  # pyright: ignore[reportUnknownMemberType]  (arrow's)
@@ -135,7 +135,7 @@ class Objects:
         return await self.size(name) is not None
 
     async def size(self, name: str) -> int | None:
-        """Of its content, in bytes; None where there is none."""
+        """Return the size of an object in bytes, or None if it does not exist."""
         from obstore import head_async
 
         try:

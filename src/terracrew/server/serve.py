@@ -33,7 +33,7 @@ MAX_ACCEPTS_PER_TURN = 8
 socket. With one, a new connection waits for as many turns as others arrived before it."""
 MAX_DESCRIPTORS = 65_536
 RESERVED_DESCRIPTOR_COUNT = 256
-"""Not available to connections: files, the database, pipes."""
+"""The descriptors that connections may not use, because files, the database and pipes need them."""
 T = TypeVar("T")
 
 

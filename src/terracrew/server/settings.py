@@ -26,7 +26,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     object_store: str = ""
     """A URL that obstore knows (`s3://…`, `gs://…`, `az://…`, `file:///…`). Empty: a folder in the data directory."""
     local_roots: tuple[Path, ...] = ()
-    """Where sources on a local path may lie. None by default."""
+    """The directories that may contain sources on a local path. There are none by default."""
     runner_isolation: Literal["landlock", "none"] = "landlock"
     """What keeps the modules of the built-in runner from the rest of this machine."""
     runner_read_paths: tuple[Path, ...] = ()
@@ -81,7 +81,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def uploads(self) -> Path:
-        """Where a body lies until it has been looked through."""
+        """The directory that holds a body until it has been checked."""
         return self.directory / "uploads"
 
     @property

@@ -56,7 +56,7 @@ class AttemptDelivery:
         )
 
     async def finish(self) -> int:
-        """Wait until the server has everything, for hours if need be; the exit code."""
+        """Wait until the server has everything, which may take hours, and return the exit code."""
         if await self.shipper.deliver():
             delivered.mark_done(self.directory, self.outbox.last)
             return exit_codes.DELIVERED

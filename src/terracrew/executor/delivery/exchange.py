@@ -119,6 +119,6 @@ def _save(answer: "BaseHTTPResponse", to: Path, max_bytes: int) -> bytes:
             try:
                 while chunk:
                     chunk = chunk[file.write(chunk) :]
-            except OSError as error:  # not the server's fault, so not to be tried for ever
+            except OSError as error:  # a local error, so it is not retried forever
                 raise Unavailable(f"{to} cannot be written: {error.strerror}") from error
     return digest.hexdigest().encode()

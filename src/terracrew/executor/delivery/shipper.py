@@ -1,4 +1,4 @@
-"""Carries the outbox to the server: for ever, a window of batches at a time, resumed where the server says."""
+"""Sends the outbox to the server, a window of batches at a time, and resumes after the last event that the server has."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ class Shipper:
                 self._leave.disconnected()
                 await _close(self._connection)
                 self._connection = None
-            # A welcome alone is no progress: what follows may fail each time.
+            # A welcome alone is not progress: what follows may fail each time.
             if self._outbox.acknowledged > mark or time.monotonic() - since > _STABLE_SECONDS:
                 backoff.reset()
             await asyncio.sleep(backoff.next(self._put_off))
@@ -169,7 +169,7 @@ class Shipper:
                 headers = {"X-Plain": "1"} if state_file.is_plain else {}
                 try:
                     await self._transfer.put(f"states/{state_file.number}", state_file.path, headers)
-                except TerracrewError as error:  # a code of our server's: everything else is tried again for ever
+                except TerracrewError as error:  # an error of our server; everything else is retried forever
                     self._refuse(error.message)
                     raise OSError(error.message) from error
                 self._large_states.shipped(state_file.number)
@@ -270,7 +270,7 @@ class Shipper:
 
 
 async def _close(connection: ClientConnection) -> None:
-    """Say goodbye and do not wait for an answer: whoever ends has all that matters acknowledged, and a slot to free."""
+    """Close the connection without waiting for an answer: everything is acknowledged, and the slot should be freed."""
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)
     connection.transport.close()

@@ -27,7 +27,7 @@ _JSON = {"Content-Type": "application/json"}
 class Transfer:
     """What is under one attempt's address, with its hub credential.
 
-    A server that is away is tried again for ever, and so is everything that something other than our server answered.
+    It retries forever while the server is away, or while something other than our server answers.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from terracrew.protocol.spec import Step
 
 
 class EngineLocation(msgspec.Struct, frozen=True):
-    """Where one attempt runs its engine."""
+    """The directories and files in which one attempt runs its engine."""
 
     folder: Path
     """The folder with the module's root files, in the attempt's own copy of the source."""

@@ -121,7 +121,7 @@ VARIABLES_WITH_PATHS = (
     "TF_CLI_CONFIG_FILE",
     "TF_PLUGIN_CACHE_DIR",
 )
-"""Of the runner's own environment. A module's environment opens nothing."""
+"""Variables of the runner's own environment. A module's environment opens nothing."""
 _ENGINE_CONFIGURATIONS = (".tofurc", ".terraformrc", ".config/opentofu/tofurc")
 _DENIED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
 _QUOTED_PATH = re.compile(r'"(/[^"\n]+)"')
@@ -132,7 +132,7 @@ _HINT = (
 
 
 class Isolation:
-    """Of one attempt. The rules are made when the first engine is started, and hold for all of them."""
+    """The isolation of one attempt. The rules are made when its first engine starts, and apply to all of its engines."""
 
     def __init__(self, start: ExecutorStart, files: EngineDirectory) -> None:
         self._start, self._files = start, files

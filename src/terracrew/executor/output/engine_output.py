@@ -22,7 +22,7 @@ _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
 _FULL = "The disk of this runner is full. The engine is paused until there is room on it; nothing is lost"
-_ROOM_AGAIN = "There is room on the runner's disk again; the engine goes on"
+_ROOM_AGAIN = "There is space on the runner's disk again; the engine continues"
 
 INotify().close()  # the first one makes the library look for libc by running a program; done before there are jobs
 

@@ -20,7 +20,7 @@ _SEALED_PIECE_BYTES = _NONCE + PIECE_BYTES + _TAG
 
 
 class Sealing(io.RawIOBase):
-    """Takes plain text; what reaches the file is cipher text, of which it knows hash and size."""
+    """Encrypts what is written to it into a file, and knows the hash and the size of the ciphertext."""
 
     def __init__(self, file: IO[bytes], key: bytes, context: str, *, most: int) -> None:
         self._file, self._cipher, self._context, self._most = file, AESGCM(key), context, most

@@ -1,4 +1,4 @@
-"""Keeps a plan, with the workspace it was made in, while a person looks at it; and goes on with one that was approved."""
+"""Saves a plan with its workspace while it waits for approval, and restores one that was approved."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from terracrew.toolchains import cache
 from terracrew.toolchains.discovery import FoundEngine
 
 MAX_PLAN_BYTES = 1 << 30
-"""As much as a server takes."""
+"""The largest plan that a server accepts."""
 _AGAIN_SECONDS = 2.0
 
 
@@ -51,7 +51,7 @@ async def keep(
             is_full = True
             await asyncio.sleep(_AGAIN_SECONDS)
     finally:
-        # Before anybody can be told of it, since whoever goes on with it needs the place.
+        # Before the result is sent, because the attempt that continues with the plan needs this path.
         await asyncio.to_thread(_clear, directory, plan)
     await transfer.upload("plan", file)
     return KeptPlan(state_version, packed[0], packed[1], str(place))

@@ -35,7 +35,7 @@ class ArchiveCache:
         return data
 
     def put(self, sha256: str, data: bytes) -> None:
-        """Keep it, and make room for it if need be."""
+        """Store an archive, and evict others if the cache is full."""
         if not sha256.isalnum():
             return
         self._folder.mkdir(parents=True, exist_ok=True)

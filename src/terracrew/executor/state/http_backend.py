@@ -1,4 +1,4 @@
-"""The engine's `http` backend: one state, on loopback, for whoever knows this attempt's secret."""
+"""The engine's `http` backend: it serves one state on loopback to a client that knows this attempt's secret."""
 
 import asyncio
 import base64
@@ -35,7 +35,7 @@ class _EmptyState(msgspec.Struct):
 
 
 def secret_of(hub_credential: str) -> str:
-    """This attempt's loopback secret: derived one way, so that whoever salvages the attempt can mask it."""
+    """Derive this attempt's loopback secret from its credentials, so that a salvage can mask it, too."""
     return hmac.new(hub_credential.encode(), b"loopback state backend", hashlib.sha256).hexdigest()
 
 
@@ -138,7 +138,7 @@ class StateBackend:
             return error.status, msgspec.json.encode({"code": error.code, "message": error.message}), is_read
 
     def _check(self, request: h11.Request) -> tuple[str, dict[str, list[str]]]:
-        """Who asks, for what: all that can be said before a body is read."""
+        """Check the secret and the path of a request before its body is read."""
         headers = dict(request.headers)
         if not hmac.compare_digest(headers.get(b"authorization", b""), self._authorization):
             raise Unauthenticated("the state backend of an attempt needs its secret")

@@ -93,7 +93,7 @@ class States:
     def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
         self.current: bytes | None = None
         self.is_writable = False
-        """Only a step that has leave to mutate may write."""
+        """Refuse a write by a step that has no permission to apply."""
         self.has_unsaved = False
         """Whether the last state that the engine wanted to save is not kept, or cannot be read as a state."""
         self.problem = ""

@@ -31,7 +31,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class CloudTokens:
-    """Of one attempt. A module without audiences costs nothing here."""
+    """The cloud tokens of one attempt. A module without audiences has none."""
 
     def __init__(
         self, files: EngineDirectory, audiences: Sequence[str], *, transfer: Transfer, recorder: Recorder
@@ -106,7 +106,7 @@ class CloudTokens:
         self._renew_at = asked + min(lives) / 2
 
     def _mask(self, token: str) -> None:
-        """Before anybody can print it."""
+        """Mask a token before the engine can print it."""
         self._recorder.redactor.add(token)
         self._masked.append(token)
         if len(self._masked) > _MAX_MASKED_TOKENS * len(self._audiences):
@@ -126,7 +126,7 @@ def left(directory: Path, files: EngineDirectory) -> list[str]:
 
 
 def _write(path: Path, token: str) -> None:
-    """Whoever opens it finds the whole of the old one or the whole of the new one."""
+    """Replace the file atomically, so that a reader gets either the old or the new token."""
     fresh = path.with_name(f".{path.name}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(token)

@@ -417,7 +417,7 @@ class Steps:
         return Result("FAILED", f"{step} was not started: {what}{error}")
 
     def _has_stopped(self, error: TerracrewError | OSError) -> bool:
-        """Return whether this is no failure, but the end of an attempt that was to stop."""
+        """Return whether this is not a failure but the end of an attempt that was asked to stop."""
         if isinstance(error, Superseded):
             self._control.supersede(error.message)
         return self._control.is_stopping

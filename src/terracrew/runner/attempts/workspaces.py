@@ -37,7 +37,7 @@ class Workspaces:
             moved.rename(directory / files.WORKSPACE)
 
     def sweep(self, found: Mapping[AttemptRef, Path]) -> None:
-        """Remove what a predecessor left of attempts that are no more.
+        """Remove what an earlier process left of attempts that no longer exist.
 
         A job with an attempt here keeps all of its own: that attempt's executor may have made one this very moment.
         """

@@ -27,7 +27,7 @@ class _Answer(msgspec.Struct):
 
 
 class _Refusal(msgspec.Struct):
-    """As RFC 6749 has it, with a code of ours beside it."""
+    """An error of RFC 6749, with one of Terracrew's codes beside it."""
 
     error: str
     error_description: str
@@ -57,7 +57,7 @@ class Tokens:
         self._token = ""
         self._renew_at = 0.0
         self._exchanging = threading.Lock()
-        """A thread goes on when the task that waits for it is cancelled, and two would overwrite each other's secrets."""
+        """Serialize renewals: a thread continues when its task is cancelled, and two would overwrite each other's secrets."""
 
     async def current(self) -> str:
         """Return a token that has most of its life before it."""
@@ -78,7 +78,7 @@ class Tokens:
 
     @property
     def seconds_left(self) -> float:
-        """Until it is to be renewed."""
+        """Return how many seconds are left until the token must be renewed."""
         return max(0.0, self._renew_at - time.monotonic())
 
     def _exchange_alone(self) -> _Answer:

@@ -30,14 +30,14 @@ _VOLATILE = frozenset({"aufs", "overlay", "ramfs", "tmpfs"})
 
 class _Kept(msgspec.Struct, frozen=True):
     configured_sha256: str
-    """Of the token in the runner's settings. Another one there (the runner was registered anew) replaces all that is kept."""
+    """The hash of the token in the runner's settings. A new token there replaces all stored ones."""
     current: str
     since: float
     """When the token in use was first used, in seconds since 1970."""
     next: str = ""
     """Replaces the current one as soon as the server has accepted it."""
     earlier: list[str] = []
-    """Those that were in use before the current one, the last one first."""
+    """The tokens that were in use before the current one, the latest first."""
 
 
 class WorkerToken:

@@ -122,7 +122,7 @@ class Local:
 
     async def stop(self, handle: Handle, mode: CancelMode) -> None:
         if mode == "after_step":
-            return  # an executor that is cut off starts no mutating step, and hears of it when it is back
+            return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
         if handle.process.is_guess:
             log.warning(
                 "process %d may be of no attempt, so it is not ended: its record is damaged", handle.process.pid

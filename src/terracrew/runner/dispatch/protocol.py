@@ -37,5 +37,5 @@ class Dispatcher(Protocol[H]):
         ...
 
     async def close(self) -> None:
-        """Leave. What was started goes on."""
+        """Disconnect. Executors that were started continue."""
         ...

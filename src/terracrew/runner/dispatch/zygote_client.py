@@ -134,7 +134,7 @@ class ZygoteClient:
 
     def _died(self) -> None:
         lived = time.monotonic() - self._spawned_at
-        log.warning("the process that starts executors has died after %.0f s; running executors go on", lived)
+        log.warning("the process that starts executors has died after %.0f s; running executors continue", lived)
         self._drop()
         if lived > _STABLE_SECONDS:
             self._spawn()

@@ -5,7 +5,7 @@ import os
 
 MIN_FREE_BYTES = 64 << 20
 MIN_FREE_RATIO = 0.05
-"""Of a disk that is itself small."""
+"""The ratio that counts instead on a small disk."""
 log = logging.getLogger(__name__)
 
 

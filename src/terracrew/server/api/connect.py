@@ -116,7 +116,7 @@ def _basic(authorization: str) -> tuple[str, str]:
 def _refused(
     status: int, error: str, why: TerracrewError, headers: dict[str, str] | None = None
 ) -> Response[dict[str, str | int]]:
-    """As RFC 6749 has it, with the members of a problem beside it, so that a client reads all errors in one way."""
+    """Answer with an error of RFC 6749 that also has the members of a problem, so that a client reads all errors in one way."""
     title = HTTPStatus(status).phrase
     problem = {"type": "about:blank", "title": title, "status": status, "detail": why.message, "code": why.code}
     body: dict[str, str | int] = {"error": error, "error_description": why.message, **problem}

@@ -13,14 +13,14 @@ from terracrew.server.paging import After, Limit, Page
 async def listing(
     request: Call, parent: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[Group]:
-    """Those directly in `parent` (empty: the organization), or all of them."""
+    """List the groups directly in `parent` (empty: the organization), or all of them."""
     who = request.user
     return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, parent, after, limit))
 
 
 @post("/groups", summary="Create a group")
 async def create(request: Call, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
-    """With `parents=true`, the groups above it too, where they are missing."""
+    """Create a group and, with `parents=true`, its missing parent groups."""
     who = request.user
     return await request.server.db.write(lambda tx: service.create(tx, who, data, parents))
 

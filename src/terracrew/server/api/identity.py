@@ -54,7 +54,7 @@ class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CreatedUser(msgspec.Struct, frozen=True):
     user: User
     link: str
-    """Where the new user logs in, once, and sets a password. Shown this once."""
+    """The link with which the new user logs in once and sets a password. It is shown only once."""
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,7 +158,7 @@ async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[User
 class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     new_password: str
     current_password: str | None = None
-    """Not needed by a person who has no password yet and is logged in by a link."""
+    """A user who logged in with a link and has no password yet does not need it."""
 
     def __repr__(self) -> str:
         return "NewPassword(…)"
@@ -216,7 +216,7 @@ async def revoke_token_of(request: Call, user: FromPath[str], token_id: FromPath
 async def list_accounts(
     request: Call, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
 ) -> Page[ServiceAccount]:
-    """Those of a group and below it."""
+    """List the service accounts of a group and below it."""
     who = request.user
     return await request.server.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
 

@@ -25,7 +25,7 @@ async def listing(
     after: After = None,
     limit: Limit = 50,
 ) -> Page[Module]:
-    """Those of a group, with `recursive=true` of all below it too, or of the whole organization."""
+    """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization."""
     who = request.user
     return await request.server.db.read_in_background(
         lambda tx: service.listing(tx, who, group, recursive, after, limit)
@@ -41,7 +41,7 @@ async def create(request: Call, data: JSONBody[NewModule]) -> Module:
 
 @get("/modules/{module:str}", summary="Show a module")
 async def show(request: Call, module: FromPath[str]) -> ModuleView:
-    """With what stands in the way of its jobs: doubts, states in quarantine, and who holds its lock."""
+    """Show a module and what blocks its jobs: doubts, states in quarantine, and who holds its lock."""
 
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)

@@ -35,7 +35,7 @@ async def listing(
     after: After = None,
     limit: Limit = 50,
 ) -> Page[RunnerView]:
-    """Those of a group and of all below it, or of the whole organization with the shared ones."""
+    """List the runners of a group and of all groups below it, or of the whole organization and the shared ones."""
     who = request.user
     return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, group, status, after, limit))
 

@@ -102,7 +102,7 @@ async def outputs(
     module: FromPath[str],
     sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
 ) -> ModuleOutputs:
-    """Those of the last job that read them; `outdated_since` tells that a later one has changed the module."""
+    """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module."""
     # An engine may read its own module's state, and nothing else of the tree.
     is_state = sensitive or request.user.kind == "engine"
 

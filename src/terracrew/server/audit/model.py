@@ -17,6 +17,6 @@ class Entry(msgspec.Struct, frozen=True):
     target_id: str
     details: dict[str, Any]
     address: str | None = None
-    """Where it came from; None for what the server did by itself."""
+    """The address that it came from; None if the server itself did it."""
     credential_id: str | None = None
     """The session, API token or secret that it was done with."""

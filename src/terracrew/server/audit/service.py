@@ -19,7 +19,7 @@ from terracrew.server.secrets.credentials import ANYWHERE
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Who did what to what; one line of the log, before it is written."""
+    """An entry of the audit log before it is written: who did what to what."""
 
     who: Principal
     action: str

@@ -44,7 +44,7 @@ _ENTRIES: dict[tuple[bool, bool], LiteralString] = {
     (False, True): "SELECT * FROM audit WHERE target_id = :target_id" + _PAGE,
     (True, True): "SELECT * FROM audit WHERE target_id = :target_id AND organization_id = :organization_id" + _PAGE,
 }
-"""By whether an organization and whether a target is named: each of them has an index that gives its page in order."""
+"""The statements with and without an organization and a target: each has an index that returns a page in order."""
 
 
 async def entries(tx: Tx, organization_id: str | None, target_id: str | None, before: str, limit: int) -> list[Entry]:

@@ -51,7 +51,7 @@ class ConfigurationChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 def changed(before: Configuration, change: ConfigurationChange | None) -> Configuration:
-    """As it is after a change; None takes all of it back."""
+    """Return the configuration after a change; None removes everything."""
     if change is None:
         return UNCONFIGURED
     given = {field: value for field in change.__struct_fields__ if (value := getattr(change, field)) is not UNSET}

@@ -29,7 +29,7 @@ class AccountForm(msgspec.Struct, frozen=True):
 
 @get("/dashboard/account")
 async def account_page(request: Call) -> Response[Any]:
-    """Where a person is logged in, which API tokens they have, and how they change their password."""
+    """Show where the user is logged in, which API tokens they have, and the form that changes their password."""
     return await _account_answer(request)
 
 

@@ -29,7 +29,7 @@ class DestroyPage(msgspec.Struct, frozen=True):
 
 @get("/{module:str}/destroy")
 async def ask(request: Call, module: FromPath[str], again: FromQuery[str | None] = None) -> Response[Any]:
-    """Nothing happens by looking at this page: its buttons queue the DESTROY, or a plan of it."""
+    """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
     server, who = request.server, request.user
 
     async def read(tx: Tx) -> tuple[Module, Job | None]:

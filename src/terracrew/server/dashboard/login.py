@@ -131,7 +131,7 @@ def _let_in(request: Call, session: Session, user: str, to: str) -> Response[Any
 
 
 def _local(to: str) -> str:
-    """Only our own pages: `next` comes from the address bar, and a login must not lead to another site."""
+    """Accept only our own pages: `next` comes from the address bar, and a login must not lead to another site."""
     is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
     return to if is_ours else HOME
 

@@ -35,7 +35,7 @@ class RemoveForm(msgspec.Struct, frozen=True):
 
 
 class ConfigureForm(msgspec.Struct, frozen=True):
-    """As it was typed: empty for what the runner's own settings decide."""
+    """The value as it was typed; it is empty if the runner's own settings decide."""
 
     heartbeat_seconds: str = ""
     log_level: str = ""

@@ -47,7 +47,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
 class RunnersPage(msgspec.Struct, frozen=True):
     rows: list[RunnerRow]
     counts: dict[str, int]
-    """By status, and `ALL`, of what the search leaves."""
+    """The number of matching jobs, by status and for `ALL`."""
     status: RunnerStatus | None
     search: str
     page: int

@@ -13,7 +13,7 @@ NEWEST = """SELECT max(at) AS newest FROM (
     SELECT max(heard_at) AS at FROM instances UNION ALL SELECT max(heard_at) FROM attempts
     UNION ALL SELECT max(claimed_at) FROM attempts UNION ALL SELECT max(lost_at) FROM attempts
     UNION ALL SELECT max(queued_at) FROM jobs) AS times"""
-"""Only times that a server has set: those of steps and lines are of the clocks of other machines."""
+"""The columns with times that a server has set; times of steps and lines come from the clocks of other machines."""
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 log = get_logger("terracrew.db")
 

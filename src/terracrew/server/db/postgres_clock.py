@@ -10,7 +10,7 @@ FRESH_SECONDS = 5.0
 """For how long the local steady clock is used before the database is asked again."""
 JUMP_SECONDS = 5.0
 SETTLED_SECONDS = 600.0
-"""After a correction, the servers do not correct again for so long: two that disagree must not take turns."""
+"""The time after a correction in which no server corrects again, so that two that disagree do not take turns."""
 _ASK = """SELECT extract(epoch FROM clock_timestamp())::double precision AS wall, clock.correction, clock.stored_at
 FROM (SELECT 1) AS one LEFT JOIN clock ON clock.name = 'wall'"""
 _ASK_PLAIN = (

@@ -185,7 +185,7 @@ class SqliteDatabase:
                 return
 
     def _store_clock(self) -> None:
-        """With whatever else is being written; there is always something while a runner is connected."""
+        """Store the correction together with other writes, which always happen while a runner is connected."""
         if isinstance(self._clock, SteadyClock) and self._has_clock and self._clock.is_to_be_stored:
             self._writer.execute("INSERT OR REPLACE INTO clock VALUES ('wall', ?, ?)", self._clock.store())
 

@@ -111,7 +111,7 @@ class SqliteTx:
         self.actions.append(action)
 
     def _check(self) -> None:
-        """After an error the transaction takes nothing more, as on PostgreSQL."""
+        """Refuse further statements after an error, as PostgreSQL does."""
         if self.failure is not None:
             raise RuntimeError(
                 "a statement of this transaction has failed; let its error end the unit of work"

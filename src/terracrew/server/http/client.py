@@ -1,4 +1,4 @@
-"""Who the client of a request is: its address, whether it is on this machine, and the identity that answers for it."""
+"""Identifies the client of a request: its address, whether it is on this machine, and its identity."""
 
 from typing import Any
 

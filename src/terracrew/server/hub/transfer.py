@@ -280,7 +280,7 @@ async def _planning(request: Call, job_id: str, attempt: int) -> _Own:
 def _reseal(
     body: "IO[bytes]", sealed: "IO[bytes]", key: bytes | None, ref: AttemptRef, keys: Keyring, context: str
 ) -> tuple[str, bool]:
-    """From the attempt's key to the master key. Returns the hash of what is kept, and whether that is the body as it came."""
+    """Re-encrypt a state under the master key. Return the hash of the stored text, and whether that is the unchanged body."""
     body.seek(0)
     found, is_raw = body.read(), False
     if not found:

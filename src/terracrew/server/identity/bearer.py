@@ -1,4 +1,4 @@
-"""From a bearer token to the principal behind it: every kind of them, and one answer to all that are not valid."""
+"""Finds the principal of a bearer token of any kind. All invalid tokens get the same answer."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Who may approve the plan of a job, beside the role that they need: a pure function."""
+"""Decides whether somebody with the right role may approve the plan of a job: a pure function."""
 
 from terracrew.server.jobs.model import Job
 from terracrew.server.modules.policy import ModulePolicy

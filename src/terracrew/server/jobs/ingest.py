@@ -42,7 +42,7 @@ class Delivery(msgspec.Struct, frozen=True):
     outputs: dict[int, LargeOutputs] = {}
     """Outputs that came by HTTP, by the numbers of their events."""
     address: str | None = None
-    """Where the executor is connected from."""
+    """The address of the executor."""
 
 
 Ingest = Callable[[Delivery], Awaitable[int]]

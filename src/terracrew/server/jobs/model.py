@@ -228,7 +228,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """Who holds the module's state lock: the attempt of the active job, and nobody else."""
+    """The holder of the module's state lock, which is always the attempt of the active job."""
 
     job_id: str
     number: int
@@ -263,7 +263,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
 
     job_id: str
     number: int
-    """Of the job."""
+    """The number of the job."""
     attempt: int
     runner_path: str | None
     instance_name: str | None
@@ -282,7 +282,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     states: int
     """How many states it wrote that have arrived."""
     serial: int | None
-    """Of the newest of them."""
+    """The serial of the newest of them."""
     state_at: datetime | None
     module_state: ModuleState | None = None
     """The module's current state; another attempt may have written it."""

@@ -63,7 +63,7 @@ async def standing(tx: Tx, job_id: str) -> Standing:
 
 
 async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
-    """Of this attempt, else of the last one that anybody owned; of nothing where nobody ever did."""
+    """Return the status of the log of this attempt, or of the last one that had an owner."""
     row = await tx.one(
         """SELECT number AS attempt, mark, CASE WHEN log_removed_at IS NULL THEN lines ELSE 1 END AS lines FROM attempts
         WHERE job_id = :job_id AND (CAST(:attempt AS bigint) IS NULL OR number = :attempt)

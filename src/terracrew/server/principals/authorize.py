@@ -58,7 +58,7 @@ class RunnerRecord(Protocol):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something is done. A job's credential reaches a place only by the job (and attempt) that it names."""
+    """The group, module, job or attempt that an action is about. A job's credential is valid only for its own job and attempt."""
 
     organization_id: str | None
     path: str = ""
@@ -175,7 +175,7 @@ class Visible(msgspec.Struct, frozen=True):
     organization_id: str | None
     bindings: tuple[tuple[str, str], ...] = ()
     reader_id: str = ""
-    """Whose role bindings these are."""
+    """The id of the principal that has these role bindings."""
     roles: str = ""
     """The roles that count, each between two spaces."""
 

@@ -22,7 +22,7 @@ class AttemptScope(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who a request or a connection acts as."""
+    """The identity that a request or a connection acts as."""
 
     kind: PrincipalKind
     id: str
@@ -39,7 +39,7 @@ class Principal(msgspec.Struct, frozen=True):
     credential_ends_at: float | None = None
     """When the API token or client secret itself ends; None if it has no end."""
     address: str | None = None
-    """Where the request or the connection came from; the audit keeps it. None for the server itself."""
+    """The address of the request or the connection, for the audit log. None for the server itself."""
 
 
 SYSTEM = Principal("system", "system", "Terracrew", None)

@@ -9,7 +9,7 @@ from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 
 NAME = "rekey"
-"""Of the setting that holds it, and of the topic that wakes the loops."""
+"""The name of the setting that holds the progress, and of the topic that wakes the loops."""
 
 
 class RekeyProgress(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from terracrew.server.secrets.keyring import HEAD_BYTES, Keyring
 
 PAGE_ROWS = 100
 PAUSE_SECONDS = 0.002
-"""Between two batches, so that others get their turn."""
+"""The pause between two batches, so that other work can run."""
 LOOK_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 MAX_PASSES = 5

@@ -12,10 +12,10 @@ from terracrew.server.settings import ServerSettings
 
 PASS_SECONDS = 3600.0
 SWEEP_SECONDS = 24 * 3600.0
-"""Between two sweeps for orphans, each of which lists the whole object store."""
+"""The time between two sweeps for orphans; each lists the whole object store."""
 _LEASE_SECONDS = 600.0
 DELETION_SECONDS = 600.0
-"""Between two looks for deleted modules that nobody was woken for, after a restart say."""
+"""The time between two checks for deleted modules without a wake-up, for example after a restart."""
 _HOUR_SECONDS = 3600.0
 
 
@@ -51,7 +51,7 @@ class Retention:
             await self.step()
 
     async def step(self) -> None:
-        """Nothing where another server does it."""
+        """Make one pass, unless another server holds the lease."""
         if not await self._renew():
             return
         removed = await passes.remove_due(self._db, policy.of(self._settings), self._renew)

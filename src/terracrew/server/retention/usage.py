@@ -77,7 +77,7 @@ async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_se
 
 
 async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Preview:
-    """Nothing is removed."""
+    """Return what would be removed; nothing is removed."""
     found: dict[str, Tally] = {}
     for rule in RULES:
         tell(f"{rule.kind} that retention would remove")

@@ -12,7 +12,7 @@ from terracrew.server.connections.configuration import UNCONFIGURED, Configurati
 from terracrew.server.groups.model import Description
 
 SILENCE_SECONDS = 60.0
-"""After so long without a heartbeat an instance counts as offline."""
+"""An instance without a heartbeat for this long counts as offline."""
 
 RunnerType = Literal["self-hosted", "cloud-hosted"]
 MaxJobs = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -110,7 +110,7 @@ class RunnerView(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     """How many it can have now: for each connected instance its capacity, and at most `max_jobs`."""
     instances: list[Instance]
-    """Those that are connected and the last ones that were; of a large fleet, a part of them."""
+    """The connected instances and the last ones that disconnected; for a large fleet, only some of them."""
 
     @property
     def lacks_isolation(self) -> bool:

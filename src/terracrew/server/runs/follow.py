@@ -31,7 +31,7 @@ News = TailBatch | Literal["changed", "quiet", "end"]
 
 
 class Watchers:
-    """Who watches which job: while anybody does, its executor ships at once."""
+    """Tracks who watches which job. While somebody does, the job's executor sends its log at once."""
 
     def __init__(self, registry: Registry, objects: Objects) -> None:
         self._registry = registry

@@ -21,7 +21,7 @@ class Quarantined(msgspec.Struct, frozen=True):
     id: str
     job_id: str
     number: int
-    """Of the job."""
+    """The number of the job."""
     attempt: int
     serial: int
     created_at: datetime

@@ -27,7 +27,7 @@ class Route(msgspec.Struct, frozen=True, cache_hash=True):
     """What decides who can take a job. Jobs with equal routes wait in one line."""
 
     places: tuple[str, ...]
-    """Those with runners that cover the module, the nearest first."""
+    """The places with runners that cover the module, the nearest first."""
     engine: str
     instance_name: str | None = None
     runner_id: str | None = None

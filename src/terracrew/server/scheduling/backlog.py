@@ -18,9 +18,9 @@ REASONS: tuple[str, ...] = (*get_args(Reason.__annotations__["code"]), "other")
 
 class Backlog(msgspec.Struct, frozen=True):
     jobs: dict[str, int]
-    """By status, of those that have not ended."""
+    """The number of jobs that have not ended, by status."""
     waiting: dict[str, int]
-    """By the code of the reason."""
+    """The number of waiting jobs, by the code of the reason."""
     oldest_queued_at: float | None
     oldest_approval_at: float | None
     attempts_lost: int

@@ -42,7 +42,7 @@ class Scheduler:
         self._registry = registry
         self._waiting: dict[str, Waiting] = {}
         self._of_module: dict[str, list[Waiting]] = defaultdict(list)
-        """In the order in which they run."""
+        """The queued jobs, in the order in which they run."""
         self._busy: set[str] = set()
         """Modules with an active job, or with a state that a person has to decide about first."""
         self._lines: dict[Route, FairQueue] = {}
@@ -349,7 +349,7 @@ class Scheduler:
                     yield session
 
     def _offer(self, offer: OpenOffer) -> None:
-        """To the freest of a few: looking at all of them would cost more than it spreads the load better."""
+        """Offer a job to the freest of a few instances: checking all of them costs more than the better balance is worth."""
         self._offers[offer.job.id] = offer
         found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
         maker = self._registry.runners.get(offer.job.made_by or "")
@@ -375,7 +375,7 @@ class Scheduler:
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 
     def _again(self, offer: OpenOffer) -> None:
-        """Nobody took it: back into its line."""
+        """Put a job that nobody claimed back into its queue."""
         freed = self._withdraw(offer.job.id)
         if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._busy:
             self._line_up(offer.job)

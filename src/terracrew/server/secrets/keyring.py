@@ -29,7 +29,7 @@ _ID_LENGTH, _NONCE_LENGTH, _TAG_LENGTH = 8, 12, 16
 HEAD_BYTES = len(_FORMAT) + _ID_LENGTH
 """The beginning of a ciphertext, which tells its format and its key."""
 GROWTH_BYTES = len(_FORMAT) + _ID_LENGTH + _NONCE_LENGTH + _TAG_LENGTH
-"""By how much a ciphertext is longer than what was encrypted."""
+"""The number of bytes by which a ciphertext is longer than its plain text."""
 CHECK = "master_key_check"
 """The setting that tells a wrong key from the right one."""
 

@@ -16,7 +16,7 @@ Contexts: TypeAlias = tuple[str, str]
 
 
 class Sealed(NamedTuple):
-    """Where the content is: one of the two."""
+    """The content of a state, either in its row or in an object."""
 
     content: bytes | None
     object: str | None

@@ -24,7 +24,7 @@ async def current(tx: Tx, module_id: str) -> State | None:
 
 
 async def hold(tx: Tx, module_id: str) -> None:
-    """Until the transaction ends, nobody else gives leave on this module or takes in a state of it."""
+    """Lock the module: until the transaction ends, no other permit is given for it and no other state of it is stored."""
     await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
 
 

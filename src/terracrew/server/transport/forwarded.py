@@ -1,4 +1,4 @@
-"""Who a request comes from when it arrives through a reverse proxy: believed only from proxies that the settings name."""
+"""Finds the client of a request that came through a reverse proxy. Only proxies in the settings are trusted."""
 
 from collections.abc import Iterable
 

@@ -23,7 +23,7 @@ MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers of one request; also chunk framing and trailers between two pieces of a body."""
 MAX_HEADER_FIELDS = 200
 HEAD_TIMEOUT_SECONDS = 10.0
-"""From the connection, or from the first byte of a later request, to the end of the headers."""
+"""The time from the connection, or from the first byte of a later request, to the end of the headers."""
 IDLE_TIMEOUT_SECONDS = 75.0
 """How long a connection waits for its next request. A proxy closes it earlier: nginx after 60 s, Caddy after 30 s."""
 BODY_WINDOW_SECONDS = 30.0

@@ -27,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 @dataclass(frozen=True)
 class Staging:
-    """Where the parts of uploads are kept, and the key that encrypts them."""
+    """The store for the parts of uploads, and the key that encrypts them."""
 
     db: Database
     objects: Objects
@@ -129,7 +129,7 @@ async def sweep(db: Database, objects: Objects) -> int:
 
 
 async def sweep_regularly(db: Database, objects: Objects) -> None:
-    """On every server: what one has removed, another finds removed."""
+    """Remove old uploads. Every server does this; an upload that another server has removed is skipped."""
     while True:
         await asyncio.sleep(backoff.jittered(SWEEP_SECONDS))
         await sweep(db, objects)

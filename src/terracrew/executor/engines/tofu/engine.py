@@ -95,7 +95,7 @@ class Tofu:
             case Step.OUTPUT:
                 options = ["output", "-json"]
             case _:
-                raise ValueError(f"{step} is no command")
+                raise ValueError(f"the step {step} has no command")
         return [self._program, *options]
 
     def summarize(self, state: bytes | None) -> PlanSummary:

@@ -75,7 +75,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/server/usage": "server usage",
     "GET /api/v1/server/retention": "server retention --dry-run",
 }
-"""By method and path; the command is written without `terracrew`."""
+"""Commands by method and path, without the leading `terracrew`."""
 
 WITHOUT_COMMAND: dict[str, str] = {
     "POST /connect/token": "programs with a service account and runners call it by themselves",

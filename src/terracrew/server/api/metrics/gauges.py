@@ -25,7 +25,7 @@ log = get_logger("terracrew.server")
 
 class Fleet(msgspec.Struct, frozen=True):
     runners: dict[str, int]
-    """By status, of those that are not disabled."""
+    """The number of runners that are not disabled, by status."""
     disabled: int
     instances: int
     """That are connected."""
@@ -41,7 +41,7 @@ class Storage(msgspec.Struct, frozen=True):
     oldest_log_ended_at: float | None
     objects_to_delete: int
     finished_at: dict[str, float]
-    """By the name of the chore; now, where it has never come to its end."""
+    """The last end of each chore, by its name; the present time if it has never ended."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, frozen=True):
     fleet: Fleet
     storage: Storage
     read_at: float
-    """By the monotonic clock."""
+    """The time of the monotonic clock."""
 
 
 class Gauges:

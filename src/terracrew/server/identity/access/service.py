@@ -1,4 +1,4 @@
-"""Who else may do what: service accounts, their secrets, and the roles that people and service accounts have."""
+"""Manages service accounts, their secrets, and the roles of users and service accounts."""
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server import tree_path as paths

@@ -13,7 +13,7 @@ from terracrew.server.principals.model import AUDIENCE
 
 LIFETIME_SECONDS = 600
 KIND = "JWT"
-"""Not the kind of our own access tokens: what a cloud was shown is worth nothing here."""
+"""A different kind than our own access tokens, so that a token which a cloud has seen is not accepted here."""
 
 
 class Subject(msgspec.Struct, frozen=True):

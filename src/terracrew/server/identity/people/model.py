@@ -34,7 +34,7 @@ class OpenSession(msgspec.Struct, frozen=True):
     seen_at: datetime
     expires_at: datetime
     address: str | None
-    """Where it was started."""
+    """The address that it was started from."""
 
 
 class ApiToken(msgspec.Struct, frozen=True):

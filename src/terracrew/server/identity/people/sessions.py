@@ -20,7 +20,7 @@ from terracrew.server.secrets import credentials
 
 COOKIE, DEVICE_COOKIE = "terracrew_session", "terracrew_device"
 SECURE_PREFIX = "__Host-"
-"""Before the name of a cookie over https: a browser takes it from this very host only, and sends it nowhere else."""
+"""The prefix of a cookie's name over https: a browser accepts it from this host only, and sends it nowhere else."""
 CSRF_HEADER, CSRF_FIELD = "X-CSRF-Token", "_csrf"
 IDLE_SECONDS = 24 * 3600.0
 SESSION_SECONDS = 14 * 24 * 3600.0
