@@ -11,7 +11,7 @@ from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Outp
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.model import plain
 from terracrew.server.secrets.keyring import GROWTH_BYTES
-from terracrew.server.state import content
+from terracrew.server.state import content, object_names
 from terracrew.server.state.model import LargeOutputs, Received
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ async def prepare(
     problem = plain(fact.problem)
     try:
         found = AttemptCipher(state_key, ref.job_id, ref.attempt).decrypt(ciphertext)
-        name = object_name(ref, number, fact.sha256)
+        name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
         if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
             problem = _ANOTHER
-            name = raw_object_name(ref, number, hashlib.sha256(found).hexdigest())
+            name = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
     except ValueError:
         found, problem = ciphertext, _UNDECRYPTABLE
-        name = raw_object_name(ref, number, hashlib.sha256(found).hexdigest())
+        name = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
     return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, found), problem)
 
 
@@ -49,7 +49,13 @@ async def prepare_unreadable(
 ) -> Received:
     """Keep the event of a state as it came. The event cannot be read, so nothing is known of the state."""
     sha256 = hashlib.sha256(payload).hexdigest()
-    sealed = await content.keep(server.objects, server.keys, module_id, raw_object_name(ref, number, sha256), payload)
+    sealed = await content.keep(
+        server.objects,
+        server.keys,
+        module_id,
+        object_names.of_unreadable_event(ref.job_id, ref.attempt, number, sha256),
+        payload,
+    )
     problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
     return Received(StateFact(sha256, len(payload), 0, "", is_inline=True), *sealed, problem)
 
@@ -58,10 +64,13 @@ async def large_outputs(
     server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
-    name = object_name(ref, number, fact.sha256)
+    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     size = await server.objects.size(name)
     if size is None:
-        if any(each.startswith(object_name(ref, number, "")) for each in await server.objects.names(_folder(ref))):
+        if any(
+            each.startswith(object_names.of_event(ref.job_id, ref.attempt, number, ""))
+            for each in await server.objects.names(object_names.folder(ref.job_id, ref.attempt))
+        ):
             return LargeOutputs("", "what came of them cannot be decrypted or is something else")
         raise ValueError("the outputs of this event are not stored")
     if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
@@ -79,25 +88,11 @@ def _problem_of_outputs(found: bytes) -> str:
 
 
 async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
-    name = object_name(ref, number, fact.sha256)
+    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     if await server.objects.exists(name):
         return Received(fact, None, name, plain(fact.problem))
-    raw = raw_object_name(ref, number, "")
-    for other in await server.objects.names(_folder(ref)):
-        if other.startswith(object_name(ref, number, "")):
+    raw = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, "")
+    for other in await server.objects.names(object_names.folder(ref.job_id, ref.attempt)):
+        if other.startswith(object_names.of_event(ref.job_id, ref.attempt, number, "")):
             return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
     return None
-
-
-def object_name(ref: AttemptRef, number: int, sha256: str) -> str:
-    """The hash is a part of the name, so that nothing that was stored can ever be replaced by something else."""
-    return f"states/{ref.job_id}/{ref.attempt}/{number}_{sha256}"
-
-
-def _folder(ref: AttemptRef) -> str:
-    return f"states/{ref.job_id}/{ref.attempt}"
-
-
-def raw_object_name(ref: AttemptRef, number: int, sha256: str) -> str:
-    """Return what came under this number and could not be decrypted, or is not what its event says. The hash is that of the object."""
-    return f"states/{ref.job_id}/{ref.attempt}/{number}_raw_{sha256}"

@@ -24,7 +24,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
-from terracrew.server.hub import event_contents, uploads
+from terracrew.server.hub import uploads
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import claims, decide, plan_store
 from terracrew.server.jobs import service as jobs
@@ -32,7 +32,7 @@ from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content
+from terracrew.server.state import content, object_names
 from terracrew.server.state import service as states
 from terracrew.server.uploads import service as parts
 
@@ -159,8 +159,8 @@ async def put_state(
             )
         except ValueError as error:
             raise Invalid(str(error)) from None
-        name_of = event_contents.raw_object_name if is_raw else event_contents.object_name
-        name = name_of(own.ref, number, sha256)
+        name_of = object_names.of_unreadable_event if is_raw else object_names.of_event
+        name = name_of(job_id, attempt, number, sha256)
         mark = (await _own(request, job_id, attempt)).mark  # events may have arrived while the body came
         await uploads.keep_state(server.objects, own.ref, number, mark, name, Path(sealed.name))
         await received.finish(name)

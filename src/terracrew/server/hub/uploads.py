@@ -7,6 +7,7 @@ from pathlib import Path
 from terracrew.errors import Conflict, RateLimited
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.objects import Objects
+from terracrew.server.state import object_names
 
 MAX_STATES_AHEAD = 32
 """States whose events have yet to come; an executor has half as many batches under way."""
@@ -52,7 +53,7 @@ async def keep_state(objects: Objects, ref: AttemptRef, number: int, mark: int, 
 async def _others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
     """Return the objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
     ahead: dict[int, list[str]] = {}
-    for name in await objects.names(f"states/{ref.job_id}/{ref.attempt}"):
+    for name in await objects.names(object_names.folder(ref.job_id, ref.attempt)):
         of = int(name.rpartition("/")[2].partition("_")[0])
         if of > mark:
             ahead.setdefault(of, []).append(name)

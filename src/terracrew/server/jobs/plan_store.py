@@ -19,7 +19,12 @@ _SAVE = (
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
     """Return the name of the object that holds a kept plan."""
-    return f"plans/{job_id}/{attempt}/{sha256}"
+    return f"{object_folder(job_id, attempt)}/{sha256}"
+
+
+def object_folder(job_id: str, attempt: int) -> str:
+    """Return where the plans that an attempt uploads are, whether the attempt saves one of them or not."""
+    return f"plans/{job_id}/{attempt}"
 
 
 async def get(tx: Tx, job_id: str, attempt: int) -> Plan | None:

@@ -12,8 +12,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from terracrew.server.db.seam import Columns, Database, Tx
+from terracrew.server.jobs import plan_store
 from terracrew.server.objects import Listed, Objects
 from terracrew.server.retention.policy import DAY_SECONDS, Tally
+from terracrew.server.state import object_names
 
 GRACE_SECONDS = DAY_SECONDS
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
@@ -53,8 +55,8 @@ async def _plans(tx: Tx, names: Sequence[str], _: float) -> set[str]:
         _ATTEMPT,
         wanted,
     )
-    open_folders = tuple(f"plans/{row['job_id']}/{row['number']}/" for row in running)
-    named = {f"plans/{row['job_id']}/{row['attempt']}/{row['sha256']}" for row in kept}
+    open_folders = tuple(plan_store.object_folder(row["job_id"], row["number"]) + "/" for row in running)
+    named = {plan_store.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in kept}
     return named | {name for name in names if open_folders and name.startswith(open_folders)}
 
 
@@ -76,7 +78,7 @@ async def _states(tx: Tx, names: Sequence[str], late_seconds: float) -> set[str]
         wanted,
     )
     marks = {
-        f"states/{row['job_id']}/{row['number']}": row["mark"]
+        object_names.folder(row["job_id"], row["number"]): row["mark"]
         for row in open_rows
         if row["ended_at"] is None or row["ended_at"] > tx.now - late_seconds
     }

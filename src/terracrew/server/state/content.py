@@ -2,15 +2,14 @@
 
 import asyncio
 import hashlib
-import re
 from typing import NamedTuple, TypeAlias
 
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import object_names
 from terracrew.server.state.model import MAX_INLINE_BYTES
 
 _THREAD_ABOVE_BYTES = 256 << 10
-_OBJECT = re.compile(r"states/(?P<job_id>\w+)/(?P<attempt>\d+)/(?P<event>\d+)_\w+\Z")
 Contexts: TypeAlias = tuple[str, str]
 """What a content is bound to, and what it was bound to by an earlier version."""
 
@@ -34,10 +33,7 @@ def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> Con
 
 def contexts_of_object(module_id: str, name: str) -> Contexts:
     """The object of a state, or of large outputs, is named for the event that it came with."""
-    found = _OBJECT.match(name)
-    if found is None:
-        raise ValueError(f"{name!r} does not name the object of a state")
-    return state_contexts(module_id, found["job_id"], int(found["attempt"]), int(found["event"]))
+    return state_contexts(module_id, *object_names.parse(name))
 
 
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:
