@@ -73,7 +73,7 @@ async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_nu
         "terraform_data.rule[4]: Creating...",
         "in the step Apply",
         "Perhaps:",
-        "it may still be changing things",
+        "it may be changing resources",
         "orphaned",
         "given up in",
     ):

@@ -50,7 +50,7 @@ def test_every_status_differs_from_every_other_by_shape_or_colour_and_by_its_wor
 def test_a_running_job_says_what_it_is_doing_unless_it_is_being_stopped_or_lost() -> None:
     assert words.job_badge(JobStatus.PROCESSING, Step.APPLY).word == "Applying"
     assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True).word == "Canceling"
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, reason=Reason("silent", "")).word == "Not heard"
+    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, reason=Reason("silent", "")).word == "No contact"
     lost = Reason("lost", "")
     assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True, reason=lost).word == "Lost"
     assert words.job_badge(JobStatus.SUCCEEDED, is_canceling=True, reason=lost).word == "Succeeded"

@@ -1,4 +1,4 @@
-"""What a status looks like and is called: colour, shape and word, the same on every page."""
+"""Colour, shape and word of each status, the same on every page."""
 
 from datetime import UTC, datetime
 from typing import Literal, Protocol
@@ -34,7 +34,7 @@ _JOBS = {
     JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
     JobStatus.DECLINED: Badge("bad", "slash", "Declined"),
 }
-_UNHEARD = {"silent": Badge("warn", "mark", "Not heard"), "lost": Badge("bad", "mark", "Lost")}
+_UNHEARD = {"silent": Badge("warn", "mark", "No contact"), "lost": Badge("bad", "mark", "Lost")}
 _DOING = {
     Step.FETCH: "Fetching",
     Step.INPUTS: "Preparing",
@@ -118,12 +118,12 @@ def ended(outcome: str) -> str:
 
 
 def mend(code: str) -> str:
-    """Return what the link of a reason is called."""
+    """Return the text of a reason's link."""
     return _MENDS.get(code, "Show runners")
 
 
 def sentence(text: str) -> str:
-    """Return what was written as a part of a sentence, as one."""
+    """Return a part of a sentence as a whole sentence."""
     text = text.strip()
     return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
 

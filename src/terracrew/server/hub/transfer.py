@@ -43,7 +43,7 @@ MAX_PLAN = 1 << 30
 _MAX_SEALED_STATE = MAX_STATE_BYTES + encryption.NONCE_BYTES + encryption.TAG_BYTES
 _PLAN_TARGET = "plan"
 _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
-_IN_MEMORY = 1 << 20
+_MAX_IN_MEMORY_BYTES = 1 << 20
 _sealers = ThreadPoolExecutor(2, "seal")
 """A state is encrypted in one piece, so only so many large ones are in memory at a time."""
 
@@ -144,7 +144,7 @@ async def put_state(
         return
     folder = server.settings.uploads
     # What came in plain is held in memory: it does not touch the disk before it is encrypted.
-    room = MAX_STATE_BYTES + 1 if plain else _IN_MEMORY
+    room = MAX_STATE_BYTES + 1 if plain else _MAX_IN_MEMORY_BYTES
     with (
         uploads.alone(own.ref),
         tempfile.SpooledTemporaryFile(room, dir=str(folder)) as body,

@@ -118,11 +118,11 @@ view.onfollow = (on) => {
   showFollowing();
 };
 
-/** Nothing comes from a runner that is not heard, so nothing is followed, whatever the reader wants. */
+/** Nothing comes from a runner without contact, so nothing is followed, whatever the reader wants. */
 function showFollowing() {
   const word = part("follow").querySelector("span");
   word.dataset.state = view.isFollowing && isHeard ? "on" : "off";
-  word.textContent = !isHeard ? "Runner not heard" : view.isFollowing ? "Following" : "Follow";
+  word.textContent = !isHeard ? "No contact" : view.isFollowing ? "Following" : "Follow";
 }
 
 const box = part("search");
