@@ -74,11 +74,7 @@ class LargeStates:
     def write(self, content: bytes) -> None:
         """Write a state to the disk. It has no number until `place` is called."""
         durable.make_directory(self._directory)
-        descriptor = os.open(self._directory / _NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
+        durable.overwrite(self._directory / _NEW, content)
 
     def place(self, number: int, suffix: str = "", event: bytes = b"") -> None:
         """Name the state that was written last after its event. The name is on the disk when this returns."""
