@@ -1,5 +1,6 @@
 """Provider plug-ins, with the real engine: the cache that jobs share is read-only to them, filled by the runner, and used."""
 
+import asyncio
 import os
 import zipfile
 from pathlib import Path
@@ -150,3 +151,23 @@ def _checksum_of_mirror(tmp_path: Path) -> str:
     with zipfile.ZipFile(next((tmp_path / "mirror").rglob("*.zip"))) as packed:
         packed.extractall(folder)
     return plugins.checksum(folder)
+
+
+async def test_an_unexpected_error_of_one_download_ends_neither_the_cache_nor_the_runner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any error that was neither an OSError nor a timeout ended the task, its group, and the runner with all its jobs."""
+    cache, done = PluginCache(tmp_path, {}, []), asyncio.Event()
+
+    async def get(_: PluginCache, provider: Provider) -> None:
+        if provider.version == "1.0.0":
+            raise ValueError("a name that nobody expected")
+        done.set()
+
+    monkeypatch.setattr(PluginCache, "get", get)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(cache.run())
+        cache.want([Provider("registry.opentofu.org/a/b", version) for version in ("1.0.0", "2.0.0")])
+        await done.wait()
+        running.cancel()
+    assert "a name that nobody expected" in caplog.text

@@ -54,6 +54,8 @@ class PluginCache:
                 await self.get(provider)
             except (OSError, TimeoutError) as error:
                 log.warning("%s cannot be kept for other jobs: %s", provider.folder, error)
+            except Exception:  # it would end the whole runner, and the cache only saves downloads
+                log.exception("%s cannot be kept for other jobs", provider.folder)
 
     async def get(self, provider: Provider) -> None:
         if plugins.has(self.shared, provider) or not (engine := discovery.find("tofu", self._engine_paths)):
