@@ -86,7 +86,7 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: 
 
 def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, site: Site) -> None:
     site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
-    words = "Planned in 2.1 s · waited 19 min for approval · approved by admin\n"
+    words = "Planned in 2.1 s · waited 19 m 00 s for approval · approved by admin\n"
     between = {"n": 0, "time": 0, "step": "between", "stream": 2, "text": words, "attempt": 2}
     site.routes["GET /api/v1/jobs/job_1/log/stream"] = streaming(
         log(1, 1, "open line"),

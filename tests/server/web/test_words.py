@@ -6,6 +6,7 @@ import pytest
 
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import words
+from terracrew.server.durations import duration
 from terracrew.server.jobs.model import JobStatus, Reason
 from terracrew.server.runners.model import RunnerStatus
 
@@ -23,12 +24,12 @@ from terracrew.server.runners.model import RunnerStatus
     ],
 )
 def test_a_duration_is_said_in_the_two_units_that_matter(seconds: float, said: str) -> None:
-    assert words.duration(seconds) == said
+    assert duration(seconds) == said
 
 
 def test_a_short_finished_duration_is_exact_and_none_is_negative() -> None:
-    assert words.duration(0.44, exact=True) == "0.4 s"
-    assert words.duration(-5) == "0 s"
+    assert duration(0.44, exact=True) == "0.4 s"
+    assert duration(-5) == "0 s"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, words
 from terracrew.server.dashboard.queries import nav
+from terracrew.server.durations import duration
 from terracrew.server.http.authentication import Authentication
 from terracrew.server.http.request import Call
 
@@ -89,7 +90,7 @@ def query(path: str, **params: str | int | None) -> str:
 
 
 def _span(since: datetime | None, until: datetime | None) -> str:
-    return "" if since is None or until is None else words.duration((until - since).total_seconds(), exact=True)
+    return "" if since is None or until is None else duration((until - since).total_seconds(), exact=True)
 
 
 def _time(kind: str, then: datetime, text: str) -> Markup:
@@ -101,11 +102,11 @@ def _ago(then: datetime | None, now: datetime) -> Markup | str:
 
 
 def _since(then: datetime | None, now: datetime) -> Markup | str:
-    return "" if then is None else _time("since", then, words.duration((now - then).total_seconds()))
+    return "" if then is None else _time("since", then, duration((now - then).total_seconds()))
 
 
 def _left(until: datetime | None, now: datetime) -> Markup | str:
-    return "" if until is None else _time("left", until, words.duration((until - now).total_seconds()))
+    return "" if until is None else _time("left", until, duration((until - now).total_seconds()))
 
 
 def _bounded(count: int) -> str:
@@ -123,7 +124,7 @@ _FILTERS: dict[str, Any] = {
     "engine": words.engine,
     "ended": words.ended,
     "span": _span,
-    "seconds": words.duration,
+    "seconds": duration,
 }
 
 _GLOBALS: dict[str, Any] = {

@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.protocol.spec import MUTATING, JobType
 from terracrew.server.db.seam import Tx
+from terracrew.server.durations import duration
 from terracrew.server.jobs import plan_store, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, RunPart, StepRow
 
@@ -39,7 +40,7 @@ async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
 def part(job: Job, attempt: Attempt, plan: Plan | None) -> RunPart:
     if attempt.ended_at is None:
         return RunPart(attempt.number, "", is_over=False)
-    took = span((attempt.ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds())
+    took = duration((attempt.ended_at - (attempt.started_at or attempt.claimed_at)).total_seconds(), exact=True)
     because = f": {attempt.reason}" if attempt.reason else ""
     match attempt.outcome:
         case "waiting" if plan is not None:
@@ -67,7 +68,7 @@ def _waited(job: Job, attempt: Attempt, plan: Plan, took: str) -> RunPart:
     if is_current:
         return RunPart(attempt.number, f"Planned in {took} · waiting for approval", is_over=False)
     if plan.decided_at is not None:
-        waited = span((plan.decided_at - plan.made_at).total_seconds())
+        waited = duration((plan.decided_at - plan.made_at).total_seconds(), exact=True)
         why = f": {plan.reason}" if plan.reason else ""
         text = f"Planned in {took} · waited {waited} for approval · {plan.decision} by {plan.decided_by}{why}"
         return RunPart(attempt.number, text, True, plan.decided_at)
@@ -87,17 +88,3 @@ def merged(
         own = made[step.name] if is_earlier else step
         found.append(msgspec.structs.replace(own, attempt=plan_attempt if is_earlier else number))
     return found
-
-
-def span(seconds: float) -> str:
-    """Return a duration as people say it: <0.1 s, 2.1 s, 42 s, 19 min, 5 h 41 min, 3 d 4 h."""
-    if seconds < 9.95:
-        return "<0.1 s" if seconds < 0.05 else f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
