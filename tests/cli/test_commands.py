@@ -145,6 +145,18 @@ def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terra
     assert (lines[1][4], lines[2][4]) == ("0/4", "0")
 
 
+def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_can_have(
+    terracrew: Terracrew, site: Site
+) -> None:
+    """It said "100 jobs on each instance", whatever the settings of the machine would allow."""
+    runner = {"path": "edge", "type": "self-hosted", "status": "OFFLINE", "jobs": 0, "max_jobs": 100, "capacity": 0}
+    runner |= {"id": "rnr_1", "is_disabled": False, "tags": [], "created_at": THEN, "instances": []}
+    site.on("GET /api/v1/runners/edge", runner)
+    site.on("GET /api/v1/runners/edge/assignments", page())
+    shown = terracrew("runner", "show", "edge")
+    assert "at most 100 jobs on each instance, and no more than its own settings allow" in shown
+
+
 def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
     site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
     terracrew("module", "delete", "platform/vpc", stdin="n\n")

@@ -60,7 +60,7 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("status", _status(found)),
             ("disabled", found["is_disabled"] or None),
             ("jobs", _jobs(found).replace("/", " of ")),
-            ("limit", f"{found['max_jobs']} jobs on each instance"),
+            ("limit", _limit(found)),
             ("tags", found["tags"]),
             ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
             ("assigned to", [each["path"] or "(everything)" for each in assignments]),
@@ -75,6 +75,13 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
         ]
         output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
     return None
+
+
+def _limit(runner: dict[str, Any]) -> str:
+    """Say how many jobs each instance may run. What its own settings allow is known only while an instance is connected."""
+    text = f"at most {runner['max_jobs']} jobs on each instance"
+    is_known = any(each.get("capacity") for each in runner.get("instances") or [])
+    return text if is_known else f"{text}, and no more than its own settings allow"
 
 
 @runner.command("register")
