@@ -52,6 +52,8 @@ async def test_every_page_is_drawn_without_a_complaint_and_nothing_is_wider_than
         await page.screenshot(path=SHOTS / f"{name}-{scheme}-{width}.png", animations="disabled")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert await page.evaluate(CUT_OFF, width) == [], f"{name} at {width}: buttons that are cut off"
+        for target in ("/dashboard/account", "/api"):  # narrow screens had no way there
+            assert await page.locator(f'.side a[href="{target}"]').is_visible(), f"{target} at {width}"
 
 
 @pytest.mark.feature("U4")
