@@ -1,4 +1,4 @@
-"""What a runner process is told before it starts: settings that were checked, in a form that costs no memory."""
+"""The checked settings of a runner process, as a struct that needs no settings library to be read."""
 
 import msgspec
 
@@ -17,14 +17,14 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     rotates_worker_token: bool = False
     capacity: int = 4
     cgroup: str = "auto"
-    """Below which cgroup each attempt gets its own: a directory, `auto` for the runner's own one, or `off`."""
+    """The cgroup below which each attempt gets its own: a directory, `auto` for the cgroup of the runner, or `off`."""
     engine_paths: list[str] = []
     source_roots: list[str] = []
     isolation: IsolationSettings = IsolationSettings()
     log_stream: LogStreamSettings = LogStreamSettings()
     log_level: dict[str, str] = {}
     is_built_in: bool = False
-    """Lives in the server's process, so its engines get an allow-list of the environment."""
+    """Whether this runner is part of the server's process. Its engines then get only allowed environment variables."""
     executor_entry: str = "terracrew.executor.main:run"
 
     def __repr__(self) -> str:

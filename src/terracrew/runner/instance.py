@@ -17,15 +17,15 @@ _KEY = re.compile(f"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 
 
 class LocalInstance:
-    """Holds the lock of a working directory until `release`; the kernel frees it for a killed process."""
+    """Holds the lock of a working directory until `release`. The kernel releases it when the process ends."""
 
     def __init__(self, working_directory: str) -> None:
         self.root = Path(working_directory)
         self.attempts = self.root / "attempts"
         self.undelivered = self.root / "undelivered"
-        """What the server would not take of attempts that are over; a person looks at it."""
+        """Directories of ended attempts that the server did not accept. A person looks at them."""
         self.cache = self.root / "cache"
-        # Engines see where they really are, and what one plans there another instance must find there.
+        # Engines see the resolved path, and another instance must find the workspace of a saved plan at the same path.
         self.workspaces = self.root.resolve() / "workspaces"
         self.engine_directories = self.root.resolve() / "engine-files"
         folders = (self.root, self.attempts, self.undelivered, self.cache, self.workspaces, self.engine_directories)

@@ -1,4 +1,4 @@
-"""What the runner says of how its engines are isolated: in its log when it starts, and to the server in each hello."""
+"""Determines how engines are isolated on this machine, for the runner's log and for its hello to the server."""
 
 import logging
 import os

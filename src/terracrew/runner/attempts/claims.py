@@ -1,23 +1,23 @@
-"""Which offers this instance may claim: free slots, claims on their way, and offers that came a moment too early."""
+"""Decides which offers this instance claims, from its free slots and its unanswered claims."""
 
 from collections import OrderedDict
 
 from terracrew.protocol.messages import AttemptRef, Claim
 
 ANSWER_SECONDS = 30.0
-"""A claim that nobody answered for so long no longer holds a slot."""
+"""How long a claim without an answer holds a slot."""
 OFFER_SECONDS = 5.0
-"""How long an offer is worth a claim; the server answers `missed` where it was not."""
+"""How long an offer is kept. The server answers the claim of an offer that is no longer open with `missed`."""
 _MAX_OFFERS = 256
 
 
 class Claims:
-    """Pure bookkeeping; time is a parameter (monotonic seconds)."""
+    """Counts slots and keeps offers. It does no I/O, and time is a parameter (monotonic seconds)."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.is_open = True
-        """False while draining: by an operator's word or because this process is about to end."""
+        """False while draining, because an operator asked for it or because this process is about to end."""
         self._running: set[AttemptRef] = set()
         self._pending: dict[AttemptRef, float] = {}
         self._offers: OrderedDict[AttemptRef, float] = OrderedDict()
@@ -32,7 +32,7 @@ class Claims:
         return max(0, self.capacity - len(self._running) - len(self._pending))
 
     def offered(self, ref: AttemptRef, now: float) -> None:
-        """Keep an offer. The server knows of a finished job before we know that its process is gone, so an offer
+        """Keep an offer. The server learns of a finished job before this runner sees that its process has ended, so an offer
         that finds every slot taken is often claimed a few milliseconds later."""
         if ref not in self._pending and ref not in self._running:
             self._offers[ref] = now + OFFER_SECONDS
@@ -65,10 +65,10 @@ class Claims:
         self._running.discard(ref)
 
     def disconnected(self) -> None:
-        """What was offered or claimed on a connection ends with it."""
+        """Forget the offers and claims of a connection that has ended."""
         self._pending.clear()
         self._offers.clear()
 
     def pause(self, until: float) -> None:
-        """Claim nothing for a while: this machine has just failed to start an executor."""
+        """Claim nothing until then, because this machine has just failed to start an executor."""
         self._paused_until = until

@@ -1,4 +1,4 @@
-"""The engine directory of each attempt, beside the attempts: what is in it belongs to the engine, not to the executor."""
+"""Finds and removes the engine directories of attempts. `attempt.engine_directory` describes what is in one."""
 
 from collections.abc import Iterable
 from pathlib import Path

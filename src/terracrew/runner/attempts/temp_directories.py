@@ -1,4 +1,4 @@
-"""The temporary directory of each attempt: named after it, given to its engine as TMPDIR, removed with it."""
+"""Makes a temporary directory for each attempt, which its engine gets as TMPDIR, and removes it with the attempt."""
 
 import base64
 import hashlib
@@ -31,7 +31,7 @@ class TempDirectories:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def make(self, ref: AttemptRef) -> dict[str, str]:
-        """Make the directory; the answer goes into the engine's environment."""
+        """Make the directory, and return the variables that go into the engine's environment."""
         directory = self._root / _name(ref)
         directory.mkdir(mode=0o700, exist_ok=True)
         return {"TMPDIR": str(directory)}

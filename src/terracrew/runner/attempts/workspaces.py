@@ -1,4 +1,5 @@
-"""The workspaces of this runner: beside the attempts, since a plan is applied where it was made, by whichever attempt.
+"""Removes and moves the workspaces of this runner. They are beside the attempts' directories, because a later attempt applies
+a plan at the path where it was made.
 
 An attempt's executor makes its workspace and links to it from the attempt's directory; one without a link is nobody's.
 """
@@ -23,7 +24,7 @@ class Workspaces:
             trees.remove_if_possible(path)
 
     def relink(self, directory: Path) -> None:
-        """Link to the workspace again where a power cut took the link: what the engine left in it is found through it."""
+        """Restore the link to the workspace if a power cut removed it. A salvage finds what the engine left through it."""
         path = self._root / directory.name
         if not os.path.lexists(directory / files.WORKSPACE) and path.is_dir():
             (directory / files.WORKSPACE).symlink_to(path)
@@ -32,7 +33,7 @@ class Workspaces:
         """Move the workspace to where its link is, so that everything that the attempt left is in one place."""
         if (path := self._of(directory)) and path.is_dir():
             moved = directory / f"{files.WORKSPACE}.moved"
-            shutil.move(path, moved)  # first, so that it is never without an owner
+            shutil.move(path, moved)  # before the link goes, so that the workspace always has an owner
             (directory / files.WORKSPACE).unlink()
             moved.rename(directory / files.WORKSPACE)
 
@@ -47,7 +48,10 @@ class Workspaces:
                 trees.remove_if_possible(entry)
 
     def _of(self, directory: Path) -> Path | None:
-        """Return what the link names, if it is one of ours: the engine runs as the same user, and could have made another."""
+        """Return what the link names, if that is a workspace of this runner.
+
+        The engine runs as the same user, so it could have made another link.
+        """
         try:
             path = Path(os.readlink(directory / files.WORKSPACE))
         except OSError:

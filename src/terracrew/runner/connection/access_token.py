@@ -17,7 +17,7 @@ from terracrew.runner.connection.worker_token import WorkerToken
 
 PATH = "/connect/token"
 _REQUEST_SECONDS = 15.0
-_RENEW_AFTER_RATIO = 0.7  # of its life; what is left is for a server that is away just then
+_RENEW_AFTER_RATIO = 0.7  # of the token's life; the rest is time to retry when the server does not answer
 
 
 class _Answer(msgspec.Struct):
@@ -46,7 +46,7 @@ _HOW_TO_REGISTER_AGAIN = (
     "If nobody restored or registered it, somebody may have used a copy of its token: see `terracrew audit`"
 )
 _REJECTIONS = (errors.Unauthenticated, errors.RateLimited)
-"""Both say that a secret is not valid: one that is gets through, however many others were tried."""
+"""Both mean that the secret is not valid, because rate limits do not apply to a valid one."""
 
 
 class Tokens:
@@ -73,7 +73,7 @@ class Tokens:
         return self._token
 
     def drop(self) -> None:
-        """The server does not accept it (any more)."""
+        """Forget the token, because the server does not accept it."""
         self._renew_at = 0.0
 
     @property

@@ -54,12 +54,12 @@ class WorkerToken:
 
     @property
     def candidates(self) -> list[str]:
-        """What to show to the server, until it accepts one."""
+        """Tokens to present to the server, until it accepts one."""
         return [each for each in (self._kept.next, self._kept.current) if each]
 
     @property
     def earlier(self) -> list[str]:
-        """What to show to a server that accepts none of the candidates: it may have been restored from a backup."""
+        """Tokens to present to a server that accepts none of the candidates: it may have been restored from a backup."""
         known = [*self._kept.earlier, self._configured]
         return [each for each in dict.fromkeys(known) if each not in self.candidates]
 
@@ -72,7 +72,7 @@ class WorkerToken:
         return _digest(self._kept.next)
 
     def accepted(self, token: str) -> None:
-        """The server has accepted this one. If it is the new one, the old one is over."""
+        """Record that the server has accepted this token. If it is the next one, it replaces the current one."""
         kept = self._kept
         if token == kept.next:
             earlier = [kept.current, *kept.earlier][:MAX_EARLIER]

@@ -1,4 +1,4 @@
-"""Executors as processes of this machine, each in a session of its own, so that they outlive their runner."""
+"""The dispatcher `local`: executors are processes of this machine, each in its own session, so they outlive the runner."""
 
 import asyncio
 import contextlib
@@ -25,16 +25,16 @@ _EXIT_CODE_SECONDS = 5.0
 KILL_SECONDS = 15.0
 """How long an executor that is to be killed may take to end its engine in good order."""
 _PROMPT_END_SECONDS = 0.25
-"""A process of the attempt that is still there so long after its executor may have been paused by it."""
+"""A process that outlives its executor by this time may have been paused by the executor, so it is resumed."""
 _INTERRUPT_SECONDS = (60.0, 20.0)
-"""How long what a dead executor left has after the first interrupt and after the second, before it is killed."""
+"""How long processes of a dead executor may run after the first interrupt and after the second, before they are killed."""
 _KILL_AGAIN_SECONDS = 1.0
 
 
 class Handle(msgspec.Struct):
     process: ProcessRecord
     pidfd: int | None
-    """None where the process was gone when it was adopted."""
+    """None if the process had ended when it was adopted."""
     exit_code: asyncio.Future[int | None] | None = None
 
 
@@ -64,7 +64,9 @@ class Local:
         except ZygoteError as error:
             try:
                 if not start.is_salvage:
-                    return self.adopt(Path(start.directory))  # the answer may have been lost, not the start
+                    return self.adopt(
+                        Path(start.directory)
+                    )  # the executor may have been started although the answer was lost
             except NotStarted:
                 pass
             if cgroup:
@@ -84,13 +86,13 @@ class Local:
         return Handle(process, _open(process))
 
     def _search(self, directory: Path) -> ProcessRecord | None:
-        """Return a living process of an attempt whose record cannot be read: by its cgroup, else by where it works."""
+        """Return a living process of an attempt whose record cannot be read: by its cgroup, by its lock, or by its working directory."""
         if self._cgroups:
             path = str(self._cgroups.root / directory.name)
             for pid in cgroups.processes(path):
                 with contextlib.suppress(ProcessLookupError):
                     return process_record.of(pid, cgroup=path)
-        # Nobody may ask in which directory an executor works, but everybody sees which process holds its lock.
+        # The working directory of an executor is hidden from other processes, but the holder of its lock is not.
         if holder := search.holder_of(directory / files.LOCK):
             return holder
         return search.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
@@ -107,9 +109,9 @@ class Local:
             await members.pidfd_ended(handle.pidfd)
             os.close(handle.pidfd)
             handle.pidfd = None
-        # An engine whose executor is dead may finish: it changes the world, and its state is still to be collected.
+        # The engine of a dead executor may finish, because stopping it would leave a change half made. Its state is collected later.
         if not await _end_within(handle.process, _PROMPT_END_SECONDS):
-            # It may have been paused, and nobody else is left to resume it.
+            # Its executor may have paused it, and no other process would resume it.
             members.send(handle.process, signal.SIGCONT)
             await members.ended(handle.process)
         code = await _exit_code(handle)
@@ -133,7 +135,7 @@ class Local:
                 signal.pidfd_send_signal(handle.pidfd, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._kill_seconds if mode == "kill" else None):
-                await _executor_ended(handle.process)  # it ends its engine by itself
+                await _executor_ended(handle.process)  # a living executor ends its engine
                 for seconds in _INTERRUPT_SECONDS:
                     if await members.are_gone(handle.process):
                         return

@@ -1,4 +1,4 @@
-"""What every way of starting executors offers to the runner."""
+"""The interface of a dispatcher: how the runner starts, finds, follows and stops executors."""
 
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -9,7 +9,7 @@ from terracrew.protocol.start import ExecutorStart
 
 
 class NotStarted(TerracrewError):
-    """No process of this attempt ever existed, and none will: it may be handed back."""
+    """No process of this attempt existed, and none will, so the attempt may be handed back."""
 
     code = "not_started"
 
@@ -21,19 +21,19 @@ class Dispatcher(Protocol[H]):
     """`H` is the dispatcher's own handle on what it started or adopted."""
 
     async def start(self, start: ExecutorStart) -> H:
-        """Start an executor, or raise NotStarted. It signs its directory itself, before it does anything else."""
+        """Start an executor, or raise NotStarted. The executor locks and signs its directory itself."""
         ...
 
     def adopt(self, directory: Path) -> H:
-        """Take over what was started before, dead or alive, or raise NotStarted."""
+        """Find what an earlier process started on this directory, dead or alive, or raise NotStarted."""
         ...
 
     async def watch(self, handle: H) -> int | None:
-        """Return when everything of it is gone: the exit code, where it is known."""
+        """Return when every process of the attempt has ended. Returns the executor's exit code, or None if it is unknown."""
         ...
 
     async def stop(self, handle: H, mode: CancelMode) -> None:
-        """Ask it to end in this way; `watch` tells when it has."""
+        """Request the end of the attempt. `watch` returns when it has ended."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Finds where this runner may make cgroups: below the cgroup that it runs in itself, if that was given to it."""
+"""Finds where this runner may make cgroups: below the cgroup that it runs in itself, if that was delegated to it."""
 
 import hashlib
 import os
@@ -55,7 +55,7 @@ def _own() -> Path:
 
 
 def _is_delegated(directory: Path) -> bool:
-    """Return whether a process may divide this cgroup. Where systemd runs, all cgroups are its own but those it gave away."""
+    """Return whether a process may divide this cgroup. Where systemd runs, it owns every cgroup that it has not delegated."""
     owner = directory.stat().st_uid
     if not _SYSTEMD.exists() or (owner == os.geteuid() and owner != 0):
         return True

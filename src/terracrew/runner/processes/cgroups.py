@@ -109,7 +109,7 @@ def processes(path: str) -> set[int]:
         for parent, name in trees.below(path):
             with contextlib.suppress(OSError):
                 found |= _members(os.open(f"{name}/{_PROCS}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=parent))
-    return found - {0}  # that is what the kernel calls a process of a foreign process-id namespace
+    return found - {0}  # the kernel shows processes of other process-id namespaces as 0
 
 
 def send(path: str, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Every process of an attempt: those of its cgroup, else the descendants of its subreaper, else those of its session."""
+"""Finds, signals and awaits all processes of an attempt: by its cgroup, its subreaper, or its session, in this order."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ async def are_gone(record: ProcessRecord) -> bool:
 
 async def session_ended(record: ProcessRecord) -> None:
     """Return when no process is left that can be found without a cgroup and without a subreaper."""
-    while await asyncio.to_thread(_session, record):  # noqa: ASYNC110  (a session's end is no event)
+    while await asyncio.to_thread(_session, record):  # noqa: ASYNC110  (the kernel does not report the end of a session)
         await asyncio.sleep(_SCAN_SECONDS)
 
 
@@ -75,7 +75,9 @@ def open_running(process: ProcessIdentity) -> int | None:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if process_record.is_running(process):  # asked with the descriptor open: the id may be another process's by now
+    if process_record.is_running(
+        process
+    ):  # checked with the descriptor open, because the id may have been reused before
         return pidfd
     os.close(pidfd)
     return None

@@ -1,4 +1,4 @@
-"""Whether the disk has room for another job: a runner that has none left takes no more, instead of failing each in a second."""
+"""Checks whether the disk has room for another job. A runner without room takes no jobs, since each would fail at once."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Fills the cache of provider plug-ins that attempts share: after an attempt, the runner gets what it had to download.
+"""Fills the shared cache of provider plug-ins: the runner downloads again what an attempt had to download.
 
 A module could have put anything into its own cache under any provider's name. So the runner takes none of it: it has the
 engine download the same version again, for a configuration that names nothing else, with the operator's own settings. The
@@ -40,7 +40,7 @@ class PluginCache:
         self._tried_at: dict[Provider, float] = {}
 
     def want(self, providers: Iterable[Provider]) -> None:
-        """Get these when there is time. One that failed is tried again after an hour, if an attempt uses it again."""
+        """Queue these for download. One that failed is tried again after an hour, if an attempt uses it again."""
         for provider in providers:
             if time.monotonic() - self._tried_at.get(provider, -_RETRY_SECONDS) >= _RETRY_SECONDS:
                 with contextlib.suppress(asyncio.QueueFull):  # the next attempt that uses it asks again
@@ -97,7 +97,7 @@ class PluginCache:
             raise OSError(f"`tofu init` failed: {said.decode(errors='replace').strip()[-500:]}")
 
     def _admit(self, provider: Provider, folder: Path) -> None:
-        """Move the package into the cache. Its checksum comes last, and says that all of it is there."""
+        """Move the package into the cache. Its checksum is written last, so a package with a checksum is complete."""
         found = folder / ".terraform" / "providers" / provider.folder / plugins.platform()
         target = self.shared / provider.folder / plugins.platform()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class PluginCache:
         shutil.copytree(
             os.path.realpath(found), package
         )  # a link where the operator has a cache or a mirror of directories
-        if os.path.lexists(target):  # of an earlier version, which let jobs write here
+        if os.path.lexists(target):  # an earlier version of Terracrew let jobs write here
             target.rename(folder / "replaced")
         package.rename(target)
         draft = folder / "checksum"
