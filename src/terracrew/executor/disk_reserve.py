@@ -6,7 +6,7 @@ import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-_KEEP_SIZE = 1
+_KEEP_SIZE_FLAG = 1
 _PUNCH_HOLE_FLAG = 2
 _STEP_BYTES = 1 << 20
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
@@ -34,7 +34,7 @@ class Room:
     def _take(self, position: int, end: int) -> bool:
         # Only what is not there yet: tmpfs takes back everything of a range that it cannot give whole.
         start = max(position, self._end)
-        if self._can_reserve and _libc.fallocate(self._descriptor, _KEEP_SIZE, start, end - start) == 0:
+        if self._can_reserve and _libc.fallocate(self._descriptor, _KEEP_SIZE_FLAG, start, end - start) == 0:
             self._end = end
             return True
         if self._can_reserve and (number := ctypes.get_errno()) not in _UNSUPPORTED_ERRORS:
@@ -48,4 +48,6 @@ class Room:
 
 def give_back(descriptor: int, size: int) -> None:
     """The beginning of a file is needed no more: its room is the disk's again, and what follows stays where it is."""
-    _libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE_FLAG, 0, size)  # where that is not possible, nothing is gained
+    _libc.fallocate(
+        descriptor, _KEEP_SIZE_FLAG | _PUNCH_HOLE_FLAG, 0, size
+    )  # where that is not possible, nothing is gained

@@ -18,7 +18,7 @@ _TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a closed-off machine shoul
 _RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
 _CHUNK_BYTES = 1 << 18
 _UNPINNED = "{name} is checked against the checksum of its own site; {variable} requires a SHA-256 of your choice"
-_MOST_SUMS = 1 << 20
+_MAX_SUMS_BYTES = 1 << 20
 _MAX_ARCHIVE_BYTES = 1 << 29
 _MAX_BINARY_BYTES = 1 << 30
 
@@ -55,7 +55,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
 
 
 def _published_sum(url: str, name: str) -> str:
-    text = b"".join(chunk for chunk, _ in get(url, _MOST_SUMS)).decode(errors="replace")
+    text = b"".join(chunk for chunk, _ in get(url, _MAX_SUMS_BYTES)).decode(errors="replace")
     for line in text.splitlines():
         digest, _, named = line.partition(" ")
         if named.strip().removeprefix("*") == name:

@@ -20,7 +20,7 @@ _RETRY_SECONDS = 1.0
 _MAX_PROBLEM_CHARACTERS = 500
 
 
-class _StateResource(msgspec.Struct, frozen=True):
+class _CountedResource(msgspec.Struct, frozen=True):
     mode: str = "managed"
     instances: list[msgspec.Raw] = []
 
@@ -38,7 +38,7 @@ class StateIdentity(_Name, frozen=True):
 
 
 class _Content(_Name, frozen=True):
-    resources: list[_StateResource] | None = None
+    resources: list[_CountedResource] | None = None
 
 
 _content = msgspec.json.Decoder(_Content).decode
@@ -82,7 +82,7 @@ def fact_of(
     )
 
 
-def _count(resources: list[_StateResource] | None) -> int | None:
+def _count(resources: list[_CountedResource] | None) -> int | None:
     """What a data source read is in the state, too, but nothing was made for it."""
     if resources is None:
         return None

@@ -39,7 +39,7 @@ from terracrew.toolchains.discovery import FoundEngine
 MAX_REPLANS = 3
 _REUSED = frozenset({Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN})
 """What need not be done again with a plan that was kept."""
-_PATIENCE_SECONDS = 1.0
+_NOTICE_SECONDS = 1.0
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _SIGNAL_SECONDS = 1.0
 """How long an engine has to say that it got the same signal as its executor."""
@@ -363,7 +363,7 @@ class Steps:
             return self._not_started(step, error, "")
         for _ in range(1 + MAX_REPLANS):
             notice = asyncio.get_running_loop().call_later(
-                _PATIENCE_SECONDS, self._recorder.say, f"Waiting for permission to {step}"
+                _NOTICE_SECONDS, self._recorder.say, f"Waiting for permission to {step}"
             )
             try:
                 await self._leave.obtain(self._state_version, self._plan_attempt)

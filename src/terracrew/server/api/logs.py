@@ -21,7 +21,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import log, view
 from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, More, follow
 
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 Attempt = Annotated[
     int | None, QueryParameter(ge=1, le=1 << 31, description="The log of this attempt alone; else of the whole run")
 ]
@@ -50,7 +50,7 @@ async def read_log(
             ge=1, le=1 << 53, description="Only text from this line on, from 1; of `attempt`, else of the last one"
         ),
     ] = None,
-    lines: Annotated[int, QueryParameter(ge=1, le=MOST_LINES, description="How many lines, with `line`")] = 1_000,
+    lines: Annotated[int, QueryParameter(ge=1, le=MAX_LINES, description="How many lines, with `line`")] = 1_000,
     download: FromQuery[bool] = False,
 ) -> Stream | Response[bytes]:
     """As it was printed, colours included. With `format=events`, a JSON object a line: `{n, time, step, stream, text, attempt}`.

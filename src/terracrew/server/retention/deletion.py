@@ -18,7 +18,7 @@ from terracrew.server.state import store as state_store
 
 BATCH_ROWS = 200
 """Rows that one statement deletes; fewer if they have more than `batches.MAX_BYTES` together."""
-_JOBS = 50
+_MAX_JOBS = 50
 log = get_logger("terracrew.server")
 
 
@@ -61,7 +61,7 @@ async def _jobs(tx: Tx, module_id: str, after: str) -> list[tuple[str, bool]]:
         WHERE module_id = :module_id AND id > :after ORDER BY id LIMIT :page""",
         module_id=module_id,
         after=after,
-        page=_JOBS,
+        page=_MAX_JOBS,
     )
     return [(row["id"], bool(row["is_finished"])) for row in rows]
 

@@ -10,7 +10,7 @@ from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
-from terracrew.server.retention.rules import RULES, Rule
+from terracrew.server.retention.rules import RULES, RetentionRule
 
 BATCH_ITEMS = 200
 """Items that one transaction removes; fewer if they have more than `batches.MAX_BYTES` together."""
@@ -37,7 +37,7 @@ async def remove_due(db: Database, policy: RetentionPolicy, renew: Renew) -> dic
     return removed
 
 
-async def preview(db: Database, policy: RetentionPolicy, rule: Rule) -> Tally:
+async def preview(db: Database, policy: RetentionPolicy, rule: RetentionRule) -> Tally:
     """Return how much of a kind is due."""
     total, after = Tally(), None
     while items := await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, _PREVIEW_ITEMS)):

@@ -10,7 +10,7 @@ from terracrew.attempt.engine_directory import read_produced
 from terracrew.protocol.events import MAX_RECORD_BYTES, PlanSummary, ResourceChange
 
 Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
-_MOST_BYTES = MAX_RECORD_BYTES - (64 << 10)
+_MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
 _ACTIONS: dict[str, Action] = {
     "create": "create",
     "update": "update",
@@ -134,6 +134,6 @@ def _count(state: bytes | None) -> int:
 
 def _bounded(summary: PlanSummary) -> PlanSummary:
     """The counts are always whole; of an enormous plan only the first resources fit an event (the log has them all)."""
-    while summary.resources and len(msgspec.json.encode(summary)) > _MOST_BYTES:
+    while summary.resources and len(msgspec.json.encode(summary)) > _MAX_SUMMARY_BYTES:
         summary = msgspec.structs.replace(summary, resources=summary.resources[: len(summary.resources) // 2])
     return summary

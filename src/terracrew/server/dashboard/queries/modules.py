@@ -18,7 +18,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.reasons import Watch
 
-RECENT_JOBS = 20
+MAX_RECENT_JOBS = 20
 PAGE_ROWS = 50
 _ROWS: LiteralString = f"""
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
@@ -63,6 +63,6 @@ async def page(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
         lock=await service.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
         quarantine=await states.quarantine(tx, who, module.id, place),
-        jobs=(await jobs.listing(tx, who, "", module.path, None, watch, RECENT_JOBS)).rows,
+        jobs=(await jobs.listing(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
         may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
     )

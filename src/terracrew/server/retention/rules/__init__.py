@@ -13,15 +13,15 @@ Remove = Callable[[Tx, RetentionPolicy, list[Item]], Awaitable[list[Item]]]
 """Remove those that still are due, and return them."""
 
 
-class Rule(NamedTuple):
+class RetentionRule(NamedTuple):
     kind: str
     find: Find
     remove: Remove
 
 
 RULES = (
-    Rule("logs", logs.find, logs.remove),
-    Rule("states", states.find, states.remove),
-    Rule("archives", archives.find, archives.remove),
-    Rule("audit", audit.find, audit.remove),
+    RetentionRule("logs", logs.find, logs.remove),
+    RetentionRule("states", states.find, states.remove),
+    RetentionRule("archives", archives.find, archives.remove),
+    RetentionRule("audit", audit.find, audit.remove),
 )
