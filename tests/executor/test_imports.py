@@ -26,5 +26,15 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
     )
     ours = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     rooms = {name.split(".")[1] for name in ours}
-    small = {"archive", "backoff", "configurations", "durable", "errors", "plan_words", "procfs", "trees"}
+    small = {
+        "archive",
+        "backoff",
+        "configurations",
+        "durable",
+        "errors",
+        "plan_words",
+        "process_lock",
+        "procfs",
+        "trees",
+    }
     assert rooms == {"attempt", "client", "executor", "masking", "protocol", "toolchains", *small}
