@@ -64,7 +64,7 @@ class Server:
     def surveys(self) -> "Surveys":
         from terracrew.server.retention.surveys import Surveys
 
-        return Surveys(self.db, self.objects, self.settings)
+        return Surveys(self.db, self.objects, self.settings, self.tasks)
 
     @cached_property
     def watch(self) -> Watch:

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from terracrew.errors import NotFound, Unavailable
 from terracrew.server.retention import surveys
 from terracrew.server.retention.surveys import Survey, SurveyProgress
+from terracrew.server.supervise import Tasks
 from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, log
 
 
@@ -52,7 +54,7 @@ async def test_counting_that_takes_long_tells_how_far_it_is_and_is_shared(monkey
         await go.wait()
         return "counted"
 
-    survey = Survey[str](count)
+    survey = Survey[str](Tasks(), count)
     found = await asyncio.gather(*(survey.current() for _ in range(3)))
     assert all(isinstance(each, SurveyProgress) and each.counting == "states" for each in found)
     go.set()
@@ -62,3 +64,30 @@ async def test_counting_that_takes_long_tells_how_far_it_is_and_is_shared(monkey
     monkeypatch.setattr(surveys, "FRESH_SECONDS", -1.0)
     assert await survey.current() == "counted"
     assert len(starts) == 2
+
+
+async def test_counting_ends_when_the_server_stops_and_its_error_reaches_who_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It went on with a database that was closed, in a task that nobody ended."""
+    monkeypatch.setattr(surveys, "WAIT_SECONDS", 0.01)
+    tasks, ended = Tasks(), asyncio.Event()
+
+    async def count(_: surveys.Callable[[str], None]) -> str:
+        try:
+            return await asyncio.Future()
+        finally:
+            ended.set()
+
+    survey = Survey[str](tasks, count)
+    assert isinstance(await survey.current(), SurveyProgress)
+    await tasks.stop()
+    assert ended.is_set()
+    with pytest.raises(Unavailable):
+        await survey.current()
+
+    async def fail(_: surveys.Callable[[str], None]) -> str:
+        raise NotFound("the bucket is gone")
+
+    with pytest.raises(NotFound, match="the bucket is gone"):
+        await Survey[str](tasks, fail).current()

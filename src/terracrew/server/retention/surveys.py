@@ -7,11 +7,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.retention import policy, usage
 from terracrew.server.retention.usage import Preview, Usage
 from terracrew.server.settings import ServerSettings
+from terracrew.server.supervise import Tasks
 
 T = TypeVar("T")
 FRESH_SECONDS = 30.0
@@ -27,29 +29,36 @@ class SurveyProgress(msgspec.Struct, frozen=True):
 
 
 class Survey(Generic[T]):
-    def __init__(self, count: Callable[[Callable[[str], None]], Awaitable[T]]) -> None:
-        self._count = count
-        self._task: asyncio.Task[T] | None = None
+    def __init__(self, tasks: Tasks, count: Callable[[Callable[[str], None]], Awaitable[T]]) -> None:
+        self._tasks, self._count = tasks, count
+        self._result: asyncio.Future[T] | None = None
         self._started_at = self._finished_at = 0.0
         self._counting = ""
 
     async def current(self) -> T | SurveyProgress:
         """Return the result, at most half a minute old; how far it is, where it takes longer than a request should."""
         now = time.monotonic()
-        is_old = self._task is not None and self._task.done() and now - self._finished_at > FRESH_SECONDS
-        if self._task is None or is_old:
+        result = self._result
+        if result is None or (result.done() and now - self._finished_at > FRESH_SECONDS):
             self._started_at = now
-            self._task = asyncio.create_task(self._run())
-        await asyncio.wait([self._task], timeout=WAIT_SECONDS)
-        if self._task.done():
-            return self._task.result()
+            self._result = result = asyncio.get_running_loop().create_future()
+            self._tasks.start(self._run(result))
+        await asyncio.wait([result], timeout=WAIT_SECONDS)
+        if result.cancelled():
+            raise Unavailable("the server is being stopped")
+        if result.done():
+            return result.result()
         return SurveyProgress(self._counting, time.monotonic() - self._started_at)
 
-    async def _run(self) -> T:
+    async def _run(self, result: asyncio.Future[T]) -> None:
         try:
-            return await self._count(self._tell)
+            result.set_result(await self._count(self._tell))
+        except Exception as error:  # the request that asks for the result raises it
+            result.set_exception(error)
+            result.exception()  # nobody may ask any more, which is not a mistake
         finally:
             self._finished_at = time.monotonic()
+            result.cancel()  # without effect where it has a result
 
     def _tell(self, what: str) -> None:
         self._counting = what
@@ -58,8 +67,8 @@ class Survey(Generic[T]):
 class Surveys:
     """The two that a server has."""
 
-    def __init__(self, db: Database, objects: Objects, settings: ServerSettings) -> None:
+    def __init__(self, db: Database, objects: Objects, settings: ServerSettings, tasks: Tasks) -> None:
         kept = policy.of(settings)
         late = settings.late_delivery_days * policy.DAY_SECONDS
-        self.usage = Survey[Usage](lambda tell: usage.usage(db, objects, kept, late, tell))
-        self.preview = Survey[Preview](lambda tell: usage.preview(db, objects, kept, late, tell))
+        self.usage = Survey[Usage](tasks, lambda tell: usage.usage(db, objects, kept, late, tell))
+        self.preview = Survey[Preview](tasks, lambda tell: usage.preview(db, objects, kept, late, tell))
