@@ -6,7 +6,7 @@ from typing import LiteralString
 import msgspec
 
 from terracrew import ids
-from terracrew.protocol.messages import AttemptRef, Isolation
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.mapping import to_params
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.table import Table
@@ -24,7 +24,7 @@ class Connecting(msgspec.Struct, frozen=True):
     engines: dict[str, str]
     is_draining: bool
     is_disk_full: bool
-    isolation: Isolation
+    isolation: str
     resume_sha256: str
     """With the secret of this digest, the same process takes its place again at once."""
 
