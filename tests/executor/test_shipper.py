@@ -11,7 +11,7 @@ from terracrew.client import hub as hub_client
 from terracrew.errors import Invalid
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import begin
-from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, NotGiven
+from terracrew.executor.delivery.begin import ApplyPermit, ApprovalNeeded, NotPermitted
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.shipper import WINDOW_BATCHES
 from terracrew.executor.output.engine_output import EngineOutput
@@ -164,19 +164,19 @@ def test_the_hubs_address_follows_the_servers() -> None:
     assert hub_client.address("https://crew.example/base/") == "wss://crew.example/base/runnerhub"
 
 
-# ---- leave
+# ---- the permit to apply
 
 
-def asking(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[Leave, Control]:
-    monkeypatch.setattr(begin, "LEAVE_SECONDS", seconds)
+def asking(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[ApplyPermit, Control]:
+    monkeypatch.setattr(begin, "PERMIT_SECONDS", seconds)
     control = Control()
-    return Leave(control, lambda _: None), control
+    return ApplyPermit(control, lambda _: None), control
 
 
-async def until_due(leave: Leave) -> None:
+async def until_due(permit: ApplyPermit) -> None:
     due = asyncio.Event()
-    leave.on_change = due.set
-    if not leave.is_due:
+    permit.on_change = due.set
+    if not permit.is_due:
         await asyncio.wait_for(due.wait(), 10)
 
 
@@ -184,17 +184,17 @@ async def until_due(leave: Leave) -> None:
 async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(begin, "_now", lambda: clock[0])
-    leave, _ = asking(monkeypatch, 5.0)
-    obtained = asyncio.create_task(leave.obtain(7))
-    await until_due(leave)
-    assert leave.question().state_version == 7
-    clock[0] += 5.1  # suspended, say: by the clock that counts it, the leave is over when the answer is read
-    leave.answered(Begun(7))
-    await until_due(leave)
+    permit, _ = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(permit.obtain(7))
+    await until_due(permit)
+    assert permit.question().state_version == 7
+    clock[0] += 5.1  # suspended, say: by the clock that counts it, the permit is over when the answer is read
+    permit.answered(Begun(7))
+    await until_due(permit)
     assert not obtained.done()
-    leave.question()
+    permit.question()
     clock[0] += 4.9
-    leave.answered(Begun(7))
+    permit.answered(Begun(7))
     await asyncio.wait_for(obtained, 10)
 
 
@@ -202,27 +202,27 @@ async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.
 async def test_an_answer_to_a_question_of_an_older_connection_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    leave, _ = asking(monkeypatch, 5.0)
-    obtained = asyncio.create_task(leave.obtain(7))
-    await until_due(leave)
-    leave.question()
-    leave.disconnected()
-    assert leave.is_due, "it is asked again on the next connection"
-    leave.question()
-    leave.answered(BeginRefused("approval", "look first"))
+    permit, _ = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(permit.obtain(7))
+    await until_due(permit)
+    permit.question()
+    permit.disconnected()
+    assert permit.is_due, "it is asked again on the next connection"
+    permit.question()
+    permit.answered(BeginRefused("approval", "look first"))
     with pytest.raises(ApprovalNeeded, match="look first"):
         await asyncio.wait_for(obtained, 10)
 
 
 @pytest.mark.feature("J9")
-async def test_a_cancel_ends_the_wait_for_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave, control = asking(monkeypatch, 5.0)
-    obtained = asyncio.create_task(leave.obtain(7))
-    await until_due(leave)
+async def test_a_cancel_ends_the_wait_for_the_permit(monkeypatch: pytest.MonkeyPatch) -> None:
+    permit, control = asking(monkeypatch, 5.0)
+    obtained = asyncio.create_task(permit.obtain(7))
+    await until_due(permit)
     control.request_cancel("after_step")
-    with pytest.raises(NotGiven):
+    with pytest.raises(NotPermitted):
         await asyncio.wait_for(obtained, 10)
-    assert not leave.is_due
+    assert not permit.is_due
 
 
 # ---- following the output

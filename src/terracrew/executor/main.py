@@ -80,7 +80,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         states=states,
         backend=backend,
         outputs=Outputs(parts.large_states, parts.recorder, cipher),
-        leave=parts.leave,
+        permit=parts.permit,
         control=parts.control,
         transfer=parts.transfer,
     )

@@ -76,7 +76,7 @@ class StateSeed(msgspec.Struct, frozen=True):
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """An approved plan with its workspace, to go on with; fetched by `GET …/plan`."""
+    """An approved plan with its workspace to continue with; it is fetched with `GET …/plan`."""
 
     attempt: int
     """Which made it."""

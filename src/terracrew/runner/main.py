@@ -97,4 +97,4 @@ async def _stop_when_told(stop: Stop, connection: HubConnection, supervisor: Att
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):
                 await stop.exit.wait()
-    log.info("leaving%s", f"; {len(supervisor.refs)} attempts go on" if supervisor.refs else "")
+    log.info("exiting%s", f"; {len(supervisor.refs)} attempts continue" if supervisor.refs else "")

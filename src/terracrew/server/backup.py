@@ -92,7 +92,7 @@ def _copy_objects(settings: ServerSettings, target: Path, left_out: list[str]) -
             try:
                 shutil.copy2(Path(folder) / name, into / name)
             except FileNotFoundError:
-                continue  # deleted meanwhile, with the row that named it
+                continue  # deleted during the backup, with the row that named it
             durable.sync_file(into / name)
             count += 1
         durable.sync_directory(into)

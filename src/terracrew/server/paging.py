@@ -38,7 +38,7 @@ def start(cursor: str | None) -> str:
             raise ValueError
         return after
     except ValueError:
-        raise Invalid(f"after: {cursor!r} is no cursor: send what `next` of the page before was") from None
+        raise Invalid(f"after: {cursor!r} is not a cursor: send the `next` of the previous page") from None
 
 
 def page(found: Sequence[Item], limit: int) -> Page[Item]:

@@ -27,7 +27,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class FakeExecutorHub:
-    """Stores what is above its mark, acknowledges, gives leave; tests read what it has and set how it behaves."""
+    """Stores what is above its mark, acknowledges, gives permits; tests read what it has and set how it behaves."""
 
     def __init__(self, credential: str = HUB) -> None:
         self._credential = credential

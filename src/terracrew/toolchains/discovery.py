@@ -99,7 +99,7 @@ def _candidates(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[Path]:
 
 def _directories(extra_paths: Sequence[str]) -> list[Path]:
     extra = [os.path.expanduser(entry) for entry in extra_paths]
-    # A relative entry would find engines in the directory that we happen to stand in, say a module's source.
+    # A relative entry would find engines in the current directory, for example in a module's source.
     if relative := [entry for entry in extra if not os.path.isabs(entry)]:
         raise Invalid(f"{relative[0]!r} in engine.additional_binary_paths is not an absolute path")
     path = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)]

@@ -44,7 +44,7 @@ def _own(needed: str, report: Report) -> Go:
                 home.mkdir(parents=True, exist_ok=True)
                 os.sync()  # eleven thousand files, once
                 os.rename(workplace, installed)
-    # Whoever has no Go does not expect its directories in their home either.
+    # A user without Go does not expect its directories in their home.
     extra = {"GOPATH": str(home / "path"), "GOCACHE": str(home / "build"), "GOFLAGS": "-buildvcs=false -modcacherw"}
     extra |= {name: os.environ[name] for name in ("GOPATH", "GOCACHE") if os.environ.get(name)}
     return Go(str(installed / "go" / "bin" / "go"), _environment() | extra)

@@ -17,7 +17,7 @@ def install(
     force_build: bool = False,
     extra_paths: Sequence[str] = (),
 ) -> FoundEngine:
-    """Return the engine, installed if need be. Without a version, any that is on PATH will do."""
+    """Return the engine and install it if it is missing. Without a version, any version on PATH is accepted."""
     spec = specs.get(engine)
     wanted = specs.wanted(spec, version)
     if not force_build:
@@ -46,7 +46,7 @@ def install(
 
 
 def _make(spec: specs.Spec, version: str, workplace: Path, report: Report, *, force_build: bool) -> list[Path]:
-    # Imported here: whoever only looks for engines, or finds one, needs neither HTTP nor a compiler.
+    # Imported here, because finding an installed engine needs neither HTTP nor a compiler.
     from terracrew.toolchains import go_build, release
 
     if not force_build and spec.release:

@@ -23,7 +23,7 @@ def run(
     alive: Callable[[], None] = lambda: None,
     may_fail: bool = False,
 ) -> bytes:
-    """Return the standard output. `heard` says whether it expected a line; those it did not are quoted in a failure."""
+    """Return the standard output. `heard` returns whether it expected a line; unexpected lines are quoted in a failure."""
     kept: deque[str] = deque(maxlen=_MAX_LINES_KEPT)
     with tempfile.TemporaryFile() as stdout:  # a file, so that only one pipe has to be read
         process = subprocess.Popen(

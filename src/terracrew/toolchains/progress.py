@@ -1,4 +1,4 @@
-"""What an installation is doing at the moment, for whoever shows it."""
+"""The current progress of an installation, to be shown to a person."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -14,7 +14,7 @@ from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, pins, specs
 from terracrew.toolchains.progress import InstallProgress, Report
 
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a closed-off machine should not wait long to hear that it is one
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a machine without internet access should not wait long
 _RETRIES = urllib3.Retry(total=5, connect=0, read=0, redirect=5, status=0, raise_on_redirect=True)
 _CHUNK_BYTES = 1 << 18
 _UNPINNED = "{name} is checked against the checksum of its own site; {variable} requires a SHA-256 of your choice"
@@ -90,7 +90,7 @@ def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
             for chunk in response.stream(_CHUNK_BYTES):
                 done += len(chunk)
                 if done > most:
-                    raise Invalid(f"{url} is larger than {most >> 20} MiB: that is no release")
+                    raise Invalid(f"{url} is larger than {most >> 20} MiB, which is too large for a release")
                 yield chunk, length
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -109,7 +109,9 @@ def _extract(archive: Path, name: str, workplace: Path) -> Path:
                     )
             entry = zipped.getinfo(name)
             if entry.file_size > _MAX_BINARY_BYTES:
-                raise Invalid(f"{name} in the release unpacks to {entry.file_size >> 20} MiB: that is no engine")
+                raise Invalid(
+                    f"{name} in the release unpacks to {entry.file_size >> 20} MiB, which is too large for an engine"
+                )
             with zipped.open(entry) as source, (workplace / name).open("wb") as target:
                 # zipfile stops at the size that the directory of the archive tells, and checks the CRC there
                 while chunk := source.read(_CHUNK_BYTES):

@@ -118,7 +118,7 @@ def get(engine: str) -> Spec:
 
 
 def order(version: str) -> tuple[int, int, int, bool, str]:
-    """Return a key that sorts versions, a pre-release before its release; whatever is no version is an error."""
+    """Return a key that sorts versions, a pre-release before its release. A text that is not a version is an error."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise Invalid(f"{version!r} is not a version: expected three numbers, like 1.12.6")

@@ -52,5 +52,5 @@ async def test_a_bad_limit_or_cursor_is_refused_in_words(world: World) -> None:
     assert "limit" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"limit": 201})
     assert "limit" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"limit": 0})
     assert "limit" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"limit": "many"})
-    assert "is no cursor" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"after": "ü"})
-    assert "is no cursor" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"after": "a"})
+    assert "is not a cursor" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"after": "ü"})
+    assert "is not a cursor" in await world.admin.refused("GET", "/api/v1/groups", 400, params={"after": "a"})

@@ -1,4 +1,4 @@
-"""Leave to mutate: asked of the server for one state version, good for five seconds from when the question was sent."""
+"""The permit to apply: the executor asks for one state version, and the permit is valid for five seconds from its request."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from terracrew.errors import Conflict, Superseded
 from terracrew.executor.control import Control
 from terracrew.protocol.messages import Begin, BeginRefused, Begun
 
-LEAVE_SECONDS = 5.0
+PERMIT_SECONDS = 5.0
 _AGAIN_SECONDS = 1.5
 _ANSWER_SECONDS = 30.0
 
@@ -26,13 +26,13 @@ class ApprovalNeeded(Conflict):
     code = "approval_needed"
 
 
-class NotGiven(Conflict):
-    """There will be no leave for this attempt; the message says why."""
+class NotPermitted(Conflict):
+    """This attempt gets no permission to apply; the message says why."""
 
-    code = "no_leave"
+    code = "no_permit"
 
 
-class Leave:
+class ApplyPermit:
     def __init__(self, control: Control, say: Callable[[str], None]) -> None:
         self._control, self._say = control, say
         self._wanted: Begin | None = None
@@ -42,14 +42,14 @@ class Leave:
         self.on_silence: Callable[[], None] = lambda: None
 
     async def obtain(self, state_version: int, plan_attempt: int | None = None) -> None:
-        """Return when the mutation may start, and then it must start at once. A kept plan is named by who made it."""
+        """Return when the apply may start; it must then start at once. `plan_attempt` is the attempt that made a saved plan."""
         said = ""
         while True:
             answer, sent = await self._ask(Begin(state_version, plan_attempt))
             if isinstance(answer, Begun):
-                if answer.state_version == state_version and _now() - sent < LEAVE_SECONDS:
+                if answer.state_version == state_version and _now() - sent < PERMIT_SECONDS:
                     return
-                continue  # it came too late to be used: only a fresh one excludes that we were declared lost meanwhile
+                continue  # it came too late: only a fresh permit excludes that this attempt was declared lost in the meantime
             match answer.code:
                 case "wait":
                     if answer.message != said:
@@ -64,7 +64,7 @@ class Leave:
                     raise Superseded(answer.message)
                 case "canceled":
                     self._control.request_cancel("after_step")
-                    raise NotGiven(answer.message)
+                    raise NotPermitted(answer.message)
 
     # ---- the connection's side
 
@@ -77,7 +77,7 @@ class Leave:
         return self._wanted is not None
 
     def question(self) -> Begin:
-        """Return what to send now. The clock starts before it is on the wire, and goes on while the machine is suspended."""
+        """Return the request to send now. Its time starts before it is sent, and continues while the machine is suspended."""
         assert self._wanted is not None
         self._sent = _now()
         return self._wanted
@@ -104,7 +104,7 @@ class Leave:
                     {self._answer, stopping}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 if stopping in done:
-                    raise NotGiven("stopped while it waited for leave")
+                    raise NotPermitted("stopped while it waited for permission to apply")
                 if not done and self._sent is not None and _now() - self._sent >= _ANSWER_SECONDS:
                     self.on_silence()
             return self._answer.result()

@@ -6,7 +6,7 @@ from terracrew import __version__
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt.record import AttemptRecord
 from terracrew.executor.control import Control
-from terracrew.executor.delivery.begin import Leave
+from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.delivery.shipper import Shipper
@@ -37,7 +37,7 @@ class AttemptDelivery:
         # A result ends the log, and a dead executor may have left one: nothing is added after that.
         trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
         self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
-        self.leave = Leave(self.control, self.recorder.say)
+        self.permit = ApplyPermit(self.control, self.recorder.say)
         hello = ExecutorHello(
             record.job_id, record.attempt, __version__, version.OLDEST_VERSION, version.NEWEST_VERSION
         )
@@ -50,7 +50,7 @@ class AttemptDelivery:
             transfer=self.transfer,
             control=self.control,
             trouble=trouble,
-            leave=self.leave,
+            permit=self.permit,
             settings=settings,
             is_salvage=is_salvage,
         )

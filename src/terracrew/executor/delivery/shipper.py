@@ -20,7 +20,7 @@ from terracrew.errors import (
     Unreachable,
 )
 from terracrew.executor.control import Control
-from terracrew.executor.delivery.begin import Leave
+from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.delivery.trouble import Trouble
@@ -50,13 +50,13 @@ class Shipper:
         transfer: Transfer,
         control: Control,
         trouble: Trouble,
-        leave: Leave,
+        permit: ApplyPermit,
         settings: LogStreamSettings,
         is_salvage: bool = False,
     ) -> None:
         self._server_url, self._credential, self._hello = server_url, credential, hello
         self._outbox, self._large_states, self._transfer = outbox, large_states, transfer
-        self._control, self._trouble, self._leave = control, trouble, leave
+        self._control, self._trouble, self._permit = control, trouble, permit
         self._settings, self._log_settings = settings, messages.LogSettings()
         self._is_salvage = is_salvage
         self._is_resuming = is_salvage  # a fresh attempt's mark is 0, so its events need not wait for the welcome
@@ -72,8 +72,8 @@ class Shipper:
         self.is_complete = False
         """Whether the server has the attempt's result, so that nothing may be added to the outbox any more."""
         outbox.on_append = self._appended
-        leave.on_change = self._changed.set
-        leave.on_silence = self._drop
+        permit.on_change = self._changed.set
+        permit.on_silence = self._drop
 
     async def run(self) -> None:
         """Keep a connection until cancelled, or until the server refuses this attempt for good."""
@@ -95,10 +95,10 @@ class Shipper:
             try:
                 await self._converse(self._connection)
             except (ConnectionClosed, OSError, ValueError):
-                pass  # a ValueError is a message that is none of ours: whoever answers there may be mended
+                pass  # a ValueError is a message that is not ours: what answers there may be repaired
             finally:
                 self._is_resuming = True
-                self._leave.disconnected()
+                self._permit.disconnected()
                 await _close(self._connection)
                 self._connection = None
             # A welcome alone is not progress: what follows may fail each time.
@@ -141,8 +141,8 @@ class Shipper:
             self._changed.clear()
             if len(self._window) < WINDOW_BATCHES and self._is_due():
                 await self._ship(connection)
-            elif self._leave.is_due and self._sent == self._outbox.last:
-                await connection.send(messages.encode(self._leave.question()), text=True)
+            elif self._permit.is_due and self._sent == self._outbox.last:
+                await connection.send(messages.encode(self._permit.question()), text=True)
             else:
                 await self._wait()
 
@@ -152,7 +152,7 @@ class Shipper:
             return False
         if (
             self._log_settings.is_watched
-            or self._leave.is_wanted
+            or self._permit.is_wanted
             or max(self._outbox.urgent, self._flush_to) > self._sent
         ):
             return True
@@ -208,7 +208,7 @@ class Shipper:
             case messages.ConfigureExecutor(log_settings):
                 self._log_settings = log_settings
             case messages.Begun() | messages.BeginRefused():
-                self._leave.answered(message)
+                self._permit.answered(message)
             case messages.CancelAttempt():
                 self._control.request_cancel(message.mode)
             case messages.SupersededNotice(reason):

@@ -74,7 +74,7 @@ class Transfer:
                     await self._send_in_parts(pool, file, wanted, headers, is_insistent=is_insistent, what=what)
                 except NotFound:  # a server of the version before this one knows no parts
                     await self._persist(pool, whole, is_insistent=is_insistent, what=what)
-                except Incomplete:  # what was staged has been removed meanwhile, so it is staged again
+                except Incomplete:  # the staged parts were removed in the meantime, so they are staged again
                     await asyncio.sleep(backoff.next())
                     continue
                 return

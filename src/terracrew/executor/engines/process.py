@@ -122,7 +122,7 @@ class EngineProcess:
             self._stopping = asyncio.get_running_loop().create_task(self._descend())
 
     async def _descend(self) -> None:
-        self.resume()  # else it would not hear of it
+        self.resume()  # a stopped process would not get the signal
         self._signal(signal.SIGINT)
         await asyncio.sleep(self._ladder.first)
         self._signal(signal.SIGINT)

@@ -11,7 +11,7 @@ _MAX_CHARACTER_BYTES = 4
 class Piece(NamedTuple):
     text: bytes
     size: int
-    """How many bytes of the output it stands for; masking and mending change the length of the text."""
+    """The number of bytes of the output that it represents; masking changes the length of the text."""
 
 
 class Cutter:

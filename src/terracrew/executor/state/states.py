@@ -107,7 +107,7 @@ class States:
         A file that the engine left is kept whatever is in it: there is no other copy. The server puts it into quarantine.
         """
         if not self.is_writable:
-            raise Conflict("this attempt has no leave to write a state now")
+            raise Conflict("this attempt has no permission to write a state now")
         async with self._writing:
             return await self._write(content, origin)
 

@@ -9,7 +9,7 @@ from terracrew.attempt import encryption, files, reference
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict, Invalid, Superseded, TerracrewError
 from terracrew.executor.control import Control
-from terracrew.executor.delivery.begin import ApprovalNeeded, Leave, StateMoved
+from terracrew.executor.delivery.begin import ApplyPermit, ApprovalNeeded, StateMoved
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines import error_summary
@@ -38,11 +38,11 @@ from terracrew.toolchains.discovery import FoundEngine
 
 MAX_REPLANS = 3
 _REUSED = frozenset({Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN})
-"""What need not be done again with a plan that was kept."""
+"""The steps that a saved plan makes unnecessary."""
 _NOTICE_SECONDS = 1.0
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _SIGNAL_SECONDS = 1.0
-"""How long an engine has to say that it got the same signal as its executor."""
+"""How long to wait for an engine to report that it got the same signal as its executor."""
 
 
 class _EngineFailedError(Exception):
@@ -64,7 +64,7 @@ class Steps:
         states: States,
         backend: StateBackend,
         outputs: Outputs,
-        leave: Leave,
+        permit: ApplyPermit,
         control: Control,
         transfer: Transfer,
     ) -> None:
@@ -73,7 +73,7 @@ class Steps:
         self._files = EngineDirectory(Path(start.engine_directory))
         self._recorder, self._output = recorder, output
         self._states, self._backend, self._outputs = states, backend, outputs
-        self._leave, self._control, self._transfer = leave, control, transfer
+        self._permit, self._control, self._transfer = permit, control, transfer
         self._state_version = self._spec.state.version
         self._cloud = CloudTokens(self._files, self._spec.oidc_audiences, transfer=transfer, recorder=recorder)
         self._isolation = Isolation(start, self._files)
@@ -100,7 +100,7 @@ class Steps:
                 result = self._stopped(f"before {step}")
             elif step in self._reused:
                 self._recorder.fact(StepStatus(remaining.pop(0), "SKIPPED"))
-            elif step not in MUTATING or (result := await self._ask_leave(step)) is None:
+            elif step not in MUTATING or (result := await self._ask_permission(step)) is None:
                 result = await self._run(remaining.pop(0))
                 if step is Step.OUTPUT and result is not None and result.status == "FAILED":
                     # What the job was for is done, so it has succeeded; the outputs of an older job are shown as such.
@@ -253,7 +253,7 @@ class Steps:
 
     async def _engine_run(self, step: Step, stdout: int | None = None) -> None:
         is_mutating = step in MUTATING
-        if not is_mutating:  # one that is got its tokens with its leave, and must start at once
+        if not is_mutating:  # a mutating step got its tokens with its permit, and must start at once
             await self._cloud.enter("apply" if step is Step.OUTPUT else "plan")
         process = EngineProcess(
             self._engine.arguments(step, is_destroying=self._spec.is_destroying),
@@ -351,7 +351,7 @@ class Steps:
             raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
         await self._outputs.record(outputs)
 
-    async def _ask_leave(self, step: Step) -> Result | None:
+    async def _ask_permission(self, step: Step) -> Result | None:
         """None when the step may start; otherwise what becomes of the job."""
         # Before the question: the permit is good for seconds, and these wait for the disk. What is said until the step
         # starts belongs to the step before it: a job that was never applied has no log of an apply.
@@ -366,11 +366,11 @@ class Steps:
                 _NOTICE_SECONDS, self._recorder.say, f"Waiting for permission to {step}"
             )
             try:
-                await self._leave.obtain(self._state_version, self._plan_attempt)
+                await self._permit.obtain(self._state_version, self._plan_attempt)
                 if self._cloud:
                     await self._cloud.enter("apply")
-                    # Who knows how long that took, and leave is good for seconds: it is asked for again.
-                    await self._leave.obtain(self._state_version, self._plan_attempt)
+                    # That may have taken long, and a permit is valid for seconds only, so it asks again.
+                    await self._permit.obtain(self._state_version, self._plan_attempt)
                 return None
             except StateMoved as moved:
                 self._recorder.say(f"{moved.message}: planning again")

@@ -66,7 +66,7 @@ def fork_into(path: str) -> int:
     """Fork a child that is in the cgroup from the start; 0 in the child. Raises OSError where the kernel refuses.
 
     To move a process later takes a grace period of the kernel, which is some 10 ms. This is for a process with one thread:
-    the C library does not hear of the fork, and Python only because it is told here, as `os.fork` does it.
+    the C library does not know of the fork, and Python only because it is told here, as `os.fork` does it.
     """
     directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -143,7 +143,7 @@ async def list_users(request: Call, after: After = None, limit: Limit = 50) -> P
 
 @post("/users", summary="Create a user")
 async def create_user(request: Call, data: JSONBody[NewUser]) -> CreatedUser:
-    """Create a user without a role. The answer has a link by which they log in once and set a password."""
+    """Create a user without a role. The response has a link with which they log in once and set a password."""
     user, link = await service.create_user(request.server.db, request.user, data.name, data.is_system_admin)
     return CreatedUser(user, service.link_url(request.server.settings.url, link))
 

@@ -85,7 +85,9 @@ class Notifier:
                     self._bus.wake_all()
                     delays.reset()
                 await self._serve(self._connection)
-            except Exception as error:  # the loop goes on after any error, to hear the other servers again
+            except (
+                Exception
+            ) as error:  # the loop continues after any error, to receive messages of the other servers again
                 if self._connection is not None:
                     log.warning("wake-ups from other servers are interrupted", reason=str(error))
                 # One lost connection proves nothing. A failed attempt to connect or a timeout means that the database is away.

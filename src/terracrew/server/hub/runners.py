@@ -240,7 +240,7 @@ async def _claim(server: "Server", session: RunnerSession, message: messages.Cla
         reason = error.message if isinstance(error, TerracrewError) else repr(error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
         if isinstance(error, Undecryptable):
-            server.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed for ever
+            server.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
         else:
             server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, request)))
     finally:

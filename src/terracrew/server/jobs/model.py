@@ -186,7 +186,7 @@ class StepRow(msgspec.Struct, frozen=True):
     finished_at: datetime | None = None
     exit_code: int | None = None
     attempt: int | None = None
-    """Which attempt ran it, in the view of a job; one that goes on with a plan did not make that plan itself."""
+    """The attempt that ran the step, in the view of a job; with a saved plan, some steps ran in an earlier attempt."""
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -220,7 +220,7 @@ async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
 
 
 async def save_transition(tx: Tx, before: Job, after: Job) -> None:
-    """Write a job as it was decided, unless it has changed meanwhile, and wake everybody whom the change concerns."""
+    """Write a decided job by compare-and-set, and wake everything that the change concerns."""
     await save_transitions(tx, [Transition(before, after)])
 
 
@@ -273,7 +273,7 @@ async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> Non
     """Write by one statement what attempts have reported, unless another delivery or a decision came first."""
     rows = [(*values(after, *_REPORTED_OF_ATTEMPT), before.mark, before.outcome or "") for before, after in moved]
     if rows and len(await tx.each(_SAVE_PROGRESS, _SAVE_PROGRESS_TYPES, rows)) != len(rows):
-        raise Superseded("an attempt has changed meanwhile; deliver its events again")
+        raise Superseded("an attempt has changed in the meantime; deliver its events again")
 
 
 async def save_steps(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:

@@ -47,7 +47,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Whether more of a job's log can come, and of which attempt."""
+    """Whether more of a job's log can arrive, and from which attempt."""
 
     attempt: int
     is_terminal: bool

@@ -30,7 +30,7 @@ class Cursor(msgspec.Struct, frozen=True):
 
     main: Position
     late: tuple[Position, ...] = ()
-    """Earlier attempts that were lost, and of which more may arrive."""
+    """Earlier attempts that were lost and may still deliver log lines."""
 
     def __str__(self) -> str:
         return ",".join(f"{each.attempt}.{each.event}" for each in (self.main, *self.late))

@@ -1,4 +1,4 @@
-"""The rule by which a place of the tree may get a runner: the place is inside the runner's own group."""
+"""Checks that a runner may be assigned to a place of the tree: the place must be inside the runner's own group."""
 
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments

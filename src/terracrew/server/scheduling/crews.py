@@ -153,7 +153,7 @@ _LARGE = LargeCrews()
 
 
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
-    """Return the module of each job, and the runner that made the plan which the job goes on with, where no other may have it."""
+    """Return the module of each job, and the only runner that may continue with its plan, if there is such a plan."""
     rows = await tx.each(_MODULES, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
     return {row["job_id"]: row for row in rows}
 

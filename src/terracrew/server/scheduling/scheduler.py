@@ -354,7 +354,7 @@ class Scheduler:
         found = sorted(islice(self._candidates(offer.route), 8), key=lambda session: -session.free)
         maker = self._registry.runners.get(offer.job.made_by or "")
         if maker is not None and maker.free > 0:
-            found = [maker]  # it made the plan that the job goes on with
+            found = [maker]  # it made the plan that the job continues with
         self._send(offer, found[:1])
         offer.timer = asyncio.get_running_loop().call_later(WIDEN_SECONDS, self._widen, offer)
 

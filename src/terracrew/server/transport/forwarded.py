@@ -30,7 +30,7 @@ def client_of(peer: str, headers: Headers, trusted: tuple[Network, ...]) -> str:
 
 
 def scheme_of(peer: str, headers: Headers, trusted: tuple[Network, ...]) -> str | None:
-    """Return `http` or `https` if a trusted proxy says by which of them its client came."""
+    """Return `http` or `https` if a trusted proxy reports which of them its client used."""
     if not is_within(peer, trusted):
         return None
     given = [value for name, value in headers if name == b"x-forwarded-proto"]

@@ -17,7 +17,7 @@ KIND = "JWT"
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Which phase of which attempt a token speaks for."""
+    """The attempt and the phase that a token is for."""
 
     organization_id: str
     organization: str
