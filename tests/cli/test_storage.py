@@ -24,6 +24,10 @@ USAGE: dict[str, Any] = {
     "kinds": {"logs in rows": {"count": 7, "bytes": 1536}},
     "largest_modules": [{"path": "a/m", "bytes": 3 << 30}],
     "reclaimable": PREVIEW,
+    "last_runs": {
+        "pass": {"finished_at": "2026-01-01T00:00:00Z", "removed": {"logs": {"count": 3, "bytes": 2048}}},
+        "sweep": {"finished_at": "2026-01-01T00:00:00Z", "removed": {}},
+    },
 }
 
 
@@ -40,6 +44,8 @@ def test_usage_is_shown_with_progress_while_the_server_counts(
     ]
     assert "The database has a size of 5.0 MiB." in shown
     assert "3.0 GiB" in shown
+    assert "ago and removed 3 logs (2.0 KiB)." in shown, "what retention had removed was stored and shown nowhere"
+    assert "The sweep of orphans last ran" in shown
 
 
 def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: Site) -> None:

@@ -28,7 +28,12 @@ def usage(target: Target, as_json: bool) -> None:
     largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
     output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
     click.echo()
-    return _show_preview(found["reclaimable"])
+    _show_preview(found["reclaimable"])
+    for name, run in found.get("last_runs", {}).items():
+        what = {"pass": "Retention", "sweep": "The sweep of orphans"}.get(name, name)
+        removed = ", ".join(f"{each['count']} {kind} ({size(each['bytes'])})" for kind, each in run["removed"].items())
+        click.echo(f"{what} last ran {output.age(run['finished_at'])} and removed {removed or 'nothing'}.")
+    return None
 
 
 @click.command("retention")

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from terracrew.errors import NotFound, Unavailable
-from terracrew.server.retention import surveys
+from terracrew.server.retention import passes, surveys
+from terracrew.server.retention.policy import Tally
 from terracrew.server.retention.surveys import Survey, SurveyProgress
 from terracrew.server.supervise import Tasks
 from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, log
@@ -19,7 +20,9 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: Crew)
     await attempt.write(b'{"version": 4}')
     await attempt.deliver(APPLIED, DONE)
     await crew.server.objects.put("parts/upl_0/1", b"content")
+    await passes.record(crew.server.db, "pass", crew.server.id, {"logs": Tally(2, 30)})
     found = (await crew.app.admin.get("/api/v1/server/usage")).json()
+    assert found["last_runs"]["pass"]["removed"] == {"logs": {"count": 2, "bytes": 30}}
     assert found["kinds"]["logs in rows"]["count"] == 1
     assert found["kinds"]["states"] == {"count": 1, "bytes": 14}
     assert found["database_bytes"] > 10_000

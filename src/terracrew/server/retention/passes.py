@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -44,6 +45,24 @@ async def preview(db: Database, policy: RetentionPolicy, rule: RetentionRule) ->
         total += tally(items)
         after = items[-1]
     return total
+
+
+class LastRun(msgspec.Struct, frozen=True):
+    """When a chore of retention last came to its end, and what it removed."""
+
+    finished_at: datetime
+    removed: dict[str, Tally]
+
+
+async def last_runs(tx: Tx) -> dict[str, LastRun]:
+    """Return the last run of each chore (`pass`, `sweep`) by its name."""
+    rows = await tx.all("SELECT name, finished_at, removed FROM retention_runs ORDER BY name")
+    return {
+        row["name"]: LastRun(
+            datetime.fromtimestamp(row["finished_at"], UTC), msgspec.json.decode(row["removed"], type=dict[str, Tally])
+        )
+        for row in rows
+    }
 
 
 async def record(db: Database, name: str, server_id: str, removed: Mapping[str, Tally]) -> None:

@@ -12,6 +12,7 @@ from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes
+from terracrew.server.retention.passes import LastRun
 from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
 
@@ -58,6 +59,8 @@ class Usage(msgspec.Struct, frozen=True):
     kinds: dict[str, Tally]
     largest_modules: list[ModuleUsage]
     reclaimable: Preview
+    last_runs: dict[str, LastRun] = {}
+    """When retention (`pass`) and the sweep of orphans (`sweep`) last ran, and what they removed."""
 
 
 Tell = Callable[[str], None]
@@ -73,7 +76,8 @@ async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_se
     modules = await db.read_in_background(lambda tx: tx.all(_MODULES, count=MAX_LARGEST_MODULES))
     size = await db.read_in_background(lambda tx: tx.one(_SIZE[db.kind]))
     reclaimable = await preview(db, objects, policy, late_seconds, tell)
-    return Usage(size["bytes"] if size else 0, kinds, rows_to(ModuleUsage, modules), reclaimable)
+    last = await db.read(passes.last_runs)
+    return Usage(size["bytes"] if size else 0, kinds, rows_to(ModuleUsage, modules), reclaimable, last)
 
 
 async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Preview:
