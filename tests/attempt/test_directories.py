@@ -1,4 +1,4 @@
-"""The journal's files: who may sign an attempt, and what a half-finished act leaves behind."""
+"""The files of an attempt: who may sign its directory, and what a half-finished act leaves behind."""
 
 import os
 from pathlib import Path
