@@ -173,7 +173,7 @@ def test_no_refusal_repeats_a_secret(file: Path) -> None:
     assert "hush-hush" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
-    with pytest.raises(Invalid, match="arguments can be read by everybody") as refused:
+    with pytest.raises(Invalid, match="every user can read arguments") as refused:
         layers.load(file, {"runner.credentials.client_secret": "hush-hush"})
     assert "hush-hush" not in str(refused.value)
 
@@ -192,8 +192,8 @@ def test_plain_http_is_refused_off_loopback_unless_it_is_allowed(file: Path, mon
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("a.json", "{", "is not JSON"),
-        ("a.toml", "= 1", "is not TOML"),
+        ("a.json", "{", "is not valid JSON"),
+        ("a.toml", "= 1", "is not valid TOML"),
         ("a.json", "[]", "does not hold an object"),
         ("none/a.json", None, "cannot be read: No such file or directory"),
     ],
@@ -210,7 +210,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: str 
 @pytest.mark.feature("T5")
 def test_a_section_that_is_no_json_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERRACREW_RUNNER", "not json")
-    with pytest.raises(Invalid, match="the environment holds something that is not JSON"):
+    with pytest.raises(Invalid, match="an environment variable is not valid JSON"):
         layers.load(file)
 
 
@@ -229,7 +229,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
         "logging",
     }
     assert made["additionalProperties"] is False
-    assert made["$defs"]["Runner"]["required"] == ["id", "organization_id", "credentials"]
+    assert made["$defs"]["RunnerSection"]["required"] == ["id", "organization_id", "credentials"]
     _write(file, **{"$schema": "./schema.json"})
     assert layers.load(file).runner_id == RUNNER
 

@@ -39,9 +39,9 @@ async def test_an_unknown_address_and_a_wrong_method_are_problems(world: World) 
         (b'{"path": "a", "color": "red"}', "unknown field `color`", ""),
         (b'{"description": "x"}', "missing required field `path`", ""),
         (b'["a"]', "Expected `object`, got `array`", ""),
-        (b'{"path": "a"', "no JSON", None),
-        (b"{'path': 'a'}", "no JSON", None),
-        (b"\xff\xfe", "no JSON", None),
+        (b'{"path": "a"', "not valid JSON", None),
+        (b"{'path': 'a'}", "not valid JSON", None),
+        (b"\xff\xfe", "not valid JSON", None),
         (b"", "a JSON body is expected", None),
     ],
 )

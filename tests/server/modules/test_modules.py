@@ -108,7 +108,7 @@ async def test_inputs_that_are_nested_without_end_are_refused(world: World) -> N
     words = await world.admin.refused(
         "POST", "/api/v1/modules", 400, content=body, headers={"Content-Type": "application/json"}
     )
-    assert "no JSON" in words
+    assert "not valid JSON" in words
 
 
 async def test_inputs_have_a_largest_size(world: World) -> None:
