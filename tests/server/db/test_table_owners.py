@@ -209,3 +209,12 @@ def test_the_statuses_of_active_and_ended_jobs_are_listed_in_one_place() -> None
     listed = ("'CLAIMED', 'PROCESSING')", "'CANCELED', 'DECLINED')")
     files = {file.name for file in SERVER.rglob("*.py") if any(text in file.read_text() for text in listed)}
     assert files == {"fragments.py"}
+
+
+def test_handlers_of_requests_and_connections_contain_no_statement() -> None:
+    """They call the stores and reads of the packages below them; the pages have `dashboard/queries`."""
+    reading = re.compile(r"\b(?:FROM|JOIN)\s+([a-z_]+)\b")
+    for face in ("api", "hub"):
+        for file in sorted((SERVER / face).rglob("*.py")):
+            named = {table for text in texts(file) for table in reading.findall(text)} & tables()
+            assert not named or file.name == "gauges.py", f"{face}/{file.name} reads {named}"

@@ -10,9 +10,11 @@ from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import Topic
 from terracrew.server.http.request import Call
+from terracrew.server.jobs import reads as jobs
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners import reads as runners
 
 TOPICS: tuple[Topic, ...] = ("jobs", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, is sent as one of its runner."""
@@ -89,24 +91,14 @@ async def _seen(db: Database, reader: Principal, woken: set[tuple[str, str]]) ->
 
 
 async def _seen_jobs(tx: Tx, reader: Principal, job_ids: list[str]) -> list[str]:
-    rows = await tx.each(
-        """SELECT jobs.id, jobs.organization_id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
-        JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
-    )
+    rows = await jobs.places(tx, job_ids)
     visible = await authorize.visible(tx, reader, Verb.JOB_READ)
     return [row["id"] for row in rows if visible.covers(authorize.module(row["organization_id"], row["path"]))]
 
 
 async def _seen_runners(tx: Tx, reader: Principal, runner_ids: list[str]) -> list[str]:
     """A removed one tells nothing any more, and a shared one is everybody's: both count as seen."""
-    rows = await tx.each(
-        """SELECT runners.id, runners.organization_id, groups.path FROM batch JOIN runners ON runners.id = batch.id
-        JOIN groups ON groups.id = runners.group_id""",
-        {"id": "text"},
-        [(runner_id,) for runner_id in runner_ids],
-    )
+    rows = await runners.places(tx, runner_ids)
     visible = await authorize.visible(tx, reader, Verb.RUNNER_READ)
     hidden = {row["id"] for row in rows if not visible.covers(authorize.group(row["organization_id"], row["path"]))}
     return [runner_id for runner_id in runner_ids if runner_id not in hidden]

@@ -23,14 +23,14 @@ from terracrew.protocol.events import (
     unpack,
 )
 from terracrew.protocol.messages import AttemptRef, LogSettings
-from terracrew.server.connections import heartbeats
+from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import event_contents, log_settings
+from terracrew.server.hub import event_contents
 from terracrew.server.hub.module_secrets import ModuleSecrets
 from terracrew.server.jobs import begin, claims, decide, plan_store
 from terracrew.server.jobs import metrics as counts
@@ -98,7 +98,7 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
-        configured = (await log_settings.of(tx, session.runner_id)).get(session.runner_id, UNCONFIGURED)
+        configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
         return found, configured, await contents.load(tx, server.keys, found.job.module_id)
 
     owned, configured, content = await server.db.read(read)

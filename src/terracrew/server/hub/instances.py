@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,11 +12,10 @@ from terracrew import ids
 from terracrew.errors import NotFound, Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections import heartbeats
+from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
-from terracrew.server.connections.configuration import Configuration
+from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
-from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub import takeover
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
 
 
-class ServedRunner(msgspec.Struct, frozen=True):
-    """The columns of a runner that the hub uses."""
-
-    id: str
-    organization_id: str | None
-    service_account_id: str | None
-    path: str
-    is_disabled: bool
-    is_draining: bool
-    allow_multiple_instances: bool
-    max_jobs: int
-    configuration: Configuration
-
-
 class InstanceRow(msgspec.Struct, frozen=True):
     instance_id: str
     epoch: int
@@ -53,11 +38,6 @@ class InstanceRow(msgspec.Struct, frozen=True):
     """The secret with which the same process reconnects without a takeover."""
 
 
-_RECORD: LiteralString = """
-SELECT id, organization_id, service_account_id, path, is_disabled, is_draining, allow_multiple_instances, max_jobs, configuration
-FROM runners WHERE id = :id"""
-
-
 async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> ServedRunner:
     """Return the runner that the principal may serve.
 
@@ -65,14 +45,11 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str) -> ServedRunn
     of a runner with several instances do not wait for each other; `take` decides between two with the same name.
     """
     wanted = ids.parse("rnr", runner_id)
-    row = await tx.one(_RECORD, id=wanted)
-    if row is not None and not row["allow_multiple_instances"]:
-        row = await tx.one(_RECORD + " FOR NO KEY UPDATE", id=wanted)
-    if row is None:
-        if await tx.one("SELECT id FROM removed WHERE id = :id", id=wanted):
+    found = await reads.runner(tx, wanted)
+    if found is None:
+        if await reads.is_removed(tx, wanted):
             raise Removed(REMOVED)
         raise NotFound("there is no such runner for this credential")
-    found = row_to(ServedRunner, row)
     authorize.require_runner(principal, found)
     return found
 
@@ -105,11 +82,7 @@ async def take(
     connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
     if connected is None:
         raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
-    held = await tx.all(
-        f"SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN {ACTIVE_STATUSES}",
-        id=connected.instance_id,
-    )
-    current = {AttemptRef(job["id"], job["attempt"]) for job in held}
+    current = await reads.active_attempts(tx, connected.instance_id)
     await heartbeats.named(tx, connected.instance_id, hello.attempts[:MAX_REPORTED_ATTEMPTS])
     return InstanceRow(connected.instance_id, connected.epoch, current, resume)
 
@@ -122,19 +95,14 @@ async def disconnect(server: "Server", session: RunnerSession) -> None:
 
 REFRESH_BATCH_ROWS = 100
 """The number of connections in one batch. Between two batches, other tasks of the event loop run."""
-_STANDING: LiteralString = """
-SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity,
-    runners.id, runners.organization_id, runners.service_account_id, runners.path, runners.is_disabled, runners.is_draining,
-    runners.allow_multiple_instances, runners.max_jobs, runners.configuration
-FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
 
 
 async def refresh(server: "Server", sessions: Iterable[RunnerSession]) -> None:
     """Apply the current rows to open connections: slots, drain, disable. Connections whose row is gone are dropped."""
     asked = iter(sessions)
     while few := list(islice(asked, REFRESH_BATCH_ROWS)):
-        names = [(session.instance_id,) for session in few]
-        rows = await server.db.read(lambda tx, names=names: tx.each(_STANDING, {"id": "text"}, names))
+        names = [session.instance_id for session in few]
+        rows = await server.db.read(lambda tx, names=names: reads.standing(tx, names))
         found = {row["instance_id"]: row for row in rows}
         for session in few:
             if server.registry.has(session):

@@ -5,13 +5,11 @@ It acts on wake-ups. A lost wake-up costs only time: a sweep regularly checks ev
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections import heartbeats
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.connections import reads
 from terracrew.server.db.topics import Topic
 from terracrew.server.hub import instances, log_settings
 from terracrew.server.jobs.model import ACTIVE
@@ -23,12 +21,6 @@ TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access"
 SWEEP_SECONDS = 30.0
 TOKEN_LEEWAY_SECONDS = 10.0
 """The time for which an expired token is still accepted: its holder renews it long before, and clocks differ a little."""
-_CANCELED: LiteralString = f"""
-SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {heartbeats.IS_ELSEWHERE} AS is_elsewhere
-FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-WHERE jobs.status IN {ACTIVE_STATUSES} AND jobs.cancel_mode IS NOT NULL"""
-_JOBS = """
-SELECT jobs.id, jobs.status, jobs.attempt, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id"""
 
 
 class HubNotifier:
@@ -81,7 +73,7 @@ class HubNotifier:
         await instances.refresh(self._server, list(self._registry.runners.values()))
         await log_settings.send(self._server)
         refs = list(self._registry.executors)
-        for row in await self._server.db.read(lambda tx: _jobs_of(tx, refs)) if refs else ():
+        for row in await self._server.db.read(lambda tx: reads.jobs_of(tx, refs)) if refs else ():
             executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))
             if executor is not None and (row["status"] not in ACTIVE or row["attempt"] != row["own"]):
                 executor.supersede()
@@ -90,13 +82,7 @@ class HubNotifier:
     async def _cancel(self, job_id: str | None = None) -> None:
         """Send cancellations to the executor of one job, or of all; through the runner only if no server can reach it."""
 
-        async def read(tx: Tx) -> list[Row]:
-            known = {"server_id": self._server.id, "since": tx.now - heartbeats.STALE_SECONDS}
-            if job_id is None:
-                return await tx.all(_CANCELED, **known)
-            return await tx.all(_CANCELED + " AND jobs.id = :id", id=job_id, **known)
-
-        for job in await self._server.db.read(read):
+        for job in await self._server.db.read(lambda tx: reads.canceled(tx, self._server.id, job_id)):
             ref = AttemptRef(job["id"], job["attempt"])
             if executor := self._registry.executors.get(ref):
                 executor.cancel(job["cancel_mode"])
@@ -114,7 +100,3 @@ class HubNotifier:
             is_meant = key in ("", session.runner_id, session.principal.id)
             if is_meant and not await self._server.identity.tokens.is_live(session.principal):
                 session.socket.drop(Unauthenticated("the credential of this connection was revoked"))
-
-
-async def _jobs_of(tx: Tx, refs: list[AttemptRef]) -> list[Row]:
-    return await tx.each(_JOBS, {"job_id": "text", "attempt": "bigint"}, [(ref.job_id, ref.attempt) for ref in refs])

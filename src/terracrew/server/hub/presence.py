@@ -1,10 +1,11 @@
 """Marks silent instances as disconnected, and finds other changes of connections for which there is no event."""
 
 import asyncio
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.runners.model import SILENCE_SECONDS
@@ -14,15 +15,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 log = get_logger("terracrew.hub")
-_NOTEWORTHY: LiteralString = """
-SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
-WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)"""
-_NOT_GONE: LiteralString = """
-SELECT attempts.job_id, attempts.number FROM batch
-JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt
-LEFT JOIN instances ON instances.id = attempts.instance_id AND instances.is_connected
-WHERE attempts.executor_server_id <> batch.server_id OR instances.server_id <> batch.server_id
-    OR attempts.ended_at IS NOT NULL AND NOT attempts.is_in_doubt"""
 
 
 class Presence:
@@ -51,10 +43,10 @@ class Presence:
                 log.warning("runner silent", runner=row["runner_id"], instance=row["name"])
 
     async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[AttemptRef]]:
-        rows = await tx.all(_NOTEWORTHY, now=tx.now, since=tx.now - SILENCE_SECONDS)
-        own = [(ref.job_id, ref.attempt, self._server.id) for ref in closed]
-        found = await tx.each(_NOT_GONE, {"job_id": "text", "attempt": "bigint", "server_id": "text"}, own)
-        return rows, [AttemptRef(row["job_id"], row["number"]) for row in found]
+        return (
+            await reads.silent_or_asked(tx, SILENCE_SECONDS),
+            await reads.not_gone(tx, closed, self._server.id),
+        )
 
     def _ask(self, row: Row) -> None:
         """Forward the question of a takeover, because its wake-up may have been lost."""

@@ -5,12 +5,13 @@ The question is in the database, because any server may have the old connection;
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.messages import RunnerHello
+from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.secrets import credentials
@@ -24,16 +25,6 @@ ANSWER_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.5
 MAX_QUESTIONS = 10
 """The most connections that a new process may ask. A runner for one process has more only if it allowed several before."""
-_NAMESAKE: LiteralString = """
-SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
-WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
-_OTHERS: LiteralString = """
-SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
-WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key AND resume_sha256 = :resume)
-ORDER BY id LIMIT :count"""
-_OPEN: LiteralString = """
-SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected AS is_there, instances.asked_at AS still
-FROM batch JOIN instances ON instances.id = batch.id"""
 
 
 NO_DIGEST = "-"
@@ -81,15 +72,8 @@ async def questions_for(
 
 
 async def _in_the_way(tx: Tx, owner: "ServedRunner", hello: RunnerHello, key: str) -> list[Row]:
-    """Return the connected instances that exclude this one.
-
-    The cost of both statements does not depend on how many instances the runner has: each reconnecting process of a
-    large fleet runs one of them.
-    """
-    name, resume = hello.instance, resume_digest(hello)
-    if owner.allow_multiple_instances:
-        return await tx.all(_NAMESAKE, id=owner.id, name=name, key=key, resume=resume)
-    rows = await tx.all(_OTHERS, id=owner.id, name=name, key=key, resume=resume, count=MAX_QUESTIONS + 1)
+    """Return the connected instances beside which this one cannot connect; too many of them refuse it at once."""
+    rows = await reads.excluding(tx, owner, hello.instance, key, resume_digest(hello), MAX_QUESTIONS + 1)
     if len(rows) > MAX_QUESTIONS:
         raise _refusal(owner, rows[0])
     return rows
@@ -131,11 +115,7 @@ async def wait(db: Database, questions: Sequence[Question]) -> None:
 
 
 async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
-    rows = await tx.each(
-        _OPEN,
-        {"id": "text", "epoch": "bigint", "asked_at": "double precision"},
-        [(each.instance_id, each.epoch, each.asked_at) for each in questions],
-    )
+    rows = await reads.questions(tx, [(each.instance_id, each.epoch, each.asked_at) for each in questions])
     there = [row for row in rows if row["is_there"]]
     return bool(there) and all(row["still"] == row["asked_at"] for row in there)
 

@@ -1,11 +1,10 @@
 """Records takeovers in the audit log, with the addresses of the new and the old process."""
 
-from typing import LiteralString
-
 import msgspec
 
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.audit import service as audit
+from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
@@ -14,12 +13,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
 MAX_FORMER_INSTANCES = 20
-_OWN_NAME: LiteralString = (
-    "SELECT id, name, key_sha256, address, is_connected FROM instances WHERE runner_id = :id AND name = :name"
-)
-_OTHER_NAMES: LiteralString = """
-SELECT id, name, key_sha256, address, is_connected FROM instances
-WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :count"""
 
 
 class FormerInstance(msgspec.Struct, frozen=True):
@@ -34,9 +27,7 @@ class FormerInstance(msgspec.Struct, frozen=True):
 
 async def former_instances(tx: Tx, owner: ServedRunner, hello: RunnerHello) -> list[FormerInstance]:
     """Return the instances that this process may take over. Their number does not depend on the size of the fleet."""
-    rows = await tx.all(_OWN_NAME, id=owner.id, name=hello.instance)
-    if not owner.allow_multiple_instances:
-        rows = [*rows, *await tx.all(_OTHER_NAMES, id=owner.id, name=hello.instance, count=MAX_FORMER_INSTANCES)]
+    rows = await reads.former(tx, owner, hello.instance, MAX_FORMER_INSTANCES)
     return rows_to(FormerInstance, rows)
 
 

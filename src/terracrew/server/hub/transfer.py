@@ -29,6 +29,7 @@ from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import claims, decide, plan_store
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
+from terracrew.server.modules import reads as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.secrets.keyring import Keyring
@@ -216,13 +217,7 @@ async def cloud_token(
         raise Forbidden(f"a {own.job.type} changes nothing, so it gets no token of the phase apply")
     if data.phase == "apply" and not own.has_begun:
         raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
-    row = await server.db.read(
-        lambda tx: tx.one(
-            """SELECT modules.path, modules.oidc_audiences, organizations.name AS organization
-               FROM modules JOIN organizations ON organizations.id = modules.organization_id WHERE modules.id = :id""",
-            id=own.job.module_id,
-        )
-    )
+    row = await server.db.read(lambda tx: modules.names(tx, own.job.module_id))
     if row is None or data.audience not in msgspec.json.decode(row["oidc_audiences"], type=list[str]):
         raise Forbidden(f"{data.audience[:200]!r} is none of this module's audiences (oidc_audiences)")
     subject = cloud.Subject(

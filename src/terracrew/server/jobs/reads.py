@@ -129,3 +129,13 @@ async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, co
     else:
         rows = await tx.all(_READER[kind], **given, **visibility.params(seen))
     return [row["id"] for row in rows]
+
+
+async def places(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return the id and organization of these jobs, and the path of their modules; jobs of deleted modules are left out."""
+    return await tx.each(
+        """SELECT jobs.id, jobs.organization_id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
+        JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
+    )

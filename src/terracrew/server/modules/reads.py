@@ -48,3 +48,12 @@ async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: in
     if within.group_id is None:
         return await tx.all(_OF_ORGANIZATION, organization_id=within.organization_id, **given)
     return await tx.all(_BELOW_GROUP if within.is_recursive else _IN_GROUP, group_id=within.group_id, **given)
+
+
+async def names(tx: Tx, module_id: str) -> Row | None:
+    """Return the path, the organization and the audiences of a module, for the subject of a token."""
+    return await tx.one(
+        """SELECT modules.path, modules.oidc_audiences, organizations.name AS organization
+        FROM modules JOIN organizations ON organizations.id = modules.organization_id WHERE modules.id = :id""",
+        id=module_id,
+    )

@@ -3,11 +3,12 @@
 The status of a runner follows from its connected instances, and only those are read.
 """
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.search import UNUSED
@@ -162,3 +163,13 @@ def _source(seen: Visible, within: RunnerScope) -> tuple[str, dict[str, Param]]:
     if within.group_id is None:
         return "organization", {**given, "organization_id": within.organization_id}
     return "group", {**given, "below": "", "group_id": within.group_id}
+
+
+async def places(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
+    """Return the id and organization of these runners, and the path of their groups; shared runners have none."""
+    return await tx.each(
+        """SELECT runners.id, runners.organization_id, groups.path FROM batch JOIN runners ON runners.id = batch.id
+        JOIN groups ON groups.id = runners.group_id""",
+        {"id": "text"},
+        [(runner_id,) for runner_id in runner_ids],
+    )

@@ -1,0 +1,157 @@
+"""What the hub reads about connected runners, their instances, and the attempts that these run."""
+
+from collections.abc import Iterable, Sequence
+from typing import LiteralString
+
+import msgspec
+
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.configuration import Configuration
+from terracrew.server.connections.heartbeats import IS_ELSEWHERE, STALE_SECONDS
+from terracrew.server.db.fragments import ACTIVE_STATUSES
+from terracrew.server.db.mapping import row_to
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.table import Table
+
+
+class ServedRunner(msgspec.Struct, frozen=True):
+    """The columns of a runner that the hub uses."""
+
+    id: str
+    organization_id: str | None
+    service_account_id: str | None
+    path: str
+    is_disabled: bool
+    is_draining: bool
+    allow_multiple_instances: bool
+    max_jobs: int
+    configuration: Configuration
+
+
+RUNNERS = Table("runners", ServedRunner)
+_RUNNER: LiteralString = f"SELECT {RUNNERS.columns} FROM runners WHERE id = :id"
+_STANDING: LiteralString = f"""
+SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns}
+FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
+_CANCELED: LiteralString = f"""
+SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {IS_ELSEWHERE} AS is_elsewhere
+FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+WHERE jobs.status IN {ACTIVE_STATUSES} AND jobs.cancel_mode IS NOT NULL"""
+_NOT_GONE: LiteralString = """
+SELECT attempts.job_id, attempts.number FROM batch
+JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt
+LEFT JOIN instances ON instances.id = attempts.instance_id AND instances.is_connected
+WHERE attempts.executor_server_id <> batch.server_id OR instances.server_id <> batch.server_id
+    OR attempts.ended_at IS NOT NULL AND NOT attempts.is_in_doubt"""
+_EXCLUDING: LiteralString = """
+SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
+WHERE runner_id = :id AND is_connected AND NOT (name = :name AND key_sha256 = :key AND resume_sha256 = :resume)
+ORDER BY id LIMIT :count"""
+_NAMESAKE: LiteralString = """
+SELECT id, name, key_sha256, epoch, connected_at, asked_at FROM instances
+WHERE runner_id = :id AND name = :name AND is_connected AND NOT (key_sha256 = :key AND resume_sha256 = :resume)"""
+_FORMER: LiteralString = "SELECT id, name, key_sha256, address, is_connected FROM instances"
+
+
+async def runner(tx: Tx, runner_id: str) -> ServedRunner | None:
+    """Return a runner. The row of a runner for one process is locked until the transaction ends."""
+    row = await tx.one(_RUNNER, id=runner_id)
+    if row is not None and not row["allow_multiple_instances"]:
+        row = await tx.one(_RUNNER + " FOR NO KEY UPDATE", id=runner_id)
+    return None if row is None else row_to(ServedRunner, row)
+
+
+async def is_removed(tx: Tx, runner_id: str) -> bool:
+    return await tx.one("SELECT id FROM removed WHERE id = :id", id=runner_id) is not None
+
+
+async def configurations(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Configuration]:
+    """Return the configurations of these runners; a removed one has none."""
+    rows = await tx.each(
+        f"SELECT {RUNNERS.columns} FROM batch JOIN runners ON runners.id = batch.id",
+        {"id": "text"},
+        [(each,) for each in sorted(set(runner_ids))],
+    )
+    return {found.id: found.configuration for found in (row_to(ServedRunner, row) for row in rows)}
+
+
+async def active_attempts(tx: Tx, instance_id: str) -> set[AttemptRef]:
+    """Return the attempts that an instance was granted and that have not ended."""
+    rows = await tx.all(
+        f"SELECT id, attempt FROM jobs WHERE instance_id = :id AND status IN {ACTIVE_STATUSES}", id=instance_id
+    )
+    return {AttemptRef(row["id"], row["attempt"]) for row in rows}
+
+
+async def standing(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
+    """Return what the rows of connected instances and of their runners say now."""
+    return await tx.each(_STANDING, {"id": "text"}, [(each,) for each in instance_ids])
+
+
+async def excluding(
+    tx: Tx, owner: ServedRunner, name: str, key_sha256: str, resume_sha256: str, count: int
+) -> list[Row]:
+    """Return the connected instances beside which a process cannot connect.
+
+    The cost of both statements does not depend on how many instances the runner has: each reconnecting process of a
+    large fleet runs one of them.
+    """
+    if owner.allow_multiple_instances:
+        return await tx.all(_NAMESAKE, id=owner.id, name=name, key=key_sha256, resume=resume_sha256)
+    return await tx.all(_EXCLUDING, id=owner.id, name=name, key=key_sha256, resume=resume_sha256, count=count)
+
+
+async def former(tx: Tx, owner: ServedRunner, name: str, count: int) -> list[Row]:
+    """Return the instances that a process of this name may take over; `count` bounds those of other names."""
+    rows = await tx.all(_FORMER + " WHERE runner_id = :id AND name = :name", id=owner.id, name=name)
+    if owner.allow_multiple_instances:
+        return rows
+    others = _FORMER + " WHERE runner_id = :id AND name <> :name AND is_connected ORDER BY id LIMIT :count"
+    return [*rows, *await tx.all(others, id=owner.id, name=name, count=count)]
+
+
+async def questions(tx: Tx, asked: Sequence[tuple[str, int, float]]) -> list[Row]:
+    """Return which of the connections that were asked (instance, epoch, time) are there, and what they were asked last."""
+    return await tx.each(
+        """SELECT batch.asked_at, instances.epoch = batch.epoch AND instances.is_connected AS is_there, instances.asked_at AS still
+        FROM batch JOIN instances ON instances.id = batch.id""",
+        {"id": "text", "epoch": "bigint", "asked_at": "double precision"},
+        asked,
+    )
+
+
+async def silent_or_asked(tx: Tx, silence_seconds: float) -> list[Row]:
+    """Return the connected instances that were not heard for this long, and those that have to answer a question."""
+    return await tx.all(
+        """SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
+        WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)""",
+        now=tx.now,
+        since=tx.now - silence_seconds,
+    )
+
+
+async def not_gone(tx: Tx, refs: Iterable[AttemptRef], server_id: str) -> list[AttemptRef]:
+    """Return those of these attempts that have ended, or that are connected to another server than this one."""
+    rows = await tx.each(
+        _NOT_GONE,
+        {"job_id": "text", "attempt": "bigint", "server_id": "text"},
+        [(ref.job_id, ref.attempt, server_id) for ref in refs],
+    )
+    return [AttemptRef(row["job_id"], row["number"]) for row in rows]
+
+
+async def canceled(tx: Tx, server_id: str, job_id: str | None = None) -> list[Row]:
+    """Return the active jobs that are to be canceled, or this one if it is, and whether another server has its executor."""
+    since = tx.now - STALE_SECONDS
+    if job_id is None:
+        return await tx.all(_CANCELED, server_id=server_id, since=since)
+    return await tx.all(_CANCELED + " AND jobs.id = :id", id=job_id, server_id=server_id, since=since)
+
+
+async def jobs_of(tx: Tx, refs: Iterable[AttemptRef]) -> list[Row]:
+    """Return the status and the current attempt of the jobs of these attempts, which are `own`."""
+    return await tx.each(
+        "SELECT jobs.id, jobs.status, jobs.attempt, batch.attempt AS own FROM batch JOIN jobs ON jobs.id = batch.job_id",
+        {"job_id": "text", "attempt": "bigint"},
+        [(ref.job_id, ref.attempt) for ref in refs],
+    )
