@@ -98,7 +98,7 @@ def test_it_serves_until_ctrl_c(serving: "subprocess.Popen[str]") -> None:
     said = ""
     for line in serving.stdout:
         said += line
-        if line.startswith("to end"):
+        if line.startswith("to stop"):
             break
     address = re.search(r"^dashboard +(http://127\.0\.0\.1:(\d+)/login/link/\S+)", said, re.MULTILINE)
     assert address, said

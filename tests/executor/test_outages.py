@@ -315,7 +315,7 @@ async def test_a_full_disk_pauses_the_engine_says_so_and_loses_nothing(
     assert numbers(hub.log()) == list(range(1, LOUD + 1)), "complete and in order"
     assert len(json.loads(hub.states[-1][2])["resources"]) == 1
     assert hub.log(Stream.SYSTEM).count(b"disk of this runner is full") == 1
-    assert b"room on the runner's disk again" in hub.log(Stream.SYSTEM)
+    assert b"space on the runner's disk again" in hub.log(Stream.SYSTEM)
 
 
 @pytest.mark.feature("L3", "J9")

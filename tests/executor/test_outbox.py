@@ -256,5 +256,5 @@ async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a
     following.close()
     log = [record for _, record in outbox.records() if record.kind == Kind.LOG and record.stream == Stream.OUTPUT]
     assert b"".join(record.payload for record in log) == printed
-    assert b"room on the runner's disk again" in b"".join(texts(outbox))
+    assert b"space on the runner's disk again" in b"".join(texts(outbox))
     assert os.stat(small_disk / "output").st_blocks * 512 < len(printed) + (1 << 16), "what was kept is given back"
