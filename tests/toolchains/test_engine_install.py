@@ -59,9 +59,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
         assert killed.wait(30)
 
     site.files[ARCHIVE] = stall
-    code = (
-        f"from terracrew.executor.engines import install; install.install('tofu', '{VERSION}', report=lambda _: None)"
-    )
+    code = f"from terracrew.toolchains import install; install.install('tofu', '{VERSION}', report=lambda _: None)"
     with subprocess.Popen([sys.executable, "-c", code]) as installer:
         assert half_sent.wait(30)
         installer.send_signal(signal.SIGKILL)
