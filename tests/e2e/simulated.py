@@ -10,7 +10,7 @@ import msgspec
 import urllib3
 from websockets.sync.client import ClientConnection, connect
 
-from terracrew.protocol import events, frames, messages
+from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from tests.e2e.system import System
@@ -86,8 +86,8 @@ def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.Runner
         instance="one",
         instance_key="k" * 32,
         version="0.1.0",
-        oldest_protocol=1,
-        newest_protocol=1,
+        oldest_protocol=version.OLDEST_VERSION,
+        newest_protocol=version.NEWEST_VERSION,
         capacity=4,
         engines={"tofu": "1.12.6"},
         attempts=[],
@@ -96,7 +96,7 @@ def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.Runner
 
 
 def executor_hello(ref: AttemptRef, **changes: Any) -> messages.ExecutorHello:
-    hello = messages.ExecutorHello(ref.job_id, ref.attempt, "0.1.0", 1, 1)
+    hello = messages.ExecutorHello(ref.job_id, ref.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
     return msgspec.structs.replace(hello, **changes)
 
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from terracrew.errors import Incompatible
+from terracrew.protocol import version
 from tests.e2e import modules
 from tests.e2e.constants import ended, environment, speaking
 from tests.e2e.gate import Gate
@@ -75,7 +76,7 @@ def test_a_hello_may_say_more_than_this_server_knows_and_nothing_else_may(system
         "spare": [{"cpu": 4}],
     }
     with hub(system, runner_token(system, credentials)) as client:
-        assert say(client, hello)["protocol"] == 1
+        assert say(client, hello)["protocol"] == version.NEWEST_VERSION
         beat: dict[str, Any] = {"type": "heartbeat", "version": "7.0.0", "is_draining": False, "attempts": []}
         refused = say(client, beat | {"load": 0.5})
         assert (refused["code"], refused["is_final"]) == ("invalid", True)

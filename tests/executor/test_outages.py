@@ -18,7 +18,7 @@ from terracrew.executor.output.lines import Piece
 from terracrew.executor.state.large_states import LargeStates
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
-from terracrew.protocol import events
+from terracrew.protocol import events, version
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, SupersededNotice
 from terracrew.protocol.spec import JobType, Step
@@ -97,7 +97,7 @@ async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applie
     hub.answer_begin = lambda _: None
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
     await hub.until(lambda: hub.begins)
-    hub.welcome = lambda mark: ExecutorWelcome(mark, 1, is_superseded=True)
+    hub.welcome = lambda mark: ExecutorWelcome(mark, version.NEWEST_VERSION, is_superseded=True)
     await hub.drop()
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.status == "CANCELED"

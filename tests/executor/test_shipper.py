@@ -15,7 +15,7 @@ from terracrew.executor.delivery.begin import ApplyPermit, ApprovalNeeded, NotPe
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.shipper import WINDOW_BATCHES
 from terracrew.executor.output.engine_output import EngineOutput
-from terracrew.protocol import events
+from terracrew.protocol import events, version
 from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
 from terracrew.protocol.spec import Step
@@ -141,7 +141,7 @@ async def test_a_server_that_was_restored_from_a_backup_gets_what_it_lost(
 
 
 async def test_a_server_that_has_more_than_was_sent_is_not_believed(hub: FakeExecutorHub, shipping: Shipping) -> None:
-    hub.welcome = lambda _: ExecutorWelcome(99, 1)
+    hub.welcome = lambda _: ExecutorWelcome(99, version.NEWEST_VERSION)
     shipping.say("first\n")
     assert not await shipping.deliver()
     assert shipping.delivery.control.refused

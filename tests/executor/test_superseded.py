@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from terracrew.protocol import version
 from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, SupersededNotice
 from terracrew.protocol.spec import JobType, StateSeed
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
 
 
 def fenced(mark: int) -> ExecutorWelcome:
-    return ExecutorWelcome(mark, 1, is_superseded=True)
+    return ExecutorWelcome(mark, version.NEWEST_VERSION, is_superseded=True)
 
 
 async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_executor_died(

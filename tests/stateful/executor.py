@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from terracrew.protocol import events, frames, messages
+from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import KeptPlan, Kind, Output, OutputsRead, PlanSummary, Result, StateFact, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
@@ -270,7 +270,11 @@ class Executor:
         if self.late:
             await self.upload()
         self.link = link = Link(self.crew.site.server, self.credentials.hub, messages.decode_to_executor)
-        link.say(messages.ExecutorHello(self.ref.job_id, self.ref.attempt, "0", 1, 1))
+        link.say(
+            messages.ExecutorHello(
+                self.ref.job_id, self.ref.attempt, "0", version.OLDEST_VERSION, version.NEWEST_VERSION
+            )
+        )
         welcome = await link.reply(lambda told: isinstance(told, messages.ExecutorWelcome))
         if welcome is None:
             return f"not let in: {link.refusal}"

@@ -22,7 +22,7 @@ from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind
-from terracrew.protocol.spec import STEPS, Step
+from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 
 
@@ -67,12 +67,12 @@ async def _read_on(parts: AttemptDelivery) -> None:
 
 
 def _end_of(parts: AttemptDelivery) -> tuple[Step, bool]:
-    """Return the last step that was recorded, and whether the result was: nothing may stand behind that."""
-    step, has_result = 0, False
+    """Return the step of the last record, and whether the result was recorded: nothing may follow a result."""
+    step, has_result = Step.FETCH, False
     for _, record in parts.outbox.records():
-        step = max(step, record.step)
+        step = record.step_name
         has_result = has_result or (record.kind == Kind.FACT and b'"type":"result"' in record.payload[:32])
-    return STEPS[step], has_result
+    return step, has_result
 
 
 def _announce_states(parts: AttemptDelivery) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from terracrew.protocol.spec import STEPS, Step
+from terracrew.protocol.spec import STEP_OF_NUMBER, Step
 
 HEADER = struct.Struct(">IBBHd")
 MAX_TEXT_BYTES = 64 << 10
@@ -62,7 +62,7 @@ class Record(NamedTuple):
 
     @property
     def step_name(self) -> Step:
-        return STEPS[self.step]
+        return STEP_OF_NUMBER[self.step]
 
 
 class StepStatus(msgspec.Struct, frozen=True, tag="step"):
@@ -168,7 +168,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack(kind: Kind, stream: int, step: Step, time: float, payload: bytes) -> bytes:
-    return HEADER.pack(len(payload), kind, stream, STEPS.index(step), time) + payload
+    return HEADER.pack(len(payload), kind, stream, step.number, time) + payload
 
 
 def pack_fact(fact: Fact, step: Step, time: float) -> bytes:
@@ -187,7 +187,7 @@ def unpack(body: bytes | memoryview) -> Iterator[Record]:
             raise ValueError("a record's header is cut off")
         size, kind, stream, step, time = HEADER.unpack_from(view, offset)
         offset += HEADER.size
-        if size > MAX_RECORD_BYTES or offset + size > end or step >= len(STEPS) or kind not in (1, 2, 3):
+        if size > MAX_RECORD_BYTES or offset + size > end or step not in STEP_OF_NUMBER or kind not in (1, 2, 3):
             raise ValueError("a record is malformed")
         if not 0 <= time < _MAX_TIME_SECONDS:
             raise ValueError("a record has a time that is out of range")

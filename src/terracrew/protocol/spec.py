@@ -16,20 +16,44 @@ class JobType(StrEnum):
     CONNECTION_TEST = "CONNECTION_TEST"
 
 
+Phase = Literal["plan", "apply"]
+"""What a cloud can tell apart: the steps up to the plan change nothing, those after it do."""
+
+
 class Step(StrEnum):
-    """The steps of a job in their order; the position is the step's number on the wire."""
+    """The steps that a job can have. An engine declares which of them it runs; `STEPS_OF` says which a type of job has.
 
-    FETCH = "fetch"
-    INPUTS = "inputs"
-    INIT = "init"
-    VALIDATE = "validate"
-    PLAN = "plan"
-    APPLY = "apply"
-    DESTROY = "destroy"
-    OUTPUT = "output"
+    The number of a step is part of the protocol and of stored logs: it never changes and is never used for another step. The
+    numbers are ten apart, so that a later step can be sorted between two others.
+    """
+
+    number: int
+    phase: Phase
+    is_mutating: bool
+    """Whether the step changes real resources. It then needs the permission of the server, and only it may write a state."""
+    is_hookable: bool
+    """Whether commands of a module can run before and after the step: they need the workspace, which FETCH makes."""
+
+    FETCH = "fetch", 10, "plan", False, False
+    INPUTS = "inputs", 20, "plan"
+    INIT = "init", 30, "plan"
+    VALIDATE = "validate", 40, "plan"
+    PLAN = "plan", 50, "plan"
+    APPLY = "apply", 60, "apply", True
+    DESTROY = "destroy", 70, "apply", True
+    OUTPUT = "output", 80, "apply"
+
+    def __new__(
+        cls, name: str, number: int, phase: Phase, is_mutating: bool = False, is_hookable: bool = True
+    ) -> "Step":
+        step = str.__new__(cls, name)
+        step._value_ = name
+        step.number, step.phase, step.is_mutating, step.is_hookable = number, phase, is_mutating, is_hookable
+        return step
 
 
-STEPS: tuple[Step, ...] = tuple(Step)
+STEP_OF_NUMBER: dict[int, Step] = {step.number: step for step in Step} | dict(enumerate(Step))
+"""Protocol 1 numbered the steps 0 to 7. Logs that are stored, and attempts that are not delivered yet, may have these numbers."""
 
 _PREPARE = (Step.FETCH, Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN)
 STEPS_OF: dict[JobType, tuple[Step, ...]] = {
@@ -37,14 +61,11 @@ STEPS_OF: dict[JobType, tuple[Step, ...]] = {
     JobType.APPLY: (*_PREPARE, Step.APPLY, Step.OUTPUT),
     JobType.DESTROY: (*_PREPARE, Step.DESTROY),
 }
-MUTATING = frozenset({Step.APPLY, Step.DESTROY})
+MUTATING = frozenset(step for step in Step if step.is_mutating)
 
 
 SERVED_ENGINES: tuple[str, ...] = ("tofu",)
 """The engines that the executors of this version can run; a module with another one could only fail."""
-
-Phase = Literal["plan", "apply"]
-"""What a cloud may tell apart: everything up to the plan changes nothing, what comes after it does."""
 
 
 class LocalSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="local", tag_field="kind"):

@@ -13,7 +13,7 @@ import msgspec
 import uvicorn
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from terracrew.protocol import events, frames, messages
+from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 
@@ -47,7 +47,7 @@ class FakeExecutorHub:
         self.refuse_plan: Callable[[], int | None] = lambda: None
         """The status that a plan is refused with, if it is."""
         self.answer_begin: Callable[[int], Any] = messages.Begun
-        self.welcome: Callable[[int], Any] = lambda mark: messages.ExecutorWelcome(mark, 1)
+        self.welcome: Callable[[int], Any] = lambda mark: messages.ExecutorWelcome(mark, version.NEWEST_VERSION)
         self.ack_delay = 0.0
         self.is_acknowledging = True
         self.drop_after: list[int] = []

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import msgspec
 import uvicorn
 
-from terracrew.protocol import messages
+from terracrew.protocol import messages, version
 from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
 
 M = TypeVar("M", bound=FromRunner)
@@ -62,7 +62,9 @@ class FakeRunnerHub:
         self.foreign: dict[str, int] = {}
         """The status with which a proxy answers instead of this server: at the `token` endpoint, or to the `handshake`."""
         self.has_answered_foreign = asyncio.Event()
-        self.welcome = RunnerWelcome(instance_id="ins_1", epoch=1, protocol=1, heartbeat_seconds=0.1, unknown=[])
+        self.welcome = RunnerWelcome(
+            instance_id="ins_1", epoch=1, protocol=version.NEWEST_VERSION, heartbeat_seconds=0.1, unknown=[]
+        )
         self._peers: asyncio.Queue[Peer] = asyncio.Queue()
 
     async def peer(self) -> Peer:

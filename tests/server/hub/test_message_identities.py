@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from terracrew.protocol import events, frames, messages
+from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import (
     EngineUsed,
     KeptPlan,
@@ -50,7 +50,9 @@ FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
     messages.Renew: lambda it: [messages.Renew(it.working.credentials.hub), messages.Renew(it.working.credentials.api)],
 }
 FROM_EXECUTOR: dict[type[msgspec.Struct], Attack] = {
-    messages.ExecutorHello: lambda it: [messages.ExecutorHello(*_of(ref), "0.1.0", 1, 1) for ref in it.refs],
+    messages.ExecutorHello: lambda it: [
+        messages.ExecutorHello(*_of(ref), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION) for ref in it.refs
+    ],
     messages.Begin: lambda _: [messages.Begin(0), messages.Begin(0, 1), messages.Begin(1, 2)],
 }
 FACTS: dict[type[msgspec.Struct], Any] = {
@@ -155,7 +157,7 @@ async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None
     async with staged(hub) as stage:
         before = await stage.everything()
         for who, granted in (stage.executors | {"a superseded executor": stage.superseded}).items():
-            own = messages.ExecutorHello(*_of(ref_of(granted)), "0.1.0", 1, 1)
+            own = messages.ExecutorHello(*_of(ref_of(granted)), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
             for message in attacks(stage, first=1 if granted is not stage.superseded else 3):
                 with no_errors():
                     told = await _inside(hub, granted.credentials.hub, own, message)
@@ -180,7 +182,9 @@ async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hu
         before = await stage.everything()
         old = ref_of(stage.superseded)
         async with hub.connected(stage.superseded.credentials.hub) as client:
-            welcome = await client.ask(messages.ExecutorHello(*_of(old), "0.1.0", 1, 1))
+            welcome = await client.ask(
+                messages.ExecutorHello(*_of(old), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
+            )
             assert welcome["is_superseded"]
             for plan in (None, 1, 2):
                 assert (await client.ask(messages.Begin(0, plan)))["code"] == "superseded"

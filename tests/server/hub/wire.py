@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from terracrew.protocol import messages
+from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server import serve
 from terracrew.server.connections.registry import RunnerSession
@@ -89,7 +89,9 @@ class Hub:
     @asynccontextmanager
     async def executor(self, granted: Granted) -> AsyncGenerator[Client]:
         async with self.connected(granted.credentials.hub) as client:
-            hello = messages.ExecutorHello(granted.spec.job_id, granted.spec.attempt, "0.1.0", 1, 1)
+            hello = messages.ExecutorHello(
+                granted.spec.job_id, granted.spec.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION
+            )
             assert (await client.ask(hello))["type"] == "welcome"
             yield client
 
@@ -110,8 +112,8 @@ class Hub:
             instance="one",
             instance_key="k" * 32,
             version="0.1.0",
-            oldest_protocol=1,
-            newest_protocol=1,
+            oldest_protocol=version.OLDEST_VERSION,
+            newest_protocol=version.NEWEST_VERSION,
             capacity=4,
             engines={"tofu": "1.12.6"},
             attempts=[],

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.events import Kind, Output, PlanSummary, Record, ResourceChange, Stream
-from terracrew.protocol.spec import STEPS, STEPS_OF, JobType, Step
+from terracrew.protocol.spec import STEPS_OF, JobType, Step
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.logs import chunks
 from terracrew.server.secrets.keyring import Keyring
@@ -197,7 +197,7 @@ class Company:
 
     async def log(self, job_id: str, texts: list[tuple[Step, str]], *, attempt: int = 1, first: int = 1) -> None:
         records = [
-            Record(Kind.LOG, Stream.OUTPUT, STEPS.index(step), self.now - 60 + at / 10, text.encode())
+            Record(Kind.LOG, Stream.OUTPUT, step.number, self.now - 60 + at / 10, text.encode())
             for at, (step, text) in enumerate(texts)
         ]
         chunk = chunks.pack(list(enumerate(records, first)))

@@ -24,7 +24,7 @@ from terracrew.protocol.events import (
     Record,
     Stream,
 )
-from terracrew.protocol.spec import STEPS
+from terracrew.protocol.spec import Step
 
 RESERVE = MAX_INLINE_STATE_BYTES + (1 << 20)
 """Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
@@ -140,7 +140,7 @@ class Outbox:
         """Use up the numbers to here with empty records that are never shipped: the server has better ones."""
         while self.last < mark:
             self.has_lost_events = True
-            self.append(events.pack(Kind.LOG, Stream.SYSTEM, STEPS[0], 0.0, b""))
+            self.append(events.pack(Kind.LOG, Stream.SYSTEM, Step.FETCH, 0.0, b""))
 
     def records(self) -> Iterator[tuple[int, Record]]:
         """Yield every event from the first on, for what is rarely done: looking back."""

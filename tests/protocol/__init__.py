@@ -1,0 +1,1 @@
+"""Tests of what the processes say to each other."""
