@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.contract import EngineLocation
-from terracrew.executor.engines.tofu.engine import Tofu
-from terracrew.executor.engines.tofu.plugins import Plugins
+from terracrew.executor.engines import registry
+from terracrew.executor.engines.contract import ApiAccess, EngineContext
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
 
@@ -29,11 +28,10 @@ class Bare:
         found = discovery.require("tofu", [])
         files = EngineDirectory(self._place / "engine-files")
         files.make()
-        self._engine = Tofu(
-            found, EngineLocation(self._workspace, files, Plugins(files.produced / "plugins", folder / "cache", None))
-        )
+        context = EngineContext(self._workspace, files, self._place, folder / "cache", {})
+        self._engine = registry.get("tofu").open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
-        self._env = self._engine.environment(base, None)
+        self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
 
     def run(self, *steps: Step) -> dict[Step, float]:
         """Seconds that each command took; its output goes to a file, as an executor's does."""

@@ -65,7 +65,7 @@ async def test_a_state_that_is_being_written_stands_before_what_follows_it(tmp_p
     """An engine that was killed right after it had handed its state over: the state came behind the result, and was refused."""
     box = Outbox(tmp_path / "outbox")
     recorder = Recorder(box, Redactor([]), Offsets(tmp_path / "offsets", box))
-    states = States(LargeStates(tmp_path / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1))
+    states = States(LargeStates(tmp_path / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1), engine="tofu")
     states.is_writable = True
     large = json.dumps({"serial": 1, "lineage": "a", "resources": [], "padding": "x" * (3 << 20)}).encode()
     writing = asyncio.create_task(states.write(large))

@@ -34,7 +34,7 @@ async def delivery(hub: FakeExecutorHub, tmp_path: Path) -> AsyncIterator[Attemp
 
 
 async def write_state(delivery: AttemptDelivery) -> None:
-    states = States(delivery.large_states, delivery.recorder, AttemptCipher(KEY, "job_1", 1))
+    states = States(delivery.large_states, delivery.recorder, AttemptCipher(KEY, "job_1", 1), engine="tofu")
     states.is_writable = True
     delivery.recorder.step = Step.APPLY
     await states.write(LARGE)

@@ -5,7 +5,7 @@ import sys
 
 
 def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_need() -> None:
-    code = "import sys, terracrew.executor.main; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    code = "import sys, terracrew.executor.main as main; main.warm([]); print(*sorted({name.split('.')[0] for name in sys.modules}))"
     modules = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
@@ -21,9 +21,8 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "sqlite3",
     }
     assert modules & unwanted == set()
-    code = (
-        "import sys, terracrew.executor.main; print(*(name for name in sys.modules if name.startswith('terracrew.')))"
-    )
+    ours_only = "(name for name in sys.modules if name.startswith('terracrew.'))"
+    code = f"import sys, terracrew.executor.main as main; main.warm([]); print(*{ours_only})"
     ours = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     rooms = {name.split(".")[1] for name in ours}
     small = {
@@ -33,6 +32,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "durable",
         "errors",
         "plan_words",
+        "plugins",
         "process_lock",
         "procfs",
         "trees",

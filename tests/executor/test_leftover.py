@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from terracrew.errors import Conflict
-from terracrew.executor.state import leftover, states
+from terracrew.executor.engines.tofu.engine import ENGINE
+from terracrew.executor.state import leftover
 from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
@@ -162,4 +163,4 @@ def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_the_resource_instances_of_a_state_are_counted_where_they_can_be_read(text: str, count: int | None) -> None:
-    assert states.identify(text.encode()).resources == count
+    assert ENGINE.identify_state(text.encode()).resources == count

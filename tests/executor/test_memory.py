@@ -9,6 +9,7 @@ import pytest
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.oom_kills import OomKills
+from terracrew.executor.engines.tofu import failure
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, module
@@ -115,7 +116,7 @@ TRACE = "goroutine 1 [running]:\nruntime.throw({0x1, 0x2})\n" * 6000
     ],
 )
 def test_memory_is_named_as_the_cause_where_something_shows_it(code: int, text: str, kills: int, said: str) -> None:
-    assert error_summary.failure(code, text, kills) == said
+    assert error_summary.failure(code, failure.details(text), kills) == said
 
 
 @pytest.mark.parametrize(

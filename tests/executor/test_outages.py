@@ -337,7 +337,9 @@ async def test_a_state_on_a_full_disk_has_room_or_waits_for_it_and_is_not_refuse
     """An error would make the engine write it beside itself, on the same full disk, and then nowhere."""
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
-    states = States(LargeStates(small_disk / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1))
+    states = States(
+        LargeStates(small_disk / "states", 0), recorder, AttemptCipher(bytes(32), "job_1", 1), engine="tofu"
+    )
     states.is_writable = True
     recorder.output(Piece(b"a line\n", 7))
     fill(small_disk / "ballast")

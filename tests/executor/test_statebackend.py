@@ -47,7 +47,7 @@ class Backend:
         self.outbox = Outbox(folder / "outbox")
         recorder = Recorder(self.outbox, Redactor([]), Offsets(folder / "offset", self.outbox))
         recorder.step = Step.APPLY
-        self.states = States(LargeStates(folder / "states", 0), recorder, AttemptCipher(KEY, "job_1", 1))
+        self.states = States(LargeStates(folder / "states", 0), recorder, AttemptCipher(KEY, "job_1", 1), engine="tofu")
         self.states.is_writable = True
         self.server = StateBackend(self.states, SECRET)
         self.client = Client(self.server.url)

@@ -16,6 +16,7 @@ from typing import Any
 
 import uvloop
 
+from terracrew import plugins
 from terracrew.attempt import files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.process_record import ProcessRecord
@@ -29,6 +30,7 @@ from terracrew.executor.state import http_backend
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.states import States
+from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names
@@ -42,8 +44,10 @@ _logger = logging.getLogger("terracrew.executor")
 
 
 def warm(engine_paths: Sequence[str]) -> None:
-    """Ask the engines for their versions ahead of time; executors forked afterwards need not."""
+    """Import plug-ins and ask engines for their versions ahead of time; executors forked afterwards need not."""
     discovery.find_all(engine_paths)
+    plugins.preload(plugins.ENGINES)
+    plugins.preload(plugins.SOURCES)
 
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:
@@ -70,9 +74,9 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
-    states = States(parts.large_states, parts.recorder, cipher)
+    states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine)
     backend = StateBackend(states, http_backend.secret_of(credentials.hub))
-    steps = Steps(
+    context = StepContext(
         start,
         granted,
         recorder=parts.recorder,
@@ -85,7 +89,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
         transfer=parts.transfer,
     )
     process.adopt_orphans()
-    return _run(parts, output, backend, run_before_loop.begin(_work(steps)))
+    return _run(parts, output, backend, run_before_loop.begin(_work(Steps(context))))
 
 
 async def _run(

@@ -4,9 +4,11 @@ It works for coroutines that give way by `asyncio.sleep(0)` before anything that
 which a task goes on as if it had been the task's from the start.
 """
 
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -22,3 +24,11 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
 
 async def _return(value: T) -> T:
     return value
+
+
+async def run_or_in_thread(is_large: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do a small thing at once, so that the engine starts first; a large one must not block the event loop."""
+    if not is_large:
+        return function(*args, **kwargs)
+    await asyncio.sleep(0)  # there may be no loop yet
+    return await asyncio.to_thread(function, *args, **kwargs)

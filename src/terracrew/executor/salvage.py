@@ -90,9 +90,9 @@ def _announce_states(parts: AttemptDelivery) -> None:
 
 def _collect_state(parts: AttemptDelivery) -> None:
     """Upload a state in plain text over the authenticated connection, because its key is gone."""
-    path = leftover.find_after_crash(parts.directory)
-    if path is None:
+    if (found := leftover.find_after_crash(parts.directory)) is None:
         return
+    path, engine = found
     content = leftover.read(path)
     if content is None:  # nothing else tells that the change has ended, so its module is in doubt
         parts.recorder.say(leftover.too_large(path.name))
@@ -101,7 +101,7 @@ def _collect_state(parts: AttemptDelivery) -> None:
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 in known:
         return
-    identity, problem = states.named(content)
+    identity, problem = states.identified(engine, content)
     fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
     parts.large_states.write(content)
     parts.large_states.place(parts.outbox.last + 1, PLAIN)

@@ -64,15 +64,16 @@ STEPS_OF: dict[JobType, tuple[Step, ...]] = {
 MUTATING = frozenset(step for step in Step if step.is_mutating)
 
 
-SERVED_ENGINES: tuple[str, ...] = ("tofu",)
-"""The engines that the executors of this version can run; a module with another one could only fail."""
-
-
 class LocalSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="local", tag_field="kind"):
     """A folder on the runner's machine, under one of the roots that its settings allow."""
 
     path: str
     subdirectory: str = ""
+
+    @property
+    def upload(self) -> "ArchiveSource | None":
+        """The archive on the server that holds the source; None for a kind of source that the server does not store."""
+        return None
 
 
 class ArchiveSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="archive", tag_field="kind"):
@@ -83,8 +84,17 @@ class ArchiveSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
     sha256: str = ""
     size: int = 0
 
+    @property
+    def upload(self) -> "ArchiveSource | None":
+        return self
+
 
 Source = LocalSource | ArchiveSource
+
+
+def source_kind(source: Source) -> str:
+    """The kind of a source as it is on the wire; executors find the code that fetches it by this name."""
+    return str(source.__struct_config__.tag)
 
 
 class StateSeed(msgspec.Struct, frozen=True):

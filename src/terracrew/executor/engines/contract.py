@@ -1,72 +1,157 @@
-"""What the steps need to know of an engine, whichever it is."""
+"""The contract of an engine: everything that an executor has to know about a program in order to run jobs with it.
 
-from collections.abc import Mapping
+An `Engine` is registered under its name (see `terracrew.plugins`) and knows nothing about a particular job. It opens an
+`EngineSession` for each attempt. `terracrew.testing.engine_contract` tests both against the real program.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.tofu.plugins import Plugins
+from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
+from terracrew.toolchains.discovery import FoundEngine
 
 
-class EngineLocation(msgspec.Struct, frozen=True):
-    """The directories and files in which one attempt runs its engine."""
+class EngineContext(msgspec.Struct, frozen=True):
+    """Where an attempt runs its engine."""
 
     folder: Path
-    """The folder with the module's root files, in the attempt's own copy of the source."""
+    """The folder with the module's root files, in the attempt's own copy of the source. The engine runs here."""
     files: EngineDirectory
-    """What the engine reads and writes beside the module's own files."""
-    plugins: Plugins
+    """The files that the engine reads and writes beside the module's own files."""
+    attempt_directory: Path
+    """The executor's own files. The engine cannot reach them."""
+    cache_directory: Path
+    """Shared by all attempts of the runner; the engine can only read it."""
+    runner_environment: Mapping[str, str]
+    """The environment of the runner, without Terracrew's own variables."""
 
 
 class StateAccess(msgspec.Struct, frozen=True):
-    """The loopback backend of this attempt."""
+    """The state backend of this attempt: an HTTP server on loopback with GET, POST, DELETE, LOCK and UNLOCK on one URL."""
 
     url: str
     user: str
     secret: str
 
 
-class Engine(Protocol):
-    name: str
-    version: str
-    orderly_exit_codes: frozenset[int]
-    """The exit codes of a mutating command that the engine itself uses when it has saved its state and ends."""
+class ApiAccess(msgspec.Struct, frozen=True):
+    """The server as the engine may use it, for modules and providers that the server hosts."""
+
+    server_url: str
+    token: str
+
+
+class StateIdentity(msgspec.Struct, frozen=True):
+    """What tells the states of a module apart. The server compares these values and does not read the state itself."""
+
+    serial: events.Count
+    """Grows with every state that the engine writes. An engine without such a number derives one, from a time say."""
+    lineage: events.Line
+    """The same for all states that describe the same resources; any text that the engine chooses."""
+    resources: int | None = None
+    """How many resource instances the state holds. None if that cannot be read: the engine may have encrypted it."""
+
+
+class FailureDetails(msgspec.Struct, frozen=True):
+    """What the output of a failed engine says about the reason; empty where it says nothing."""
+
+    error: str = ""
+    """The first error, in one line."""
+    memory_error: str = ""
+    """The line in which the engine reports that it got no memory."""
+
+
+class EngineSession(Protocol):
+    """The engine as one attempt runs it."""
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         """Write what the engine reads beside the source; refuse a source that cannot work with our backend."""
         ...
 
-    def environment(self, base: Mapping[str, str], access: StateAccess | None) -> dict[str, str]: ...
+    def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
+        """Return the environment of all commands, made from the environment of the job."""
+        ...
+
+    def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+        """Return the environment with what makes the engine read and write its state through the attempt's backend."""
+        ...
 
     def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
-        """Return the command of a step, the program first."""
+        """Return the command of a step, the program first. Raises ValueError for a step that is not a command."""
+        ...
+
+    def before(self, step: Step) -> None:
+        """Prepare for the command of a step, which starts next."""
+        ...
+
+    def after(self, step: Step) -> None:
+        """Finish the command of a step, which has succeeded."""
         ...
 
     def summarize(self, state: bytes | None) -> PlanSummary:
-        """Return what the plan that was just made would do."""
+        """Say what the plan that was just made would do."""
         ...
 
     def outputs(self, printed: bytes) -> OutputsRead:
-        """Return the outputs, from what the command of the output step printed."""
+        """Read the outputs from what the command of the output step printed. Raises ValueError if that is not possible."""
         ...
 
     def is_ready(self) -> bool:
-        """Return whether all that `init` fetched is still there, in a workspace that was put back."""
+        """Whether everything that `init` fetched is still there, in a workspace that was restored."""
+        ...
+
+    @property
+    def readable_paths(self) -> Sequence[Path]:
+        """Paths outside the workspace that the engine has to read and execute."""
         ...
 
     @property
     def leftover(self) -> Path:
-        """Where the engine leaves a state that it could not give to its backend."""
+        """Where the engine leaves a state that it could not give to its backend, inside the workspace."""
         ...
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
-        """Return whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
+        """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
         ...
 
     def has_heard_interrupt(self, printed: str) -> bool:
-        """Return whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
+        """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
+        ...
+
+    def failure_details(self, printed: str) -> FailureDetails:
+        """Find the reason of a failure in the last part of what the engine printed, without colours."""
+        ...
+
+
+class Engine(Protocol):
+    """An engine, as it is registered. It is shared by all attempts and has no state of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def steps(self) -> frozenset[Step]:
+        """The steps that this engine has. Other steps of a job are reported as skipped."""
+        ...
+
+    def find(self, paths: Sequence[str]) -> FoundEngine:
+        """Find the program on this machine, first in these directories. Raises EngineMissing if it is not installed."""
+        ...
+
+    def open(self, found: FoundEngine, context: EngineContext) -> EngineSession:
+        """Open a session for one attempt. Raises EngineMissing if the program that was found cannot be used."""
+        ...
+
+    def identify_state(self, content: bytes) -> StateIdentity:
+        """Read the identity of a state. Raises Invalid if the content is not a state."""
+        ...
+
+    def emptied_state(self, content: bytes) -> bytes:
+        """Return the state that replaces this one when the engine deletes its state."""
         ...

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.tofu import plugins
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.sources import workspace
@@ -139,26 +138,25 @@ class Isolation:
         self._is_on = start.isolation.mode == "landlock" and landlock.abi() > 0
         self._ruleset: Ruleset | None = None
 
-    def ruleset(self, program: str) -> Ruleset | None:
+    def ruleset(self, program: str, readable: Sequence[Path]) -> Ruleset | None:
         """Return what the engine is restricted to; None where it is not isolated."""
         if self._is_on and self._ruleset is None:
-            self._ruleset = Ruleset(self._rules(program))
+            self._ruleset = Ruleset(self._rules(program, readable))
         return self._ruleset
 
     def hint(self, printed: str) -> str:
         """Return what to say to a person whose engine failed after it printed this."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
-    def _rules(self, program: str) -> Iterator[PathRule]:
+    def _rules(self, program: str, readable: Sequence[Path]) -> Iterator[PathRule]:
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
-        shared = plugins.shared_by(start)
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
             yield PathRule(str(path), EVERYTHING)
         for path in ("/proc", "/sys", self._files.provided):
             yield PathRule(str(path), READ)
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
-        for path in (*programs, shared, *settings.read_paths):
+        for path in (*programs, *readable, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
         private = [os.path.realpath(path) for path in settings.private_paths]
         private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]

@@ -11,7 +11,7 @@ import h11
 import msgspec
 
 from terracrew.errors import Conflict, Invalid, Locked, NotFound, TerracrewError, TooLarge, Unauthenticated
-from terracrew.executor.state.states import States, identify
+from terracrew.executor.state.states import States
 
 USER = "attempt"
 PATH = "/state"
@@ -24,14 +24,6 @@ class _LockInfo(msgspec.Struct):
     """Go's spelling, since this is what the engines send."""
 
     id: str = msgspec.field(name="ID", default="")
-
-
-class _EmptyState(msgspec.Struct):
-    serial: int
-    lineage: str
-    version: int = 4
-    outputs: dict[str, str] = {}
-    resources: list[str] = []
 
 
 def secret_of(hub_credential: str) -> str:
@@ -162,8 +154,7 @@ class StateBackend:
             case "UNLOCK":
                 return self._give_back(body)
             case "DELETE":
-                if self._states.current:
-                    await self._states.write(_emptied(self._states.current))
+                await self._states.delete()
                 return 200, b""
             case _:
                 self._must_hold(query.get("ID", [""])[0])
@@ -209,9 +200,3 @@ def _lock_id(body: bytes) -> str:
 def _check_md5(header: bytes | None, body: bytes) -> None:
     if header and base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()) != header.strip():
         raise Invalid("the state that arrived is not the one that was sent: Content-MD5 differs")
-
-
-def _emptied(state: bytes) -> bytes:
-    """Return what is left when an engine deletes its state: the same lineage, one serial on, nothing in it."""
-    identity = identify(state)
-    return msgspec.json.encode(_EmptyState(identity.serial + 1, identity.lineage))

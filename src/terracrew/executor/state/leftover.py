@@ -20,6 +20,8 @@ from terracrew.protocol.events import MAX_STATE_BYTES
 class MutationRecord(msgspec.Struct, frozen=True):
     leftover: str
     """The path of the file, relative to the workspace."""
+    engine: str = "tofu"
+    """Whose state it is. Records of earlier versions do not say so."""
 
 
 def remove(path: Path, place: Path) -> bool:
@@ -37,10 +39,10 @@ def remove(path: Path, place: Path) -> bool:
     return True
 
 
-def expect(directory: Path, path: Path) -> None:
+def expect(directory: Path, path: Path, engine: str) -> None:
     """Record, durably, that a mutating step is about to start and that it may leave its state at this path."""
     inside = path.relative_to(workspace.of(directory))
-    durable.write(directory / files.MUTATION, msgspec.json.encode(MutationRecord(str(inside))))
+    durable.write(directory / files.MUTATION, msgspec.json.encode(MutationRecord(str(inside), engine)))
 
 
 def find(path: Path, place: Path) -> Path | None:
@@ -52,14 +54,15 @@ def _is_inside(path: Path, place: Path) -> bool:
     return path.parent.resolve().is_relative_to(place.resolve())
 
 
-def find_after_crash(directory: Path) -> Path | None:
-    """Return the file that the mutating step of a dead executor left, if such a step was about to start and left one."""
+def find_after_crash(directory: Path) -> tuple[Path, str] | None:
+    """Return the file that the mutating step of a dead executor left, if there is one, and the name of its engine."""
     try:
         record = msgspec.json.decode((directory / files.MUTATION).read_bytes(), type=MutationRecord)
         place = workspace.of(directory)
     except (FileNotFoundError, msgspec.DecodeError):  # it is whole before the engine starts, so no engine was started
         return None
-    return find(place / record.leftover, place)
+    path = find(place / record.leftover, place)
+    return (path, record.engine) if path else None
 
 
 def read(path: Path) -> bytes | None:

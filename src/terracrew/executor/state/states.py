@@ -5,12 +5,12 @@ import hashlib
 import time
 from typing import Literal
 
-import msgspec
-
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
+from terracrew.executor.engines import registry
+from terracrew.executor.engines.contract import StateIdentity
 from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
@@ -20,50 +20,10 @@ _RETRY_SECONDS = 1.0
 _MAX_PROBLEM_CHARACTERS = 500
 
 
-class _CountedResource(msgspec.Struct, frozen=True):
-    mode: str = "managed"
-    instances: list[msgspec.Raw] = []
-
-
-class _Name(msgspec.Struct, frozen=True):
-    serial: events.Count
-    lineage: events.Line
-
-
-class StateIdentity(_Name, frozen=True):
-    """The part of a state that we read; both engines of this kind write it."""
-
-    resources: int | None = None
-    """How many resource instances it holds. None where that cannot be read (the engine may have encrypted it)."""
-
-
-class _Content(_Name, frozen=True):
-    resources: list[_CountedResource] | None = None
-
-
-_content = msgspec.json.Decoder(_Content).decode
-_name = msgspec.json.Decoder(_Name).decode
-
-
-def identify(content: bytes) -> StateIdentity:
-    """Raise Invalid where this is not a state at all."""
+def identified(engine: str, content: bytes) -> tuple[StateIdentity, str]:
+    """Identify content that is kept in any case. If it cannot be read: an empty identity, and the problem."""
     try:
-        found = _content(content)
-    except (ValueError, RecursionError):
-        pass
-    else:
-        return StateIdentity(found.serial, found.lineage, _count(found.resources))
-    try:
-        name = _name(content)  # its resources may be in a format that we do not know
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"this is not a state: {error}") from error
-    return StateIdentity(name.serial, name.lineage)
-
-
-def named(content: bytes) -> tuple[StateIdentity, str]:
-    """Like `identify`, for content that is kept in any case: an empty identity and the problem where it cannot be read."""
-    try:
-        return identify(content), ""
+        return registry.get(engine).identify_state(content), ""
     except Invalid as error:
         return StateIdentity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
 
@@ -82,15 +42,9 @@ def fact_of(
     )
 
 
-def _count(resources: list[_CountedResource] | None) -> int | None:
-    """What a data source read is in the state, too, but nothing was made for it."""
-    if resources is None:
-        return None
-    return sum(len(each.instances) for each in resources if each.mode != "data")
-
-
 class States:
-    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
+    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher, *, engine: str) -> None:
+        """`engine` is the name of the engine whose states these are."""
         self.current: bytes | None = None
         self.is_writable = False
         """Refuse a write by a step that has no permission to apply."""
@@ -99,6 +53,7 @@ class States:
         self.problem = ""
         """Why what was written last cannot be read as a state."""
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
+        self._engine = engine
         self._writing = asyncio.Lock()
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
@@ -111,6 +66,11 @@ class States:
         async with self._writing:
             return await self._write(content, origin)
 
+    async def delete(self) -> None:
+        """Replace the current state by an empty one, which is what deleting a state means here."""
+        if self.current:
+            await self.write(registry.get(self._engine).emptied_state(self.current))
+
     async def settle(self) -> None:
         """Return when no state is being written: what follows must stand behind it in the outbox."""
         async with self._writing:
@@ -118,7 +78,10 @@ class States:
 
     async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
         self.has_unsaved = True
-        identity, problem = named(content) if origin == "errored" else (identify(content), "")
+        if origin == "errored":
+            identity, problem = identified(self._engine, content)
+        else:
+            identity, problem = registry.get(self._engine).identify_state(content), ""
         if len(content) > _THREAD_ABOVE_BYTES:
             sha256, sealed = await asyncio.to_thread(self._seal, content)
         else:

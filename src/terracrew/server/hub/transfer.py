@@ -20,7 +20,7 @@ from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import MUTATING, STEPS_OF, ArchiveSource, Phase
+from terracrew.protocol.spec import MUTATING, STEPS_OF, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import Call
@@ -68,10 +68,9 @@ class _CloudTokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 @get("/archive")
 async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
     own = await _current(request, job_id, attempt)
-    source = own.job.source
-    if not isinstance(source, ArchiveSource):
+    if (archive := own.job.source.upload) is None:
         raise NotFound("this job's source is not an archive")
-    return await _streamed(request.server, f"archives/{source.archive_id}", "application/gzip")
+    return await _streamed(request.server, f"archives/{archive.archive_id}", "application/gzip")
 
 
 async def _streamed(server: "Server", name: str, media_type: str) -> Stream:

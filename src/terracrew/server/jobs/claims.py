@@ -246,9 +246,10 @@ def _won(row: Row, own: Credentials, keys: Keyring) -> ClaimWon:
         resume=_resume(row, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
     )
-    archive = getattr(source, "archive_id", None)
-    is_small = archive is not None and getattr(source, "size", 0) <= MAX_INLINE_ARCHIVE_BYTES
-    return ClaimWon(Granted(spec, own), f"archives/{archive}" if is_small else None, row["module_id"])
+    archive = source.upload
+    is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
+    name = f"archives/{archive.archive_id}" if archive and is_inline else None
+    return ClaimWon(Granted(spec, own), name, row["module_id"])
 
 
 def _inputs_sha256(row: Row, keys: Keyring) -> str:

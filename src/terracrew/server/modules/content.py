@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from terracrew import plugins
 from terracrew.errors import Invalid, TooLarge
-from terracrew.protocol.spec import SERVED_ENGINES, LocalSource, audience_slug
+from terracrew.protocol.spec import LocalSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
 
 MAX_CONTENT_BYTES = 256 * 1024
@@ -24,10 +25,11 @@ _RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|
 
 
 def check_engine(engine: str) -> None:
-    """Refuse an engine that no executor of this version can run, before a job of the module fails because of it."""
-    if engine not in SERVED_ENGINES:
+    """Refuse an engine that neither Terracrew nor an installed plug-in can run, before a job of the module fails."""
+    if not plugins.has(plugins.ENGINES, engine):
         raise Invalid(
-            f"engine: this version of Terracrew cannot run {engine!r} yet; it runs: {', '.join(SERVED_ENGINES)}",
+            f"engine: this version of Terracrew cannot run {engine!r} yet; it runs: "
+            f"{', '.join(plugins.names(plugins.ENGINES))}",
             field="engine",
         )
 

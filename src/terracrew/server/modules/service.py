@@ -204,9 +204,15 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
     there: the executor looks.
     """
     content.check_subdirectory(source.subdirectory)
-    if isinstance(source, LocalSource):
-        content.check_local(source, roots)
-        return source
+    match source:
+        case LocalSource():
+            content.check_local(source, roots)
+            return source
+        case ArchiveSource():
+            return await _checked_archive(tx, organization_id, source, engine)
+
+
+async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: Engine) -> ArchiveSource:
     archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
     if archive is None:
         raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")

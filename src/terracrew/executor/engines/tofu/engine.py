@@ -1,144 +1,30 @@
-"""OpenTofu: its commands, its environment, and the files that it reads beside the source."""
+"""OpenTofu as an engine: its steps, and what its states say about themselves."""
 
-import hashlib
-import os
-import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
 
-import msgspec
-
-from terracrew.errors import Conflict, EngineMissing, Invalid
-from terracrew.executor.engines.contract import EngineLocation, StateAccess
-from terracrew.executor.engines.tofu import hcl, plan_summary, plugins
-from terracrew.protocol.events import Output, OutputsRead, PlanSummary
+from terracrew.executor.engines.contract import EngineContext, StateIdentity
+from terracrew.executor.engines.tofu import state
+from terracrew.executor.engines.tofu.session import TofuSession
 from terracrew.protocol.spec import Step
+from terracrew.toolchains import discovery
 from terracrew.toolchains.discovery import FoundEngine
 
-OLDEST_VERSION = (1, 12)
-"""The first with `-json-into`: a terminal's output and machine facts from one run."""
-INPUTS_FILE = "~terracrew.auto.tfvars.json"
-"""Sorts after a module's own files of this kind, so that what was set on the module wins."""
-OVERRIDE_FILE = "terracrew_override.tf"
-_OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
-_CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
-_INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
-_GAVE_UP = re.compile(r"^(?:[│|] ?)?(?:Two interrupts received\.|Error: Failed to create local state file)", re.M)
-"""Printed before it ends with 1 and some of what it made may be in no state: it was interrupted a second time and did not wait
-for its resources, or it could save its state neither in its backend nor in a file."""
-_HOME_CONFIGS = (".tofurc", ".terraformrc")
+
+class OpenTofu:
+    name = "tofu"
+    steps = frozenset(Step)
+
+    def find(self, paths: Sequence[str]) -> FoundEngine:
+        return discovery.require(self.name, paths)
+
+    def open(self, found: FoundEngine, context: EngineContext) -> TofuSession:
+        return TofuSession(found, context)
+
+    def identify_state(self, content: bytes) -> StateIdentity:
+        return state.identify(content)
+
+    def emptied_state(self, content: bytes) -> bytes:
+        return state.emptied(content)
 
 
-class _PrintedOutput(msgspec.Struct):
-    value: msgspec.Raw
-    type: msgspec.Raw = msgspec.Raw(b"null")
-    sensitive: bool = False
-
-
-class Tofu:
-    orderly_exit_codes = frozenset({0, 1})
-    """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
-
-    def __init__(self, found: FoundEngine, place: EngineLocation) -> None:
-        self.name, self.version = found.name, found.version
-        self._program, self._place = found.path, place
-        self._plan, self._facts = place.files.plan, place.files.produced / "plan.jsonl"
-        self._outputs = msgspec.json.Decoder(dict[str, _PrintedOutput])
-        if tuple(int(part) for part in found.version.split("-")[0].split(".")[:2]) < OLDEST_VERSION:
-            raise EngineMissing(
-                f"OpenTofu {found.version} at {found.path} is too old: {OLDEST_VERSION[0]}.{OLDEST_VERSION[1]} or later is needed. "
-                "Install one: terracrew engine install tofu"
-            )
-
-    def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
-        folder = self._place.folder
-        for name in (INPUTS_FILE, OVERRIDE_FILE):
-            if os.path.lexists(folder / name):
-                raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
-        if has_our_backend:
-            if found := hcl.foreign_backend(folder):
-                raise Invalid(
-                    f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
-                    "remove the block, or set the module's backend to `own`"
-                )
-            _write(folder / OVERRIDE_FILE, _OVERRIDE)
-        if inputs:
-            _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
-
-    def environment(self, base: Mapping[str, str], access: StateAccess | None) -> dict[str, str]:
-        env = dict(base)
-        env.pop("TF_DATA_DIR", None)  # two attempts would share it
-        env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
-        self._place.plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
-        env |= plugins.environment(self._place.plugins.private)
-        self._choose_configuration(env)
-        if access:
-            # By environment only: as arguments they would be baked into the saved plan.
-            env.pop("TF_WORKSPACE", None)
-            env |= {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
-            env |= {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
-            env |= {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
-        return env
-
-    def arguments(self, step: Step, *, is_destroying: bool) -> list[str]:
-        match step:
-            case Step.INIT:
-                options = ["init", "-input=false"]
-            case Step.VALIDATE:
-                options = ["validate"]
-            case Step.PLAN:
-                destroy = ["-destroy"] if is_destroying else []
-                options = ["plan", "-input=false", *destroy, f"-out={self._plan}", f"-json-into={self._facts}"]
-            case Step.APPLY | Step.DESTROY:
-                # No `-json-into`: it repeats each line of a provisioner, in eight times the space and twice the time.
-                options = ["apply", "-input=false", str(self._plan)]
-            case Step.OUTPUT:
-                options = ["output", "-json"]
-            case _:
-                raise ValueError(f"the step {step} has no command")
-        return [self._program, *options]
-
-    def summarize(self, state: bytes | None) -> PlanSummary:
-        return plan_summary.summarize(self._facts, state)
-
-    def outputs(self, printed: bytes) -> OutputsRead:
-        decode = msgspec.json.decode
-        found = {
-            name: Output(decode(one.value), decode(one.type), one.sensitive)
-            for name, one in sorted(self._outputs.decode(printed).items())
-        }
-        return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
-
-    def is_ready(self) -> bool:
-        """A provider is a link into a cache, if there is one, and the cache of another machine may not have it."""
-        providers = self._place.folder / ".terraform" / "providers"
-        return not any(  # a link that leads nowhere counts as a file
-            not os.path.exists(os.path.join(folder, name)) for folder, _, files in os.walk(providers) for name in files
-        )
-
-    @property
-    def leftover(self) -> Path:
-        return self._place.folder / "errored.tfstate"
-
-    def has_ended_in_order(self, code: int, printed: str) -> bool:
-        return code in self.orderly_exit_codes and not _GAVE_UP.search(printed)
-
-    def has_heard_interrupt(self, printed: str) -> bool:
-        return _INTERRUPTED.search(printed) is not None
-
-    def _choose_configuration(self, env: dict[str, str]) -> None:
-        """A configuration that the runner's owner made (mirrors, say) is used; where there is none, an empty one is."""
-        if Path(env.get("TF_CLI_CONFIG_FILE", "/nowhere")).is_file():
-            return
-        env.pop("TF_CLI_CONFIG_FILE", None)
-        if any((Path(env.get("HOME", "/nowhere")) / name).is_file() for name in _HOME_CONFIGS):
-            return
-        path = self._place.files.provided / "tofurc"
-        if not path.exists():
-            _write(path, _CONFIG)
-        env["TF_CLI_CONFIG_FILE"] = str(path)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)
+ENGINE = OpenTofu()

@@ -11,7 +11,7 @@ shared cache: <host>/<namespace>/<type>/<version>/<os>_<arch>/     a package, as
 import base64
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,6 @@ from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import lockfile
 from terracrew.executor.engines.tofu.lockfile import LockedProvider, Provider
-from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import cache
 
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"
@@ -73,13 +72,10 @@ class Plugins:
                     yield provider, package
 
 
-def of_attempt(start: ExecutorStart, files: EngineDirectory) -> Plugins:
-    operators = start.environment.get(_VARIABLE, "")
-    return Plugins(files.produced / "plugins", shared_by(start), Path(operators) if os.path.isabs(operators) else None)
-
-
-def shared_by(start: ExecutorStart) -> Path:
-    return Path(start.cache_directory) / "plugins"
+def of_attempt(environment: Mapping[str, str], cache_directory: Path, files: EngineDirectory) -> Plugins:
+    operators = environment.get(_VARIABLE, "")
+    shared = cache_directory / "plugins"
+    return Plugins(files.produced / "plugins", shared, Path(operators) if os.path.isabs(operators) else None)
 
 
 def recorded(directory: Path) -> list[Provider]:

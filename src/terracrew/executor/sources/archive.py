@@ -1,0 +1,44 @@
+"""A source that was uploaded to the server as an archive (tar.gz)."""
+
+import hashlib
+import io
+from pathlib import Path
+
+from terracrew import archive
+from terracrew.errors import Invalid
+from terracrew.executor.run_before_loop import run_or_in_thread
+from terracrew.executor.sources.archive_cache import ArchiveCache
+from terracrew.executor.sources.contract import FetchContext
+from terracrew.protocol.events import SourceResolved
+from terracrew.protocol.spec import ArchiveSource
+
+_MAX_BYTES_WITHOUT_THREAD = 1 << 20
+
+
+class ArchiveFetcher:
+    async def fetch(self, source: ArchiveSource, workspace: Path, context: FetchContext) -> SourceResolved:
+        data = await _content(source, context)
+        digest = hashlib.sha256(data).hexdigest()
+        is_large = len(data) > _MAX_BYTES_WITHOUT_THREAD
+        await run_or_in_thread(is_large, archive.extract, io.BytesIO(data), workspace)
+        return SourceResolved(f"sha256:{digest}", f"archive {digest[:12]}, {len(data):,} bytes")
+
+
+async def _content(source: ArchiveSource, context: FetchContext) -> bytes:
+    if context.archive is not None:
+        return _verified(context.archive, source)
+    kept = ArchiveCache(context.cache / "archives")
+    if (data := kept.get(source.sha256)) is not None:
+        return data
+    data = _verified((await context.transfer.get("archive")).body, source)
+    kept.put(source.sha256, data)
+    return data
+
+
+def _verified(data: bytes, source: ArchiveSource) -> bytes:
+    if source.sha256 and hashlib.sha256(data).hexdigest() != source.sha256:
+        raise Invalid(f"the archive {source.archive_id} did not arrive whole: its SHA-256 is not {source.sha256}")
+    return data
+
+
+SOURCE = ArchiveFetcher()

@@ -1,0 +1,41 @@
+"""The contract of a source: how the files of a module get into the workspace of an attempt.
+
+A `SourceFetcher` is registered under the kind of source that it fetches (see `terracrew.plugins`).
+`terracrew.testing.source_contract` tests one.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from terracrew.executor.delivery.transfer import Transfer
+from terracrew.protocol.events import SourceResolved
+
+S = TypeVar("S", contravariant=True)
+
+
+class FetchContext(msgspec.Struct, frozen=True):
+    """What a fetcher can use."""
+
+    cache: Path
+    """A directory that all attempts of the runner share."""
+    roots: Sequence[str]
+    """The folders of this machine that modules may be copied from."""
+    transfer: Transfer
+    """Requests to the server in the name of the attempt."""
+    archive: bytes | None = None
+    """The archive of the job, if it was small enough to come with the job."""
+
+
+class SourceFetcher(Protocol[S]):
+    """Fetches sources of one kind. It has no state of its own."""
+
+    async def fetch(self, source: S, workspace: Path, context: FetchContext) -> SourceResolved:
+        """Fill the workspace, which is empty, and say what was fetched.
+
+        The digest is the same if and only if the content is the same: a later attempt of the job refuses another one. A small
+        source is fetched without waiting for the event loop, so that the engine starts first (see `run_before_loop`).
+        """
+        ...

@@ -1,0 +1,88 @@
+"""What the steps of one attempt share: the parts of the executor, and what earlier steps have found out for later ones."""
+
+from pathlib import Path
+
+from terracrew.attempt import files
+from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.errors import Superseded, TerracrewError
+from terracrew.executor.control import Control
+from terracrew.executor.delivery.begin import ApplyPermit
+from terracrew.executor.delivery.recorder import Recorder
+from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.engines.contract import Engine, EngineSession
+from terracrew.executor.isolation.rules import Isolation
+from terracrew.executor.output.engine_output import EngineOutput
+from terracrew.executor.state.http_backend import StateBackend
+from terracrew.executor.state.outputs import Outputs
+from terracrew.executor.state.states import States
+from terracrew.executor.steps.cloud_tokens import CloudTokens
+from terracrew.executor.steps.mutation import Mutation
+from terracrew.protocol.events import Result
+from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import Step
+from terracrew.protocol.start import ExecutorStart
+from terracrew.toolchains.discovery import FoundEngine
+
+
+class StepContext:
+    def __init__(
+        self,
+        start: ExecutorStart,
+        granted: Granted,
+        *,
+        recorder: Recorder,
+        output: EngineOutput,
+        states: States,
+        backend: StateBackend,
+        outputs: Outputs,
+        permit: ApplyPermit,
+        control: Control,
+        transfer: Transfer,
+    ) -> None:
+        self.start, self.granted, self.spec = start, granted, granted.spec
+        self.directory = Path(start.directory)
+        self.files = EngineDirectory(Path(start.engine_directory))
+        self.recorder, self.output = recorder, output
+        self.states, self.backend, self.outputs = states, backend, outputs
+        self.permit, self.control, self.transfer = permit, control, transfer
+        self.cloud = CloudTokens(self.files, self.spec.oidc_audiences, transfer=transfer, recorder=recorder)
+        self.isolation = Isolation(start, self.files)
+        self.state_version = self.spec.state.version
+        self.mutation = Mutation()
+        """The engine's run of the current step."""
+        self.was_killed = False
+        """Whether an engine of this attempt had to be killed."""
+        self.reused = frozenset[Step]()
+        """The steps that a saved plan makes unnecessary."""
+        self.plan_attempt: int | None = None
+        """The attempt that made the plan, if this one did not."""
+        # Set by the FETCH step:
+        self.engine: Engine
+        self.session: EngineSession
+        self.found: FoundEngine
+        self.folder: Path
+        self.env: dict[str, str]
+
+    @property
+    def output_file(self) -> Path:
+        return self.directory / files.OUTPUT
+
+    def not_started(self, step: Step, error: TerracrewError | OSError, what: str = "") -> Result:
+        """The result of a job whose mutating step could not be started."""
+        if self.has_stopped(error):
+            return self.stopped(f"before {step}")
+        return Result("FAILED", f"{step} was not started: {what}{error}")
+
+    def has_stopped(self, error: TerracrewError | OSError) -> bool:
+        """Whether this error is not a failure, because the attempt was told to stop."""
+        if isinstance(error, Superseded):
+            self.control.supersede(error.message)
+        return self.control.is_stopping
+
+    def stopped(self, when: str) -> Result:
+        # Our own backend's lock belongs to the attempt and ends with it. Another backend's lock may outlive a kill.
+        is_lock_free = self.spec.backend == "terracrew" or not self.was_killed
+        if self.control.cancel:
+            return Result("CANCELED", f"canceled {when}", is_lock_free)
+        reason = self.control.ended_by or self.control.superseded or self.control.refused or ""
+        return Result("CANCELED", f"stopped {when}: {reason}", is_lock_free)

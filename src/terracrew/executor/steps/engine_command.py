@@ -1,0 +1,129 @@
+"""Runs the command of a step with the engine, and takes in what a mutating command leaves behind."""
+
+import asyncio
+import os
+
+from terracrew.errors import Invalid
+from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.process import EngineProcess
+from terracrew.executor.sources import workspace
+from terracrew.executor.state import leftover
+from terracrew.executor.steps.context import StepContext
+from terracrew.protocol.events import MAX_OUTPUTS_BYTES
+from terracrew.protocol.spec import Step
+
+_SIGNAL_SECONDS = 1.0
+"""How long an engine has to print that it received the same signal as its executor."""
+
+
+class EngineFailedError(Exception):
+    """The engine ended a step with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+async def run(context: StepContext, step: Step, stdout: int | None = None) -> None:
+    """Run the command of a step to its end. Raises EngineFailedError if it does not succeed."""
+    session, control, states = context.session, context.control, context.states
+    if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
+        await context.cloud.enter(step.phase)
+    session.before(step)
+    process = EngineProcess(
+        session.arguments(step, is_destroying=context.spec.is_destroying),
+        cwd=context.folder,
+        env=context.env | context.cloud.environment(),
+        output=context.output.descriptor,
+        stdout=stdout,
+        ruleset=context.isolation.ruleset(context.found.path, session.readable_paths),
+    )
+    context.mutation.is_started = step.is_mutating
+    since = context.recorder.offsets.position
+
+    def react() -> None:
+        mode = control.stop_mode(is_mutating=step.is_mutating)
+        if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
+            # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
+            # interrupt makes an engine give up its state. So it gets ours only if it does not say that it is stopping.
+            asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_heard)
+        elif mode:
+            process.stop(mode)
+
+    def interrupt_unless_heard() -> None:
+        if not session.has_heard_interrupt(error_summary.tail(context.output_file, since)):
+            process.stop("interrupt")
+
+    states.is_writable = step.is_mutating
+    try:
+        async with context.cloud.renewed():
+            with context.output.feeding(process), control.listening(react):
+                code = await process.wait()
+                context.mutation.exit_code = code
+    finally:
+        states.is_writable = False
+        # The engine may have been killed while its last state was still being written to the disk.
+        await states.settle()
+        context.backend.release()
+    context.was_killed = context.was_killed or process.was_killed
+    await context.output.drain()
+    if code:
+        raise EngineFailedError(code)
+    session.after(step)
+
+
+async def mutate(context: StepContext, step: Step, since: int) -> None:
+    """Run a mutating command, take in a state that it could not save, and find out whether it ended in order."""
+    context.states.has_unsaved = False
+    failure: Exception | None = None
+    try:
+        await run(context, step)
+    except Exception as error:  # raised again below: a state that was left is taken in first
+        failure = error
+    has_left = await _collect_leftover(context)
+    code = context.mutation.exit_code
+    if has_left:
+        context.mutation.is_orderly = not context.states.has_unsaved
+    elif code is not None and not context.states.has_unsaved:
+        printed = error_summary.tail(context.output_file, since)
+        context.mutation.is_orderly = context.session.has_ended_in_order(code, printed)
+    if failure is not None:
+        raise failure
+
+
+async def _collect_leftover(context: StepContext) -> bool:
+    """Take in a state that the engine could not hand over; it is as valid as any. Returns whether there was one."""
+    states, recorder = context.states, context.recorder
+    path = leftover.find(context.session.leftover, workspace.of(context.directory))
+    if path is None:
+        return False
+    content = leftover.read(path)
+    if content is None:
+        states.has_unsaved = True
+        recorder.say(leftover.too_large(path.name))
+        return True
+    states.is_writable = True
+    try:
+        await states.write(content, "errored")
+    finally:
+        states.is_writable = False
+    recorder.say(leftover.collected(path.name, states.problem))
+    return True
+
+
+async def read_outputs(context: StepContext) -> None:
+    # Some outputs are sensitive, so what the engine prints goes into memory and neither into the log nor onto a disk.
+    descriptor = os.memfd_create("outputs")
+    try:
+        await run(context, Step.OUTPUT, descriptor)
+        size = os.fstat(descriptor).st_size
+        if size > MAX_OUTPUTS_BYTES:
+            raise Invalid(f"the engine printed outputs of {size:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
+        printed = os.pread(descriptor, size, 0)
+    finally:
+        os.close(descriptor)
+    try:
+        outputs = context.session.outputs(printed)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
+    await context.outputs.record(outputs)

@@ -1,0 +1,83 @@
+"""Asks the server for permission to start a mutating step; plans again, or saves the plan, if the answer says so."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from terracrew.attempt import encryption
+from terracrew.errors import TerracrewError
+from terracrew.executor.delivery.begin import ApprovalNeeded, StateMoved
+from terracrew.executor.saved_plan import save
+from terracrew.executor.sources import workspace
+from terracrew.executor.state import leftover
+from terracrew.executor.steps import preparation
+from terracrew.executor.steps.context import StepContext
+from terracrew.protocol.events import Result
+from terracrew.protocol.spec import Step
+
+MAX_REPLANS = 3
+_NOTICE_SECONDS = 1.0
+"""A person reads in the log that the job waits for permission when it has waited for this long."""
+
+
+async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Result | None]]) -> Result | None:
+    """Return None when the step may start; otherwise how the job ends. `plan` runs the PLAN step again."""
+    session, recorder = context.session, context.recorder
+    # Before the question: the permission is valid for seconds, and these calls wait for the disk. What is said until the
+    # step starts belongs to the step before it: a job that was never applied has no log of an apply.
+    try:
+        if leftover.remove(session.leftover, workspace.of(context.directory)):
+            recorder.say(f"Removed an old {session.leftover.name}, which is not of this {step}")
+        leftover.expect(context.directory, session.leftover, context.engine.name)
+    except (TerracrewError, OSError) as error:
+        return context.not_started(step, error)
+    for _ in range(1 + MAX_REPLANS):
+        notice = asyncio.get_running_loop().call_later(
+            _NOTICE_SECONDS, recorder.say, f"Waiting for permission to {step}"
+        )
+        try:
+            await context.permit.obtain(context.state_version, context.plan_attempt)
+            if context.cloud:
+                await context.cloud.enter("apply")
+                # Nobody knows how long that took, and the permission is valid for seconds: it is asked for again.
+                await context.permit.obtain(context.state_version, context.plan_attempt)
+            return None
+        except StateMoved as moved:
+            recorder.say(f"{moved.message}: planning again")
+        except ApprovalNeeded as needed:
+            notice.cancel()
+            return await _save_plan(context, step, needed.message)
+        except (TerracrewError, OSError) as refusal:
+            return context.not_started(step, refusal)
+        finally:
+            notice.cancel()
+        try:
+            await preparation.fetch_state(context)
+        except TerracrewError as error:
+            return context.not_started(step, error, "the current state cannot be had: ")
+        context.plan_attempt = None
+        if result := await plan():
+            return result
+    return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
+
+
+async def _save_plan(context: StepContext, step: Step, why: str) -> Result:
+    """A person has to look at this plan. The attempt does not wait for that: it saves the plan and ends."""
+    spec = context.spec
+    context.recorder.say(f"Waiting for approval: {why}. The plan is saved")
+    try:
+        kept = await save.keep(
+            context.found,
+            context.files.plan,
+            directory=context.directory,
+            context=encryption.saved_plan_context(spec.job_id, spec.attempt),
+            key=context.granted.credentials.state_key,
+            state_version=context.state_version,
+            transfer=context.transfer,
+            control=context.control,
+            say=context.recorder.say,
+        )
+    except (TerracrewError, OSError) as error:
+        return context.not_started(step, error, "its plan cannot be kept: ")
+    if context.control.is_stopping:
+        return context.stopped(f"before {step}")
+    return Result("WAITING", why, kept=kept)

@@ -1,0 +1,114 @@
+"""The steps before the engine's first command: find engine, source and state, and write the inputs."""
+
+import os
+from pathlib import Path
+
+from terracrew import configurations
+from terracrew.attempt import reference
+from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.executor.engines import registry
+from terracrew.executor.engines.contract import ApiAccess, EngineContext, StateAccess
+from terracrew.executor.saved_plan import save
+from terracrew.executor.sources import fetch as sources
+from terracrew.executor.sources import workspace
+from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.state import http_backend, leftover
+from terracrew.executor.steps import environment
+from terracrew.executor.steps.context import StepContext
+from terracrew.protocol.events import EngineUsed
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Resume, Step
+
+_UNNECESSARY_WITH_A_PLAN = frozenset(step for step in Step if step.phase == "plan") - {Step.FETCH}
+
+
+async def fetch(context: StepContext) -> None:
+    """Find the engine, and get the source (or a saved plan with its workspace) and the current state."""
+    spec = context.spec
+    context.files.make()
+    context.engine = registry.get(spec.engine)
+    context.found = found = context.engine.find(context.start.engine_paths)
+    context.recorder.fact(EngineUsed(found.name, found.version))
+    if spec.resume is None or not await _restore(context, spec.resume):
+        await _fetch_source(context)
+    if spec.state.content is None and spec.state.size:
+        await fetch_state(context)
+    else:
+        context.states.current = spec.state.content or None
+
+
+async def fetch_state(context: StepContext) -> None:
+    """Get the state that is current now."""
+    answer = await context.transfer.get("state")
+    context.states.current = answer.body or None
+    context.state_version = int(answer.headers["X-State-Version"])
+
+
+def write_inputs(context: StepContext) -> None:
+    context.session.prepare(context.spec.inputs, has_our_backend=context.spec.backend == "terracrew")
+    _set_environment(context)
+
+
+async def _fetch_source(context: StepContext) -> None:
+    spec, start = context.spec, context.start
+    name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
+    place = workspace.claim(Path(start.workspaces), name, context.directory)
+    able = FetchContext(Path(start.cache_directory), start.source_roots, context.transfer, spec.archive)
+    folder, resolved = await sources.fetch(spec, place, able)
+    context.recorder.fact(resolved)
+    context.recorder.say(f"Source: {resolved.description}")
+    if not any(configurations.is_configuration(each.name, spec.engine) for each in os.scandir(folder)):
+        raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine))
+    _open_session(context, folder)
+
+
+async def _restore(context: StepContext, resume: Resume) -> bool:
+    """Continue with an approved plan. Returns False if that is not possible: then the job is planned again."""
+    spec = context.spec
+    try:
+        if resume.state_version != spec.state.version:
+            raise Conflict("the state has changed since")
+        place = await save.restore(
+            context.found,
+            context.files.plan,
+            resume,
+            job_id=spec.job_id,
+            root=Path(context.start.workspaces),
+            directory=context.directory,
+            transfer=context.transfer,
+        )
+    except (TerracrewError, OSError) as error:
+        if context.has_stopped(error):
+            raise
+        context.recorder.say(f"The plan of attempt {resume.attempt} cannot be used here, so it is made again: {error}")
+        return False
+    context.recorder.say(f"Going on with the plan of attempt {resume.attempt}, which was approved")
+    _open_session(context, workspace.inside(place, spec.source.subdirectory))
+    _set_environment(context)
+    context.plan_attempt = resume.attempt
+    is_ready = context.session.is_ready()
+    context.reused = _UNNECESSARY_WITH_A_PLAN if is_ready else _UNNECESSARY_WITH_A_PLAN - {Step.INIT}
+    return True
+
+
+def _open_session(context: StepContext, folder: Path) -> None:
+    start = context.start
+    context.folder = folder
+    context.session = session = context.engine.open(
+        context.found,
+        EngineContext(folder, context.files, context.directory, Path(start.cache_directory), start.environment),
+    )
+    if leftover.remove(session.leftover, workspace.of(context.directory)):
+        context.recorder.say(
+            f"The source has a file {session.leftover.name}, a state that some engine could not save; it is not used"
+        )
+
+
+def _set_environment(context: StepContext) -> None:
+    credentials = context.granted.credentials
+    api = ApiAccess(context.start.server_url, credentials.api)
+    env = context.session.environment(environment.of_job(context.start, context.granted), api)
+    if context.spec.backend == "terracrew":
+        secret = http_backend.secret_of(credentials.hub)
+        env = context.session.state_environment(env, StateAccess(context.backend.url, http_backend.USER, secret))
+    context.env = env

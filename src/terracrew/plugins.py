@@ -1,0 +1,66 @@
+"""Finds plug-ins by their names: those of Terracrew itself, and those of other packages through Python entry points.
+
+A package of somebody else registers, say, an engine in its own pyproject.toml:
+
+    [project.entry-points."terracrew.engines"]
+    mine = "their_package.engine:ENGINE"
+
+Nothing is imported before it is asked for by its name, and the metadata of installed packages is read only for a name that
+Terracrew does not have itself. A plug-in therefore cannot replace a built-in one and does not slow anything down.
+"""
+
+import contextlib
+import importlib
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from terracrew.errors import Invalid
+
+Group = Literal["terracrew.engines", "terracrew.sources"]
+ENGINES: Group = "terracrew.engines"
+SOURCES: Group = "terracrew.sources"
+BUILT_IN: dict[Group, dict[str, str]] = {
+    ENGINES: {"tofu": "terracrew.executor.engines.tofu.engine:ENGINE"},
+    SOURCES: {
+        "archive": "terracrew.executor.sources.archive:SOURCE",
+        "local": "terracrew.executor.sources.local:SOURCE",
+    },
+}
+"""Written as text, so that a process which only needs the names does not import what they stand for."""
+
+
+def names(group: Group) -> list[str]:
+    """Return all names of a group, the built-in ones first."""
+    return [*BUILT_IN[group], *(name for name in _registered(group) if name not in BUILT_IN[group])]
+
+
+def has(group: Group, name: str) -> bool:
+    return name in BUILT_IN[group] or name in _registered(group)
+
+
+@lru_cache
+def load(group: Group, name: str) -> Any:
+    """Import what is registered under this name. Raises Invalid if there is none or it cannot be imported."""
+    kind = group.rpartition(".")[2].removesuffix("s")
+    if place := BUILT_IN[group].get(name):
+        module, _, attribute = place.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    if (found := _registered(group).get(name)) is None:
+        raise Invalid(f"there is no {kind} {name!r} here; installed: {', '.join(names(group))}")
+    try:
+        return found.load()
+    except Exception as error:  # the module of somebody else can raise anything while it is imported
+        raise Invalid(f"the {kind} {name!r} cannot be loaded from {found.value}: {error}") from error
+
+
+def preload(group: Group) -> None:
+    """Import everything of a group. What cannot be imported is left for the one who asks for it by name."""
+    for name in names(group):
+        with contextlib.suppress(Invalid):
+            load(group, name)
+
+
+@lru_cache
+def _registered(group: Group) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=group)}
