@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -13,6 +13,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
 from terracrew.server.jobs import plan_store
 from tests.stateful.link import KILLED, Link
+from tests.stateful.outbox import Plain
 
 if TYPE_CHECKING:
     from tests.stateful.crew import Crew, Host
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 LEAVE_SECONDS = 5.0
 Mode = Literal["next", "again", "reordered", "gap", "cut", "lost"]
 Question = Literal["right", "old", "new", "foreign", "lost"]
-
-
-class Plain(msgspec.Struct):
-    """What our engine writes as its state."""
-
-    serial: int
-    lineage: str
-    by: str
 
 
 class Executor:
@@ -408,8 +401,3 @@ class Executor:
         link, self.link = self.link, None
         if link is not None:
             await link.hang_up(code)
-
-
-def facts(outbox: list[bytes]) -> list[tuple[int, Any]]:
-    """Number and record of each event."""
-    return [(number, next(events.unpack(packed))) for number, packed in enumerate(outbox, 1)]

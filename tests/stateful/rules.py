@@ -13,8 +13,8 @@ from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
 from tests.stateful.crew import Crew
-from tests.stateful.executor import facts
 from tests.stateful.faulty import patient
+from tests.stateful.outbox import facts
 from tests.stateful.snapshot import Snapshot
 
 FINAL = ("outcome", "ended_at", "reason", "begun_at", "begun_state_version", "started_at", "lost_at")

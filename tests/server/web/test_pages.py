@@ -10,7 +10,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions
 from tests.server.app.world import World
-from tests.server.web.seed import Company
+from tests.server.web.company_rows import Company
 from tests.server.web.visitor import Visitor, logged_in, visitor
 
 HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"""
