@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.server.db import Database, open_database
+from terracrew.testing.clock import ShiftedClock
 from tests import cgroup
 from tests.needs import need
 from tests.postgres_server import PostgresServer, missing
@@ -57,8 +58,20 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+def clock() -> ShiftedClock:
+    """The clock of the database, for a test that asks for it: `clock.advance(3600)` lets an hour pass."""
+    return ShiftedClock()
+
+
+@pytest.fixture
+def database_clock(request: pytest.FixtureRequest) -> ShiftedClock | None:
+    """The clock that the test moves; None, which is the database's own clock, for a test that moves none."""
+    return request.getfixturevalue("clock") if "clock" in request.fixturenames else None
+
+
+@pytest.fixture
+async def database(database_url: str, database_clock: ShiftedClock | None) -> AsyncIterator[Database]:
     """An open database of each kind, migrated and empty."""
-    db = await open_database(database_url)
+    db = await open_database(database_url, database_clock)
     yield db
     await db.close()

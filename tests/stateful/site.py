@@ -34,27 +34,17 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
+from terracrew.testing.clock import ManualClock
 from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
 
 
-class Clock:
-    """Both the database's clock and the servers'. Every reading is a little later than the one before."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
 class Site:
     """What there is of Terracrew itself; hosts and people are elsewhere."""
 
-    clock: Clock
+    clock: ManualClock
     real: Database
     cut: Cut
     db: Faulty
@@ -66,7 +56,7 @@ class Site:
     @classmethod
     async def make(cls, url: str) -> "Site":
         site = cls()
-        site.clock = Clock()
+        site.clock = ManualClock(1_800_000_000.0, tick_seconds=0.001)
         site.real = await open_database(url, site.clock)
         site.cut = RefusedCommit(site.real) if site.real.kind == "sqlite" else LostConnections(url)
         site.objects = open_objects("memory:///")

@@ -95,7 +95,7 @@ _HSTS_HEADER = (b"strict-transport-security", b"max-age=31536000")
 """Sent over https only: it tells browsers to use nothing else for a year."""
 
 
-async def build(settings: ServerSettings) -> Server:
+async def build(settings: ServerSettings, clock: Callable[[], float] | None = None) -> Server:
     """Open what a server needs. What stands in the way of that is told before anything is served."""
     settings.check()
     durable.make_directory(settings.directory)
@@ -103,7 +103,7 @@ async def build(settings: ServerSettings) -> Server:
     settings.uploads.mkdir(mode=0o700, parents=True)
     metrics_token.ensure(settings.directory)
     objects = open_objects(settings.objects)
-    db = await open_database(settings.database)
+    db = await open_database(settings.database, clock)
     try:
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
         await key_holders.require_key(db, keys)

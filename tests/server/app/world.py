@@ -21,6 +21,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import Principal
 from terracrew.server.settings import ServerSettings
+from terracrew.testing.clock import ShiftedClock
 
 _idle_apps: list[App] = []
 """Applications of worlds that have ended. To make one takes longer than most tests."""
@@ -84,10 +85,12 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[World]:
+async def open_world(
+    database_url: str, folder: Path, *, clock: ShiftedClock | None = None, **settings: Any
+) -> AsyncIterator[World]:
     is_given = database_url.startswith("sqlite") or "master_key_file" in settings
     key = {} if is_given else {"master_key": KEY}
-    server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings))
+    server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)
     try:
         app = _idle_apps.pop() if _idle_apps else make_unattached_app()
         world = World(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]

@@ -2,16 +2,8 @@
 
 import asyncio
 
-from terracrew.server.db import Database, Tx, lease
-
-
-async def _age(db: Database, name: str, seconds: float) -> None:
-    async def work(tx: Tx) -> None:
-        await tx.run(
-            "UPDATE leases SET expires_at = expires_at - :seconds WHERE name = :name", name=name, seconds=seconds
-        )
-
-    await db.write(work)
+from terracrew.server.db import Database, lease
+from terracrew.testing.clock import ShiftedClock
 
 
 async def test_one_of_many_gets_it_and_only_that_one_renews_it(database: Database) -> None:
@@ -27,11 +19,11 @@ async def test_leases_of_different_names_are_independent(database: Database) -> 
     assert await lease.acquire(database, "scaler", "srv_b", 10)
 
 
-async def test_an_expired_lease_goes_to_exactly_one_other(database: Database) -> None:
+async def test_an_expired_lease_goes_to_exactly_one_other(database: Database, clock: ShiftedClock) -> None:
     assert await lease.acquire(database, "reaper", "srv_a", 10)
-    await _age(database, "reaper", 9)
+    clock.advance(9)
     assert not await lease.acquire(database, "reaper", "srv_b", 10)
-    await _age(database, "reaper", 1)
+    clock.advance(1)
     got = await asyncio.gather(*(lease.acquire(database, "reaper", f"srv_{n}", 10) for n in range(20)))
     assert got.count(True) == 1
     assert not await lease.acquire(database, "reaper", "srv_a", 10)

@@ -5,18 +5,11 @@ from typing import Any
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import ExecutorSession, Registry, RunnerSession
 from terracrew.server.principals.model import SYSTEM
+from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import Instance
 
 LONG = 1_000.0
 """What the database knows is so old that it says nothing."""
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Nobody:
@@ -58,7 +51,7 @@ class Watched:
     """A registry whose server has looked at its attempts every second for a long time."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(1_000.0)
         self.registry = Registry(self.clock)
         self.session = runner()
         self.session.active_jobs = {REF.job_id}

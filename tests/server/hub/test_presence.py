@@ -15,9 +15,10 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.refusals import refusal
-from tests.server.hub.registered import LONG, REF, Clock, Watched, executor, runner
+from tests.server.hub.registered import LONG, REF, Watched, executor, runner
 from tests.server.hub.wire import PATIENCE, Hub, listening
 
 pytestmark = pytest.mark.feature("O2", "C3")
@@ -96,7 +97,7 @@ async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is
 
 @pytest.mark.feature("O6")
 async def test_after_a_gap_nobody_is_offline_before_a_full_period(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
+    clock = ManualClock(1_000.0)
     clock.now = time.monotonic()
     monkeypatch.setattr(hub.server.registry, "now", clock)
     async with hub.runner():
@@ -170,7 +171,7 @@ async def _is(hub: Hub, wanted: str) -> bool:
 async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(database: Database) -> None:
     """A runner that fell silent just after a heartbeat was offline up to five seconds late."""
     world = await JobRows.make(database)
-    instance, clock = await world.runner(), Clock()
+    instance, clock = await world.runner(), ManualClock(1_000.0)
     heartbeats = Heartbeats(database, Registry(clock))
     await database.write(lambda tx: tx.run("UPDATE instances SET heard_at = 0"))
     heartbeats.note(instance.id, 1)

@@ -12,8 +12,9 @@ from terracrew.server.hub.grants import KEPT_BYTES, Archives
 from terracrew.server.jobs.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
+from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import Instance, JobRows
-from tests.server.hub.registered import LONG, REF, Clock, Watched, executor, runner
+from tests.server.hub.registered import LONG, REF, Watched, executor, runner
 from tests.server.hub.wire import Hub
 
 pytestmark = pytest.mark.feature("O3")
@@ -93,7 +94,7 @@ async def _claimed(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
 async def test_an_attempt_that_another_server_hears_is_not_lost(database: Database, is_executor: bool) -> None:
     """A server that did not know of an executor on its neighbour took the job away from it."""
     world, instance, ref = await _claimed(database)
-    clock = Clock()
+    clock = ManualClock(1_000.0)
     ours, theirs = Registry(clock), Registry()
     reaper, heartbeats = Reaper(database, ours), Heartbeats(database, theirs)
     clock.now += 3
@@ -133,7 +134,7 @@ async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(datab
 
 async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database) -> None:
     world, _, ref = await _claimed(database)
-    clock = Clock()
+    clock = ManualClock(1_000.0)
     registry = Registry(clock)
     await database.write(lambda tx: tx.run("UPDATE attempts SET begun_at = claimed_at, begun_state_version = 0"))
     await database.write(_age)

@@ -23,6 +23,7 @@ from terracrew.server.identity.people import devices, logins, passwords, service
 from terracrew.server.principals.authorize import Verb, organization, require
 from terracrew.server.principals.model import SYSTEM, Role
 from terracrew.server.secrets import credentials
+from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.world import URL, World
 
 PASSWORD = "a long enough one"
@@ -75,14 +76,14 @@ async def test_a_bad_password_does_not_use_the_link_up(world: World) -> None:
     assert await service.redeem_link(world.identity, link, "a", PASSWORD)
 
 
-async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World) -> None:
+async def test_a_new_link_replaces_the_old_one_and_ends_in_time(world: World, clock: ShiftedClock) -> None:
     old = await first_start(world.db)
     new, is_replaced = await service.replace_link(world.db, "admin", SYSTEM)
     assert old is not None
     assert is_replaced, "whoever asks is told that the link of the first start no longer works"
     with pytest.raises(Unauthenticated):
         await service.redeem_link(world.identity, old, "a")
-    await world.run("UPDATE one_time_links SET expires_at = 1")
+    clock.advance(8 * 86_400)
     with pytest.raises(Unauthenticated):
         await service.redeem_link(world.identity, new, "a")
     assert (await service.replace_link(world.db, "admin", SYSTEM))[1] is False, "the one before had expired"
@@ -283,10 +284,12 @@ async def test_a_change_of_password_that_was_not_evaluated_is_not_counted(
     assert await logins.set_password(world.identity, who, "the next password", PASSWORD)
 
 
-async def test_the_link_of_the_first_start_is_short_lived_and_made_anew_until_a_password_is_set(world: World) -> None:
+async def test_the_link_of_the_first_start_is_short_lived_and_made_anew_until_a_password_is_set(
+    world: World, clock: ShiftedClock
+) -> None:
     first = await first_start(world.db)
     assert first is not None
-    await world.run("UPDATE one_time_links SET expires_at = expires_at - 3601")
+    clock.advance(3601)
     with pytest.raises(Unauthenticated):
         await service.link_owner(world.identity, first, "a")
     second = await service.renew_first_link(world.db)

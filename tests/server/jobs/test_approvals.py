@@ -16,6 +16,7 @@ from terracrew.server.objects import open_objects
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
+from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery
 from tests.server.jobs.waiting_jobs import Waiting, waiting
@@ -146,9 +147,9 @@ async def test_a_declined_job_says_who_and_why(job: Waiting) -> None:
 
 
 @pytest.mark.feature("J8")
-async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting) -> None:
+async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting, clock: ShiftedClock) -> None:
     assert await approvals.expire(job.world.db) == []
-    await job.world.db.write(lambda tx: tx.run("UPDATE plans SET decide_by = :now", now=tx.now - 1))
+    clock.advance((await job.job()).approval_seconds)
     with pytest.raises(Conflict, match="is over"):
         await job.approve()
     (ended,) = await approvals.expire(job.world.db)
@@ -156,11 +157,11 @@ async def test_a_plan_that_nobody_decides_about_in_time_is_declined(job: Waiting
 
 
 @pytest.mark.feature("J8", "O3")
-async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Waiting) -> None:
+async def test_an_overdue_plan_of_a_job_that_has_ended_is_looked_at_once(job: Waiting, clock: ShiftedClock) -> None:
     """Expiry and cancel leave a plan undecided: each second, all such plans of all ended jobs were read again."""
     await service.cancel(job.world.db, job.admin, job.id, "after_step")
     other = await Waiting.make(job.world.db)
-    await job.world.db.write(lambda tx: tx.run("UPDATE plans SET decide_by = :now", now=tx.now - 1))
+    clock.advance((await job.job()).approval_seconds)
     (ended,) = await approvals.expire(job.world.db)
     assert ended.id == other.id
     await approvals.expire(job.world.db)

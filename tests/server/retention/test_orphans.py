@@ -10,6 +10,7 @@ import pytest
 from terracrew.server.retention import objects, orphans
 from terracrew.server.retention.policy import Tally
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.testing.clock import ShiftedClock
 from tests.server.logs.crew import DONE, RUNNING, Crew, log
 
 LATE_SECONDS = 7 * 86400.0
@@ -29,7 +30,9 @@ async def exist(crew: Crew, *names: str) -> list[bool]:
 
 
 @pytest.mark.feature("O3")
-async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(crew: Crew) -> None:
+async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(
+    crew: Crew, clock: ShiftedClock
+) -> None:
     """Plan objects whose attempt was canceled or lost after its upload, and early uploads of states, were never deleted."""
     running, lost, ended = await crew.run(), await crew.run(), await crew.run()
     await running.deliver(RUNNING, log("x\n"))
@@ -53,9 +56,7 @@ async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can
     assert await exist(crew, *plans) == [True, False, False]
     assert await exist(crew, *early) == [True, True, False]
     assert await exist(crew, passed, *left) == [False] * 3
-    await crew.server.db.write(
-        lambda tx: tx.run("UPDATE attempts SET ended_at = ended_at - :late", late=LATE_SECONDS + 1)
-    )
+    clock.advance(LATE_SECONDS + 1)
     assert await sweep(crew) == {"states": Tally(1, 7)}
     assert await exist(crew, *early) == [True, False, False]
 

@@ -10,6 +10,7 @@ from terracrew.protocol.events import MAX_OUTPUT_LEVELS, Output, OutputsRead, Re
 from terracrew.server.hub import uploads
 from terracrew.server.jobs.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.testing.clock import ShiftedClock
 from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
 from tests.server.state.stored_states import applied, content
 
@@ -225,17 +226,16 @@ async def test_nothing_is_accepted_after_a_result(crew: Crew) -> None:
 
 
 @pytest.mark.feature("X4", "O3")
-async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(crew: Crew) -> None:
+async def test_a_lost_attempt_delivers_for_a_week_and_no_longer(crew: Crew, clock: ShiftedClock) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING)
     await attempt.lose()
-    sql = "UPDATE attempts SET ended_at = ended_at - :seconds"
-    await crew.server.db.write(lambda tx: tx.run(sql, seconds=6 * 86_400))
+    clock.advance(6 * 86_400)
     for _ in range(2):
         await attempt.deliver(log("late\n"))
     audited = "SELECT count(*) FROM audit WHERE action = 'attempt.deliver_late' AND target_id = :id"
     assert await crew.app.scalar(audited, id=f"{attempt.ref.job_id}.1") == 1
-    await crew.server.db.write(lambda tx: tx.run(sql, seconds=2 * 86_400))
+    clock.advance(2 * 86_400)
     with pytest.raises(Forbidden, match="more than 7 days ago"):
         await attempt.deliver(log("too late\n"))
 

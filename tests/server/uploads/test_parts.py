@@ -7,6 +7,7 @@ import pytest
 
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.uploads import service
+from terracrew.testing.clock import ShiftedClock
 from tests.server.logs.crew import RUNNING, Crew, Running
 from tests.server.modules.packed_modules import packed
 from tests.server.state.stored_states import content
@@ -113,7 +114,7 @@ async def test_parts_are_encrypted_and_only_their_owners(crew: Crew) -> None:
 
 
 @pytest.mark.feature("X4")
-async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(crew: Crew) -> None:
+async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(crew: Crew, clock: ShiftedClock) -> None:
     attempt = await applying(crew)
     uploads = list[str]()
     for number in range(service.MAX_UNFINISHED + 2):
@@ -125,7 +126,7 @@ async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(cre
     huge = {"target": "states/2", "sha256": "0" * 64, "size": 1 << 40}
     await attempt.executor.refused("PUT", f"{attempt.path}/uploads", 413, json=huge)
     assert await service.sweep(crew.server.db, crew.server.objects) == 0
-    await crew.server.db.write(lambda tx: tx.run("UPDATE uploads SET used_at = used_at - 90000"))
+    clock.advance(90_000)
     assert await service.sweep(crew.server.db, crew.server.objects) == len(kept)
     assert not any([await parts_of(crew, upload) for upload in uploads])
     assert await crew.app.scalar("SELECT count(*) FROM uploads") == 0
