@@ -186,11 +186,6 @@ async def anybody_posts(request: Call) -> str:
     return request.user.name if request.user else "nobody"
 
 
-@get("/neighbours", public="loopback")
-async def neighbours() -> str:
-    return "fine"
-
-
 @post("/form")
 async def form(request: Request[Any, Any, Any]) -> dict[str, str]:
     """A page's form: the door has read the body before, and it is still there."""
@@ -201,7 +196,7 @@ async def form(request: Request[Any, Any, Any]) -> dict[str, str]:
 async def thing() -> None: ...
 
 
-EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, neighbours, form, thing]
+EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, form, thing]
 
 
 @cache
