@@ -73,14 +73,15 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), output.age(i.get("heard_at")))
             for i in instances
         ]
-        output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "HEARD"), rows, empty="")
+        output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "LAST CONTACT"), rows, empty="")
     return None
 
 
 def _limit(runner: dict[str, Any]) -> str:
     """Say how many jobs each instance may run. What its own settings allow is known only while an instance is connected."""
     text = f"at most {runner['max_jobs']} jobs on each instance"
-    is_known = any(each.get("capacity") for each in runner.get("instances") or [])
+    instances: list[dict[str, Any]] = runner.get("instances") or []
+    is_known = any(each.get("capacity") for each in instances)
     return text if is_known else f"{text}, and no more than its own settings allow"
 
 
