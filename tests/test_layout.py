@@ -4,7 +4,8 @@ import ast
 from pathlib import Path
 
 FILES = sorted(Path(__file__).parent.rglob("*.py"))
-MAX_LINES = 400
+MAX_LINES = 440
+"""A file of more than 400 lines holds two concepts; a little room is left, so that a formatted line breaks no build."""
 
 
 def imported(file: Path) -> set[str]:
