@@ -173,7 +173,7 @@ class Runner(Client):
         super().__init__(fleet)
         self._access = access
         self._held: set[AttemptRef] = set()
-        self._token = ""
+        self._token, self._resume = "", ""
         self._heartbeat = 10.0
         self._beating: asyncio.TimerHandle | None = None
         self.renew_at = 0.0
@@ -194,12 +194,13 @@ class Runner(Client):
             capacity=self.fleet.capacity,
             engines={"tofu": "1.12.6"},
             attempts=sorted(self._held),
+            resume=self._resume,
         )
         answer, lost = await self._connected(self._token, hello)
         match messages.decode_to_runner(answer):
             case messages.RunnerWelcome() as welcome:
                 self._delays.reset()
-                self._heartbeat = welcome.heartbeat_seconds
+                self._heartbeat, self._resume = welcome.heartbeat_seconds, welcome.resume
                 self.came_at = time.monotonic()
                 self.is_back.set()
                 self._beating = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
