@@ -25,7 +25,7 @@ class Link:
         self._is_waiting = False
         scope: Any = {"type": "websocket", "headers": [(b"authorization", f"Bearer {token}".encode())]}
         door = asyncio.Semaphore(endpoint.MAX_HELLOS)
-        self._task = asyncio.create_task(endpoint.runnerhub(server, door, scope, self._receive, self._send))
+        self._task = asyncio.create_task(endpoint.runnerhub(server.hub, door, scope, self._receive, self._send))
         self._task.add_done_callback(lambda _: self._changed.set())
 
     @property

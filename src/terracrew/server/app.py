@@ -31,12 +31,13 @@ from terracrew.server.api import (
     states,
     uploads,
 )
-from terracrew.server.api.docs import page as apidocs
-from terracrew.server.api.openapi import Document
+from terracrew.server.api.context import Call as ApiCall
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
+from terracrew.server.dashboard import api_reference
 from terracrew.server.dashboard import routes as pages
+from terracrew.server.dashboard.context import Call as DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
 from terracrew.server.groups.service import ensure_organization
@@ -46,6 +47,7 @@ from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint, transfer
+from terracrew.server.hub.context import Call as TransferCall
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import open_identity
 from terracrew.server.jobs.claims import claims
@@ -53,6 +55,7 @@ from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
+from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -64,9 +67,8 @@ log = get_logger("terracrew.server")
 MAX_BODY_BYTES = 1024 * 1024
 """The largest body of a request whose handler sets no other limit."""
 
-ROUTERS: list[ControllerRouterHandler] = [
+_API: list[ControllerRouterHandler] = [
     *operations.handlers,
-    *apidocs.handlers,
     groups.router,
     modules.router,
     uploads.router,
@@ -79,8 +81,11 @@ ROUTERS: list[ControllerRouterHandler] = [
     *audit.routers,
     rekey.router,
     retention.router,
-    transfer.router,
-    *pages.routers,
+]
+ROUTERS: list[ControllerRouterHandler] = [
+    Router("/", route_handlers=_API, request_class=ApiCall),
+    Router("/", route_handlers=[*api_reference.handlers, *pages.routers], request_class=DashboardCall),
+    Router("/", route_handlers=[transfer.router], request_class=TransferCall),
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}
@@ -149,10 +154,16 @@ def make_app(server: Server) -> App:
 
 def attach(app: App, server: Server) -> App:
     """Let an application answer for this server and for no other one from now on."""
-    app.state = State({"server": server})
+    contexts = {
+        "identity": server.identity,
+        "api": server.api,
+        "dashboard": server.dashboard,
+        "transfer": server.transfer,
+    }
+    app.state = State(contexts)
     hooks: list[Any] = [_hardener(server.settings.url), server.counts.count]
     app.before_send = hooks
-    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server, asyncio.Semaphore(endpoint.MAX_HELLOS))}
+    app.beside = {endpoint.PATH: partial(endpoint.runnerhub, server.hub, asyncio.Semaphore(endpoint.MAX_HELLOS))}
     return app
 
 

@@ -1,34 +1,35 @@
-"""Everything that the rooms of a running server share, made once by `app.build` and passed down."""
+"""Everything that a running server is made of. `app.build` makes it; each face gets only the context that it needs."""
 
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from terracrew.server.api.operations import Counts
+from terracrew.server.api.context import ApiContext
+from terracrew.server.api.metrics.exposition import Measured
+from terracrew.server.api.metrics.gauges import Gauges
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import Registry
+from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
+from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
+from terracrew.server.hub.context import HubContext, TransferContext
+from terracrew.server.hub.grants import Archives
+from terracrew.server.identity.context import Identity
+from terracrew.server.jobs.claims import Claims
+from terracrew.server.jobs.create import Create
+from terracrew.server.jobs.ingest import Ingest
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
+from terracrew.server.retention.surveys import Surveys
+from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
+from terracrew.server.supervise import Tasks
 from terracrew.server.uploads.service import Staging
-
-if TYPE_CHECKING:  # their rooms import this one
-    from terracrew.server.api.metrics.gauges import Gauges
-    from terracrew.server.connections.heartbeats import Heartbeats
-    from terracrew.server.connections.registry import Registry
-    from terracrew.server.hub.grants import Archives
-    from terracrew.server.identity.context import Identity
-    from terracrew.server.jobs.claims import Claims
-    from terracrew.server.jobs.create import Create
-    from terracrew.server.jobs.ingest import Ingest
-    from terracrew.server.retention.surveys import Surveys
-    from terracrew.server.runs.follow import Watchers
-    from terracrew.server.scheduling.scheduler import Scheduler
-    from terracrew.server.secrets.keyring import Keyring
-    from terracrew.server.supervise import Tasks
 
 
 @dataclass(frozen=True)
@@ -38,33 +39,21 @@ class Server:
     organization_id: str
     db: Database
     objects: Objects
-    keys: "Keyring"
-    identity: "Identity"
-    registry: "Registry"
-    scheduler: "Scheduler"
-    claim: "Claims"
-    ingest: "Ingest"
-    create_job: "Create"
-    heartbeats: "Heartbeats"
-    archives: "Archives"
-    watchers: "Watchers"
+    keys: Keyring
+    identity: Identity
+    registry: Registry
+    scheduler: Scheduler
+    claim: Claims
+    ingest: Ingest
+    create_job: Create
+    heartbeats: Heartbeats
+    archives: Archives
+    watchers: Watchers
     streams: Streams
-    tasks: "Tasks"
+    tasks: Tasks
     counts: Counts = field(default_factory=Counts)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
-
-    @cached_property
-    def gauges(self) -> "Gauges":
-        from terracrew.server.api.metrics.gauges import Gauges
-
-        return Gauges(self.db, self.registry)
-
-    @cached_property
-    def surveys(self) -> "Surveys":
-        from terracrew.server.retention.surveys import Surveys
-
-        return Surveys(self.db, self.objects, self.settings, self.tasks)
 
     @cached_property
     def watch(self) -> Watch:
@@ -75,5 +64,59 @@ class Server:
         return Staging(self.db, self.objects, self.keys)
 
     @cached_property
-    def readiness(self) -> Readiness:
-        return Readiness(self.db, self.closing)
+    def api(self) -> ApiContext:
+        return ApiContext(
+            settings=self.settings,
+            db=self.db,
+            objects=self.objects,
+            keys=self.keys,
+            identity=self.identity,
+            registry=self.registry,
+            create_job=self.create_job,
+            watch=self.watch,
+            watchers=self.watchers,
+            streams=self.streams,
+            staging=self.staging,
+            surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
+            readiness=Readiness(self.db, self.closing),
+            measured=Measured(self.db, self.registry, self.counts, Gauges(self.db, self.registry)),
+            closing=self.closing,
+        )
+
+    @cached_property
+    def dashboard(self) -> DashboardContext:
+        return DashboardContext(
+            url=self.settings.url,
+            db=self.db,
+            objects=self.objects,
+            keys=self.keys,
+            identity=self.identity,
+            registry=self.registry,
+            create_job=self.create_job,
+            watch=self.watch,
+        )
+
+    @cached_property
+    def hub(self) -> HubContext:
+        return HubContext(
+            id=self.id,
+            db=self.db,
+            objects=self.objects,
+            keys=self.keys,
+            identity=self.identity,
+            registry=self.registry,
+            scheduler=self.scheduler,
+            claim=self.claim,
+            ingest=self.ingest,
+            heartbeats=self.heartbeats,
+            archives=self.archives,
+            watchers=self.watchers,
+            tasks=self.tasks,
+            closing=self.closing,
+        )
+
+    @cached_property
+    def transfer(self) -> TransferContext:
+        late_delivery = timedelta(days=self.settings.late_delivery_days)
+        folder = self.settings.uploads
+        return TransferContext(self.db, self.objects, self.keys, self.identity, self.staging, folder, late_delivery)

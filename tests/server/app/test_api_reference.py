@@ -7,8 +7,8 @@ import click
 import pytest
 
 from terracrew.cli.main import cli
-from terracrew.server.api.docs import page as apidocs
-from terracrew.server.api.docs.commands import COMMANDS, WITHOUT_COMMAND
+from terracrew.server.dashboard import api_reference as apidocs
+from terracrew.server.openapi.commands import COMMANDS, WITHOUT_COMMAND
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World
 

@@ -35,7 +35,7 @@ async def hubs(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hu
         one, other = [await stack.enter_async_context(listening(await Crew.make(each))) for each in (first, second)]
         other.share_credentials(one)
         for hub in (one, other):
-            messenger = asyncio.create_task(HubNotifier(hub.server).run())
+            messenger = asyncio.create_task(HubNotifier(hub.server.hub).run())
             stack.callback(messenger.cancel)
         yield one, other
 
@@ -112,13 +112,13 @@ async def test_what_went_here_and_is_connected_there_is_not_gone(hubs: tuple[Hub
             await executor.connection.send(STARTED)
             await executor.get("ack")
         await one.until(lambda: registry.closed == [ref])
-        await Presence(one.server).step()
+        await Presence(one.server.hub).step()
         assert registry.closed == [], "its runner is connected to the other server"
     async with one.executor(granted):
         pass
     await one.until(lambda: registry.closed == [ref])
     async with other.executor(granted):
-        await Presence(one.server).step()
+        await Presence(one.server.hub).step()
         assert registry.closed == []
 
 

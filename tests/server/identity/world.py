@@ -11,11 +11,12 @@ from litestar.handlers import BaseRouteHandler
 from terracrew import ids
 from terracrew.server.api import audit as audit_api
 from terracrew.server.api import identity
+from terracrew.server.api.context import Call
 from terracrew.server.db import Database, Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.problem import HANDLERS
-from terracrew.server.http.request import App, Call
+from terracrew.server.http.request import App
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity, open_identity
@@ -214,6 +215,6 @@ def app() -> App:
 async def build(database: Database) -> World:
     keys = Keyring([b"k" * 32])
     container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
-    app().state.server = container
+    app().state.identity, app().state.api = container.identity, container
     organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
     return World(container, app(), organization.id)

@@ -3,9 +3,9 @@
 from litestar import Router, get
 from litestar.params import FromQuery
 
+from terracrew.server.api.context import Call
 from terracrew.server.audit import service
 from terracrew.server.audit.model import Entry
-from terracrew.server.http.request import Call
 from terracrew.server.paging import After, Limit, Page
 
 
@@ -15,7 +15,7 @@ async def listing(
 ) -> Page[Entry]:
     """All of the organization, or those of one `target` (an id)."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
+    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, target, after, limit))
 
 
 router = Router(path="/api/v1", route_handlers=[listing], tags=["audit"])

@@ -11,8 +11,8 @@ from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
+from terracrew.server.api.context import Call
 from terracrew.server.http.client import address_of, identity_of
-from terracrew.server.http.request import Call
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.tokens import AccessToken
 

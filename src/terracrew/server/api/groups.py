@@ -3,9 +3,10 @@
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from terracrew.server.api.context import Call
 from terracrew.server.groups import service
 from terracrew.server.groups.model import Group, GroupChange, NewGroup
-from terracrew.server.http.request import Call, tree_path
+from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit, Page
 
 
@@ -15,35 +16,35 @@ async def listing(
 ) -> Page[Group]:
     """List the groups directly in `parent` (empty: the organization), or all of them."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, parent, after, limit))
+    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, parent, after, limit))
 
 
 @post("/groups", summary="Create a group")
 async def create(request: Call, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
     """Create a group and, with `parents=true`, its missing parent groups."""
     who = request.user
-    return await request.server.db.write(lambda tx: service.create(tx, who, data, parents))
+    return await request.context.db.write(lambda tx: service.create(tx, who, data, parents))
 
 
 @get("/groups/{group:str}", summary="Show a group")
 async def show(request: Call, group: FromPath[str]) -> Group:
     """Show a group by its path or id."""
     who = request.user
-    return await request.server.db.read(lambda tx: service.show(tx, who, tree_path(group)))
+    return await request.context.db.read(lambda tx: service.show(tx, who, tree_path(group)))
 
 
 @patch("/groups/{group:str}", summary="Change a group")
 async def change(request: Call, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
     """The organization itself is a group, too, and is named by its id."""
     who = request.user
-    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
+    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
 
 
 @delete("/groups/{group:str}", summary="Delete an empty group")
 async def remove(request: Call, group: FromPath[str]) -> None:
     """Delete a group that has neither groups, modules nor runners in it."""
     who = request.user
-    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
+    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
 
 
 router = Router(path="/api/v1", route_handlers=[listing, create, show, change, remove], tags=["groups"])

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.api import connect
-from terracrew.server.http.request import Call
+from terracrew.server.api.context import Call
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
@@ -90,7 +90,7 @@ class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def me(request: Call) -> Me:
     """Show the person or service account that this request acts for, with its roles."""
     who = request.user
-    roles = await request.server.db.read(lambda tx: access_store.roles_of(tx, who.id))
+    roles = await request.context.db.read(lambda tx: access_store.roles_of(tx, who.id))
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
 
 
@@ -109,21 +109,21 @@ async def my_link(request: Call) -> Link:
     who = request.user
     authorize.require_person(who)
     delegation.require_login(who, "make a link that logs you in")
-    token, is_replaced = await service.replace_link(request.server.db, who.id, who)
-    return Link(service.link_url(request.server.settings.url, token), is_replaced)
+    token, is_replaced = await service.replace_link(request.context.db, who.id, who)
+    return Link(service.link_url(request.context.settings.url, token), is_replaced)
 
 
 @get("/tokens", summary="List your API tokens")
 async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
     """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
+    return await request.context.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
 
 
 @post("/tokens", summary="Create an API token")
 async def create_token(request: Call, data: JSONBody[NewToken]) -> CreatedToken:
     """Create a token that may do what you may do. The answer shows it once."""
-    token, secret = await service.create_token(request.server.db, request.user, data.name, data.expires_in_days)
+    token, secret = await service.create_token(request.context.db, request.user, data.name, data.expires_in_days)
     return CreatedToken(token.id, token.name, token.expires_at, secret.text)
 
 
@@ -131,28 +131,28 @@ async def create_token(request: Call, data: JSONBody[NewToken]) -> CreatedToken:
 async def revoke_token(request: Call, token_id: FromPath[str]) -> None:
     """Revoke a token. Requests with it are refused from now on."""
     who, it = request.user, ids.parse("tok", token_id)
-    await request.server.db.write(lambda tx: service.revoke_token(tx, who, it))
+    await request.context.db.write(lambda tx: service.revoke_token(tx, who, it))
 
 
 @get("/users", summary="List users")
 async def list_users(request: Call, after: After = None, limit: Limit = 50) -> Page[User]:
     """List the users of your organization."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
+    return await request.context.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
 
 
 @post("/users", summary="Create a user")
 async def create_user(request: Call, data: JSONBody[NewUser]) -> CreatedUser:
     """Create a user without a role. The response has a link with which they log in once and set a password."""
-    user, link = await service.create_user(request.server.db, request.user, data.name, data.is_system_admin)
-    return CreatedUser(user, service.link_url(request.server.settings.url, link))
+    user, link = await service.create_user(request.context.db, request.user, data.name, data.is_system_admin)
+    return CreatedUser(user, service.link_url(request.context.settings.url, link))
 
 
 @patch("/users/{user_id:str}", summary="Disable or enable a user")
 async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
     """Disable a user, which ends their sessions and tokens, or enable them again."""
     who, it = request.user, ids.parse("usr", user_id)
-    return await request.server.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
+    return await request.context.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
 
 
 class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,7 +167,7 @@ class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @post("/me/password", summary="Change your password", status_code=200)
 async def change_password(request: Call, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
     """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
-    identity = request.server.identity
+    identity = request.context.identity
     return await logins.set_password(identity, request.user, data.new_password, data.current_password)
 
 
@@ -181,35 +181,35 @@ async def list_sessions(
 ) -> Page[OpenSession]:
     """List where a user is logged in. `user` is a name, an id or `me`; for others it takes the right to manage access."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: oversight.list_sessions(tx, who, user, after, limit))
+    return await request.context.db.read_in_background(lambda tx: oversight.list_sessions(tx, who, user, after, limit))
 
 
 @delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
 async def end_sessions(request: Call, user: FromPath[str]) -> Ended:
     """Log a user out everywhere, except that your own current session stays."""
     who = request.user
-    return Ended(await request.server.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
+    return Ended(await request.context.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
 
 
 @delete("/users/{user:str}/sessions/{session_id:str}", summary="End a session of a user")
 async def end_session(request: Call, user: FromPath[str], session_id: FromPath[str]) -> None:
     """End one session. The browser that has it must log in again."""
     who, it = request.user, ids.parse("ses", session_id)
-    await request.server.db.write(lambda tx: oversight.end_session(tx, who, user, it))
+    await request.context.db.write(lambda tx: oversight.end_session(tx, who, user, it))
 
 
 @get("/users/{user:str}/tokens", summary="List the API tokens of a user")
 async def list_tokens_of(request: Call, user: FromPath[str], after: After = None, limit: Limit = 50) -> Page[ApiToken]:
     """List the tokens of a user. `user` is a name, an id or `me`; for others it takes the right to manage access."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
+    return await request.context.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
 
 
 @delete("/users/{user:str}/tokens/{token_id:str}", summary="Revoke an API token of a user")
 async def revoke_token_of(request: Call, user: FromPath[str], token_id: FromPath[str]) -> None:
     """Revoke a token of a user. Requests with it are refused from now on."""
     who, it = request.user, ids.parse("tok", token_id)
-    await request.server.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
+    await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
 
 
 @get("/service-accounts", summary="List service accounts")
@@ -218,27 +218,27 @@ async def list_accounts(
 ) -> Page[ServiceAccount]:
     """List the service accounts of a group and below it."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
+    return await request.context.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
 
 
 @post("/service-accounts", summary="Create a service account")
 async def create_account(request: Call, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
     """Create an account for programs in a group. It has no role and no secret yet."""
-    return await access.create_account(request.server.db, request.user, data.name, data.group)
+    return await access.create_account(request.context.db, request.user, data.name, data.group)
 
 
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
 async def delete_account(request: Call, account_id: FromPath[str]) -> None:
     """Delete a service account with its secrets and roles."""
     who, it = request.user, ids.parse("sac", account_id)
-    await request.server.db.write(lambda tx: access.delete_account(tx, who, it))
+    await request.context.db.write(lambda tx: access.delete_account(tx, who, it))
 
 
 @get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
 async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientSecret]:
     """List the secrets of a service account. The secrets themselves cannot be shown again."""
     who, it = request.user, ids.parse("sac", account_id)
-    return Page(await request.server.db.read(lambda tx: access.secrets(tx, who, it)))
+    return Page(await request.context.db.read(lambda tx: access.secrets(tx, who, it)))
 
 
 @post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
@@ -248,7 +248,7 @@ async def create_secret(
     """Add a secret with which the account gets access tokens at `/connect/token`. The answer shows it once."""
     wanted = data or NewSecret()
     account, stored, secret = await access.create_secret(
-        request.server.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
+        request.context.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
     )
     return CreatedSecret(stored.id, f"{account.organization_id}:{account.id}", stored.expires_at, secret.text)
 
@@ -257,21 +257,21 @@ async def create_secret(
 async def revoke_secret(request: Call, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
     """The tokens and connections that came of it end within seconds."""
     who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
-    await request.server.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
+    await request.context.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
 
 
 @get("/roles", summary="List roles")
 async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
     """List who has which role at which group or module."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: access.roles(tx, who, after, limit))
+    return await request.context.db.read_in_background(lambda tx: access.roles(tx, who, after, limit))
 
 
 @post("/roles", summary="Give a role at a place of the tree")
 async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
     """Give a user or a service account a role at a group, with everything below it, or at a module."""
     who = request.user
-    return await request.server.db.write(
+    return await request.context.db.write(
         lambda tx: access.bind_role(tx, who, data.principal, data.role, data.path, data.kind)
     )
 
@@ -280,7 +280,7 @@ async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
 async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
     """Take a role away. It ends at once."""
     who, it = request.user, ids.parse("rol", role_id)
-    await request.server.db.write(lambda tx: access.unbind_role(tx, who, it))
+    await request.context.db.write(lambda tx: access.unbind_role(tx, who, it))
 
 
 _handlers: list[Any] = [

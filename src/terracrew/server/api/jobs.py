@@ -9,8 +9,9 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Path
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
+from terracrew.server.api.context import Call
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call, tree_path
+from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, lost_attempts, service
 from terracrew.server.jobs.model import AttemptReport, Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
@@ -52,7 +53,7 @@ async def run_job(
     if key is not None and not 0 < len(key) <= 200:
         raise Invalid("an Idempotency-Key has 1 to 200 characters")
     wanted = create.JobRequest(request.user, tree_path(module), data, key)
-    created = await request.server.create_job(wanted)
+    created = await request.context.create_job(wanted)
     return Response(created.job, status_code=201 if created.is_new else 200)
 
 
@@ -66,35 +67,35 @@ async def list_jobs(
     active: FromQuery[bool] = False,
 ) -> Page[JobListed]:
     """List the jobs that you may see, newest first, each with the reason why it waits."""
-    who, watch = request.user, request.server.watch.for_reader(request.user)
+    who, watch = request.user, request.context.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> Page[JobListed]:
         return await lists.listing(tx, who, lists.Query(status, module, active), after, limit, watch)
 
-    return await request.server.db.read_in_background(read)
+    return await request.context.db.read_in_background(read)
 
 
 @get("/jobs/{job:str}", summary="Show a job")
 async def get_job(request: Call, job: FromPath[str]) -> JobView:
     """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
-    who, watch = request.user, request.server.watch.for_reader(request.user)
+    who, watch = request.user, request.context.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> JobView:
         return await view.read(tx, await service.find(tx, who, job, Verb.JOB_READ), watch)
 
-    return await request.server.db.read_in_background(read)
+    return await request.context.db.read_in_background(read)
 
 
 @post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
 async def cancel_jobs(request: Call, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
     """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
-    return await bulk_cancel.cancel_many(request.server.db, request.user, data)
+    return await bulk_cancel.cancel_many(request.context.db, request.user, data)
 
 
 @post("/jobs/{job:str}/cancel", status_code=202, summary="Cancel a job")
 async def cancel_job(request: Call, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
     """Ask it to stop: after the current step, by interrupt, or by kill."""
-    return await service.cancel(request.server.db, request.user, job, data.mode)
+    return await service.cancel(request.context.db, request.user, job, data.mode)
 
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
@@ -104,29 +105,29 @@ async def approve_job(request: Call, job: FromPath[str], data: JSONBody[Approval
     It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
     an attempt that the approval does not name.
     """
-    server = request.server
-    return await approvals.approve(server.db, server.registry, request.user, job, data.plan, data.doubts)
+    context = request.context
+    return await approvals.approve(context.db, context.registry, request.user, job, data.plan, data.doubts)
 
 
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
 async def replan_job(request: Call, job: FromPath[str], data: JSONBody[Replan]) -> Job:
     """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
-    return await approvals.replan(request.server.db, request.user, job, data.plan)
+    return await approvals.replan(request.context.db, request.user, job, data.plan)
 
 
 @post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")
 async def decline_job(request: Call, job: FromPath[str], data: JSONBody[Decline]) -> Job:
     """End it without applying its plan."""
-    return await approvals.decline(request.server.db, request.user, job, data.plan, data.reason)
+    return await approvals.decline(request.context.db, request.user, job, data.plan, data.reason)
 
 
 @get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
 async def get_attempt(request: Call, job: FromPath[str], attempt: Number) -> AttemptReport:
     """Report on an attempt: its runner, how far it came, its last contact, and what has arrived from it."""
 
-    db = request.server.db
+    db = request.context.db
     found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
-    return await attempt_report.read(db, request.server.objects, found.id, attempt)
+    return await attempt_report.read(db, request.context.objects, found.id, attempt)
 
 
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
@@ -136,7 +137,7 @@ async def give_up_attempt(request: Call, job: FromPath[str], attempt: Number) ->
     If it is not gone after all, it may still be changing things. So it is fenced (it can write nothing current any more), the
     job is queued again, and nothing on the module is changed before a person has approved a plan that was made after this.
     """
-    return await lost_attempts.give_up(request.server.db, request.server.registry, request.user, job, attempt)
+    return await lost_attempts.give_up(request.context.db, request.context.registry, request.user, job, attempt)
 
 
 @post("/jobs/{job:str}/rerun", summary="Run a job again")
@@ -145,7 +146,7 @@ async def rerun_job(request: Call, job: FromPath[str]) -> Job:
 
     Otherwise it takes the module's source as it is now.
     """
-    return await create.run_again(request.server.db, request.server.create_job, request.user, job)
+    return await create.run_again(request.context.db, request.context.create_job, request.user, job)
 
 
 router = Router(

@@ -7,9 +7,9 @@ from litestar import Router, get
 from litestar.response import Stream
 
 from terracrew.errors import Unavailable
+from terracrew.server.api.context import Call
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import Topic
-from terracrew.server.http.request import Call
 from terracrew.server.jobs import reads as jobs
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -32,8 +32,8 @@ async def events(request: Call) -> Stream:
     """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
     authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    server = request.server
-    stream = server.streams.admit(request.user, _changes(server.db, request.user, server.closing))
+    context = request.context
+    stream = context.streams.admit(request.user, _changes(context.db, request.user, context.closing))
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 

@@ -10,8 +10,8 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from terracrew.errors import Invalid
+from terracrew.server.api.context import Call
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.logs import reads
@@ -60,7 +60,7 @@ async def read_log(
     came at one time, or a part of a long one.
     """
     place = _place(after, attempt)
-    db, objects = request.server.db, request.server.objects
+    db, objects = request.context.db, request.context.objects
     found, extent = await db.read(lambda tx: _find(tx, request, job, attempt))
     name = f"job-{found.number}" if attempt is None else f"job-{found.number}-attempt-{attempt}"
     headers = {"X-Log-Lines": str(extent.lines), "X-Log-Attempt": str(extent.attempt)}
@@ -94,12 +94,12 @@ async def stream_log(
     is nothing to say, `end` that nothing more will come. The stream is that of the whole run, from its first attempt on,
     unless an attempt is named.
     """
-    server = request.server
-    found, _ = await server.db.read(lambda tx: _find(tx, request, job, attempt))
+    context = request.context
+    found, _ = await context.db.read(lambda tx: _find(tx, request, job, attempt))
     cursor = _cursor(resumed or last_event_id, found, attempt)
-    news = follow(server.db, server.watchers, server.closing, found.id, cursor, one_attempt=attempt is not None)
+    news = follow(context.db, context.watchers, context.closing, found.id, cursor, one_attempt=attempt is not None)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    stream = server.streams.admit(request.user, _sent(request, found.id, news))
+    stream = context.streams.admit(request.user, _sent(request, found.id, news))
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 
@@ -143,7 +143,7 @@ async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIter
 async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
     async def read_view(tx: Tx) -> bytes:
         found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
-        return msgspec.json.encode(await view.read(tx, found, request.server.watch.for_reader(request.user)))
+        return msgspec.json.encode(await view.read(tx, found, request.context.watch.for_reader(request.user)))
 
     seen = b""
     yield b"retry: 1000\n\n"
@@ -151,9 +151,9 @@ async def _sent(request: Call, job_id: str, news: AsyncGenerator[object]) -> Asy
         if isinstance(each, More):
             yield b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
             continue
-        if each == "changed" or (each == "quiet" and await request.server.db.ready(0)):
+        if each == "changed" or (each == "quiet" and await request.context.db.ready(0)):
             # Also without any event: the reason why a job waits can change with time.
-            now = await request.server.db.read_in_background(read_view)
+            now = await request.context.db.read_in_background(read_view)
             if now != seen:
                 yield b"event: job\ndata: %b\n\n" % now
             seen = now

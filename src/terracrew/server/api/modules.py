@@ -6,8 +6,9 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from terracrew.protocol.uploads import HEADER
+from terracrew.server.api.context import Call
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call, tree_path
+from terracrew.server.http.request import tree_path
 from terracrew.server.modules import archives, contents, hidden_values, service
 from terracrew.server.modules.model import Archive, Module, ModuleChange, NewModule
 from terracrew.server.paging import After, Limit, Page
@@ -27,7 +28,7 @@ async def listing(
 ) -> Page[Module]:
     """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization."""
     who = request.user
-    return await request.server.db.read_in_background(
+    return await request.context.db.read_in_background(
         lambda tx: service.listing(tx, who, group, recursive, after, limit)
     )
 
@@ -35,8 +36,8 @@ async def listing(
 @post("/modules", summary="Create a module")
 async def create(request: Call, data: JSONBody[NewModule]) -> Module:
     """Create a module in a group that exists, from a source that was uploaded or that lies on the runners."""
-    who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
-    return await request.server.db.write(lambda tx: service.create(tx, who, data, roots, keys))
+    who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
+    return await request.context.db.write(lambda tx: service.create(tx, who, data, roots, keys))
 
 
 @get("/modules/{module:str}", summary="Show a module")
@@ -46,17 +47,17 @@ async def show(request: Call, module: FromPath[str]) -> ModuleView:
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), Verb.TREE_READ)
         return await module_standing.view(
-            tx, hidden_values.shown(found, await contents.load(tx, request.server.keys, found.id))
+            tx, hidden_values.shown(found, await contents.load(tx, request.context.keys, found.id))
         )
 
-    return await request.server.db.read_in_background(read)
+    return await request.context.db.read_in_background(read)
 
 
 @patch("/modules/{module:str}", summary="Change a module")
 async def change(request: Call, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
     """Change what is given and keep the rest. Inputs, environment and audiences are replaced as a whole."""
-    who, roots, keys = request.user, request.server.settings.local_roots, request.server.keys
-    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
+    who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
+    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
 
 
 @delete("/modules/{module:str}", summary="Delete a module")
@@ -66,7 +67,7 @@ async def remove(request: Call, module: FromPath[str], force: FromQuery[bool] = 
     The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
     """
     who = request.user
-    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
+    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(module), force))
 
 
 @post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)
@@ -75,10 +76,10 @@ async def upload(request: Call, staged: Annotated[str, HeaderParameter(name=HEAD
 
     One that is too large for a proxy on the way is staged before (`PUT /uploads`) and named in the header X-Upload.
     """
-    server, who = request.server, request.user
-    organization_id = await archives.require(server.db, who)
-    body = await uploads.body(server.staging, request.stream(), who.id, staged, archives.TARGET)
-    return await archives.keep(server.staging, server.settings.uploads, who, organization_id, body)
+    context, who = request.context, request.user
+    organization_id = await archives.require(context.db, who)
+    body = await uploads.body(context.staging, request.stream(), who.id, staged, archives.TARGET)
+    return await archives.keep(context.staging, context.settings.uploads, who, organization_id, body)
 
 
 handlers = [listing, create, show, change, remove, upload]

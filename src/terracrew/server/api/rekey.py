@@ -2,9 +2,9 @@
 
 from litestar import Router, delete, get, post
 
+from terracrew.server.api.context import Call
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rekey import key_holders, progress
@@ -19,7 +19,7 @@ async def show(request: Call) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
         return await progress.load(tx)
 
-    return await request.server.db.read(read)
+    return await request.context.db.read(read)
 
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
@@ -31,11 +31,11 @@ async def start(request: Call) -> RekeyProgress:
 
     async def work(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        await key_holders.require_all(tx, request.server.keys.key_id)
-        await audit.record(tx, request.user, "server.rekey", "server", request.server.keys.key_id)
-        return await progress.start(tx, request.server.keys.key_id)
+        await key_holders.require_all(tx, request.context.keys.key_id)
+        await audit.record(tx, request.user, "server.rekey", "server", request.context.keys.key_id)
+        return await progress.start(tx, request.context.keys.key_id)
 
-    return await request.server.db.write(work)
+    return await request.context.db.write(work)
 
 
 @delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
@@ -44,10 +44,10 @@ async def stop(request: Call) -> RekeyProgress:
 
     async def work(tx: Tx) -> RekeyProgress:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        await audit.record(tx, request.user, "server.stop_rekey", "server", request.server.keys.key_id)
+        await audit.record(tx, request.user, "server.stop_rekey", "server", request.context.keys.key_id)
         return await progress.stop(tx)
 
-    return await request.server.db.write(work)
+    return await request.context.db.write(work)
 
 
 router = Router("/api/v1", route_handlers=[show, start, stop], tags=["server"])

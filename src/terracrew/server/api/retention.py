@@ -2,7 +2,7 @@
 
 from litestar import Response, Router, get
 
-from terracrew.server.http.request import Call
+from terracrew.server.api.context import Call
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.retention.surveys import SurveyProgress
@@ -15,8 +15,8 @@ async def get_usage(request: Call) -> Response[Usage | SurveyProgress]:
 
     Counting may take minutes. Until it is finished, the answer is 202 and says what is being counted: ask again.
     """
-    await authorize.require(request.server.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-    found = await request.server.surveys.usage.current()
+    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+    found = await request.context.surveys.usage.current()
     return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)
 
 
@@ -26,8 +26,8 @@ async def get_preview(request: Call) -> Response[Preview | SurveyProgress]:
 
     Nothing is removed by this. Until the counting is finished, the answer is 202: ask again.
     """
-    await authorize.require(request.server.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-    found = await request.server.surveys.preview.current()
+    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+    found = await request.context.surveys.preview.current()
     return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)
 
 

@@ -5,11 +5,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.errors import NotFound
+from terracrew.server.api.context import Call
 from terracrew.server.assignments import store as assignments
 from terracrew.server.assignments.model import Assignment, PlaceKind
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.http.request import Call, tree_path
+from terracrew.server.http.request import tree_path
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
@@ -37,7 +38,7 @@ async def listing(
 ) -> Page[RunnerView]:
     """List the runners of a group and of all groups below it, or of the whole organization and the shared ones."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.listing(tx, who, group, status, after, limit))
+    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, group, status, after, limit))
 
 
 @post("/runners", summary="Create a runner")
@@ -48,28 +49,28 @@ async def create(request: Call, data: JSONBody[NewRunner]) -> RunnerView:
     async def work(tx: Tx) -> RunnerView:
         return await views.view(tx, await service.create(tx, who, data))
 
-    return await request.server.db.write(work)
+    return await request.context.db.write(work)
 
 
 @post("/runners/register", summary="Register a self-hosted runner")
 async def register(request: Call, data: JSONBody[Registration]) -> Registered:
     """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
-    who, url = request.user, request.server.settings.url
-    return await request.server.db.write(lambda tx: service.register(tx, who, data, url))
+    who, url = request.user, request.context.settings.url
+    return await request.context.db.write(lambda tx: service.register(tx, who, data, url))
 
 
 @get("/runners/{runner:str}", summary="Show a runner")
 async def show(request: Call, runner: FromPath[str]) -> RunnerView:
     """Show a runner by its path or id, with the instances that are connected as it."""
     who = request.user
-    return await request.server.db.read_in_background(lambda tx: service.show(tx, who, tree_path(runner)))
+    return await request.context.db.read_in_background(lambda tx: service.show(tx, who, tree_path(runner)))
 
 
 @patch("/runners/{runner:str}", summary="Change a runner")
 async def change(request: Call, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
     """A disabled runner stays connected and reports; it gets no new jobs. Its configuration reaches its processes at once."""
     who = request.user
-    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
+    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner")
@@ -78,14 +79,14 @@ async def remove(request: Call, runner: FromPath[str], force: FromQuery[bool] = 
     their executors, which have credentials of their own, deliver.
     """
     who = request.user
-    await request.server.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
+    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(runner), force))
 
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
 async def drain(request: Call, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
     """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
-    return await request.server.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
+    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
 
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")
@@ -97,7 +98,7 @@ async def assigned(request: Call, runner: FromPath[str]) -> Page[Assignment]:
         found = await service.find(tx, who, tree_path(runner), Verb.RUNNER_READ)
         return Page(await assignments.of(tx, found.id))
 
-    return await request.server.db.read(work)
+    return await request.context.db.read(work)
 
 
 @post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
@@ -112,7 +113,7 @@ async def assign(request: Call, runner: FromPath[str], data: JSONBody[AssignTo])
             await service.note(tx, who, "runner.assign", found, kind=kind, place=path)
         return Page(await assignments.of(tx, found.id))
 
-    return await request.server.db.write(work)
+    return await request.context.db.write(work)
 
 
 @delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
@@ -127,7 +128,7 @@ async def withdraw(request: Call, runner: FromPath[str], data: JSONBody[AssignTo
             raise NotFound(f"`{found.path}` is not assigned to {kind} `{path}`")
         await service.note(tx, who, "runner.withdraw", found, kind=kind, place=path)
 
-    await request.server.db.write(work)
+    await request.context.db.write(work)
 
 
 async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> tuple[str, PlaceKind, str, str]:

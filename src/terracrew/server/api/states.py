@@ -9,10 +9,11 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
 from terracrew.errors import NotFound
+from terracrew.server.api.context import Call
 from terracrew.server.audit import service as audit
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.http.request import Call, tree_path
+from terracrew.server.http.request import tree_path
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.principals.authorize import Verb
@@ -63,7 +64,7 @@ async def current(request: Call, module: FromPath[str]) -> Response[bytes]:
             raise NotFound(f"module `{found.path}` has no state yet")
         return await _note_reading(tx, request, kept)
 
-    return await _answer(request, await request.server.db.write(work))
+    return await _answer(request, await request.context.db.write(work))
 
 
 @get("/states/{version:str}", summary="Read a state")
@@ -73,7 +74,7 @@ async def show(request: Call, version: FromPath[str]) -> Response[bytes]:
     async def work(tx: Tx) -> StoredState:
         return await _note_reading(tx, request, await quarantine.find(tx, request.user, version, Verb.STATE_READ))
 
-    return await _answer(request, await request.server.db.write(work))
+    return await _answer(request, await request.context.db.write(work))
 
 
 @get("/modules/{module:str}/states", summary="List a module's states")
@@ -84,16 +85,16 @@ async def versions(request: Call, module: FromPath[str], after: After = None, li
         found = await modules.find(tx, request.user, tree_path(module), Verb.STATE_READ)
         return await store.versions(tx, found.id, start(after), limit + 1)
 
-    return page(await request.server.db.read_in_background(read), limit)
+    return page(await request.context.db.read_in_background(read), limit)
 
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")
 async def managed(request: Call, module: FromPath[str]) -> Resources:
     """How many resources its current state holds, and the addresses of the first 20: what a DESTROY would destroy."""
-    server = request.server
-    found = await server.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
+    context = request.context
+    found = await context.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
     is_kept_here = found.backend == "terracrew"
-    return await resources.current(server.db, server.objects, server.keys, found.id, is_kept_here=is_kept_here)
+    return await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
 
 
 @get("/modules/{module:str}/outputs", summary="Read a module's outputs")
@@ -115,8 +116,8 @@ async def outputs(
         row = await store.latest_outputs(tx, found.id)
         return row, await store.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
 
-    server = request.server
-    row, later = await (server.db.write(work) if sensitive else server.db.read(work))
+    context = request.context
+    row, later = await (context.db.write(work) if sensitive else context.db.read(work))
     told = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
     if later is not None:
         since = datetime.fromtimestamp(later["begun_at"], UTC)
@@ -124,9 +125,9 @@ async def outputs(
     if row is None:
         return told
     if row["object"] is None:
-        plain = server.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
+        plain = context.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
     else:
-        found = await content.read_object(server.objects, server.keys, row["module_id"], row["object"])
+        found = await content.read_object(context.objects, context.keys, row["module_id"], row["object"])
         plain = found.content
     return msgspec.structs.replace(told, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
 
@@ -141,13 +142,13 @@ def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
 async def adopt(request: Call, version: FromPath[str]) -> State:
     """One in quarantine becomes the current one; none of the module's jobs may be active, and it must be readable."""
-    return await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+    return await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
 
 
 @post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
 async def discard(request: Call, version: FromPath[str]) -> State:
     """One in quarantine is passed over from now on; it can still be read."""
-    return await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+    return await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 
 
 async def _note_reading(tx: Tx, request: Call, kept: StoredState) -> StoredState:
@@ -158,8 +159,8 @@ async def _note_reading(tx: Tx, request: Call, kept: StoredState) -> StoredState
 
 
 async def _answer(request: Call, kept: StoredState) -> Response[bytes]:
-    server, state = request.server, kept.state
-    plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
+    context, state = request.context, kept.state
+    plain = await content.read(context.objects, context.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
     media_type = "application/octet-stream" if state.problem else "application/json"
     return Response(plain.content, media_type=media_type, headers=headers)

@@ -5,7 +5,7 @@ from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
-from terracrew.server.http.request import Call
+from terracrew.server.api.context import Call
 from terracrew.server.modules import archives
 from terracrew.server.uploads import service
 
@@ -17,17 +17,17 @@ async def stage(request: Call, data: JSONBody[UploadWanted]) -> UploadStaged:
     Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
     `archive`, for `POST /archives`.
     """
-    await archives.require(request.server.db, request.user)
+    await archives.require(request.context.db, request.user)
     if data.target != archives.TARGET:
         raise Invalid(f"the target of an upload is {archives.TARGET!r} here")
-    return await service.stage(request.server.staging, request.user.id, data, archives.MAX_ARCHIVE_BYTES)
+    return await service.stage(request.context.staging, request.user.id, data, archives.MAX_ARCHIVE_BYTES)
 
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
 async def put_part(request: Call, upload: FromPath[str], index: FromPath[int]) -> None:
     """Bytes `index * part_bytes` up to `part_bytes` of them. The same part may be sent again."""
-    await archives.require(request.server.db, request.user)
-    await service.put_part(request.server.staging, request.user.id, upload, index, await request.body())
+    await archives.require(request.context.db, request.user)
+    await service.put_part(request.context.staging, request.user.id, upload, index, await request.body())
 
 
 router = Router(path="/api/v1", route_handlers=[stage, put_part], tags=["modules"])

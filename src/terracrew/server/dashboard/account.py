@@ -10,9 +10,9 @@ from litestar.response import Redirect
 from terracrew import ids
 from terracrew.errors import Forbidden, Invalid, RateLimited, Unavailable
 from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.identity.people import logins, oversight, passwords
 from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
@@ -39,7 +39,7 @@ async def change_password(request: Call) -> Response[Any]:
     if form.password != form.again:
         return await _account_answer(request, wrong="the two are not the same: type the new password once more")
     try:
-        made = await logins.set_password(request.server.identity, request.user, form.password, form.current)
+        made = await logins.set_password(request.context.identity, request.user, form.password, form.current)
     except (Invalid, Forbidden, RateLimited, Unavailable) as error:
         return await _account_answer(request, wrong=error.message)
     ended = f"Ended: {_count(made.sessions_ended, 'other session')}, {_count(made.tokens_revoked, 'API token')}."
@@ -53,14 +53,14 @@ def _count(number: int, noun: str) -> str:
 @post("/dashboard/account/sessions/{session_id:str}/end", status_code=303)
 async def end_session(request: Call, session_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("ses", session_id)
-    await request.server.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
+    await request.context.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
     return Redirect("/dashboard/account", status_code=303)
 
 
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303)
 async def revoke_token(request: Call, token_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("tok", token_id)
-    await request.server.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
+    await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
     return Redirect("/dashboard/account", status_code=303)
 
 
@@ -72,7 +72,7 @@ async def _account_answer(request: Call, wrong: str = "", said: str = "") -> Res
         open_sessions = await oversight.list_sessions(tx, who, oversight.ME, None, MAX_LISTED)
         return open_sessions.items, (await oversight.list_tokens(tx, who, oversight.ME, None, MAX_LISTED)).items
 
-    open_sessions, tokens = await request.server.db.read_in_background(read)
+    open_sessions, tokens = await request.context.db.read_in_background(read)
     answer = await render.page(
         request,
         "identity/account.html",

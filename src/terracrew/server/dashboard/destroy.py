@@ -9,8 +9,8 @@ from litestar.params import FromPath, FromQuery
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
 from terracrew.server.modules import service
@@ -30,7 +30,7 @@ class DestroyPage(msgspec.Struct, frozen=True):
 @get("/{module:str}/destroy")
 async def ask(request: Call, module: FromPath[str], again: FromQuery[str | None] = None) -> Response[Any]:
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
-    server, who = request.server, request.user
+    context, who = request.context, request.user
 
     async def read(tx: Tx) -> tuple[Module, Job | None]:
         found = await service.find(tx, who, module, Verb.JOB_RUN)
@@ -39,8 +39,8 @@ async def ask(request: Call, module: FromPath[str], again: FromQuery[str | None]
             raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
         return found, earlier
 
-    found, earlier = await server.db.read(read)
+    found, earlier = await context.db.read(read)
     is_kept_here = found.backend == "terracrew"
-    managed = await resources.current(server.db, server.objects, server.keys, found.id, is_kept_here=is_kept_here)
+    managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
     shown = DestroyPage(found, managed, earlier)
     return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)

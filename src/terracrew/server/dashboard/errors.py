@@ -10,8 +10,8 @@ from litestar.response import Redirect
 
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError, Unauthenticated, Unavailable
 from terracrew.server.dashboard import render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.http import problem
-from terracrew.server.http.request import Call
 
 _TITLES = {
     NotFound.status: "Not found",

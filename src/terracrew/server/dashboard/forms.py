@@ -5,7 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.http.request import Call
+from terracrew.server.dashboard.context import Call
 
 F = TypeVar("F", bound=msgspec.Struct)
 

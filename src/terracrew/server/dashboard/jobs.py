@@ -11,9 +11,9 @@ from litestar.response import Redirect
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as rows
-from terracrew.server.http.request import Call
 from terracrew.server.jobs import approvals, create, lost_attempts, service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals.authorize import Verb
@@ -67,16 +67,16 @@ async def listing(
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
-    who, watch = request.user, request.server.watch.for_reader(request.user)
-    found = await request.server.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
+    who, watch = request.user, request.context.watch.for_reader(request.user)
+    found = await request.context.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
     return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
 
 
 @get("/{job:str}")
 async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
-    who, server = request.user, request.server
-    watch = server.watch.for_reader(who)
-    found = await server.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, server.keys, watch))
+    who, context = request.user, request.context
+    watch = context.watch.for_reader(who)
+    found = await context.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, context.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     alone = "" if found.shown is None else f"?attempt={found.shown}"
@@ -87,7 +87,7 @@ async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None]
 @post("/{job:str}/cancel")
 async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, CancelForm)
-    after = await service.cancel(request.server.db, request.user, job, form.mode)
+    after = await service.cancel(request.context.db, request.user, job, form.mode)
     said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
     return render.done(request, said, f"{HERE}/{job}")
 
@@ -95,39 +95,39 @@ async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
 @post("/{job:str}/approve")
 async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ApproveForm)
-    server = request.server
-    after = await approvals.approve(server.db, server.registry, request.user, job, form.plan, form.seen)
+    context = request.context
+    after = await approvals.approve(context.db, context.registry, request.user, job, form.plan, form.seen)
     return render.done(request, f"Job #{after.number} continues with its plan", f"{HERE}/{job}")
 
 
 @post("/{job:str}/replan")
 async def replan(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ReplanForm)
-    after = await approvals.replan(request.server.db, request.user, job, form.plan)
+    after = await approvals.replan(request.context.db, request.user, job, form.plan)
     return render.done(request, f"Job #{after.number} plans again", f"{HERE}/{job}")
 
 
 @post("/{job:str}/decline")
 async def decline(request: Call, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DeclineForm)
-    after = await approvals.decline(request.server.db, request.user, job, form.plan, form.reason.strip())
+    after = await approvals.decline(request.context.db, request.user, job, form.plan, form.reason.strip())
     return render.done(request, f"Job #{after.number} is declined", f"{HERE}/{job}")
 
 
 @post("/{job:str}/gone")
 async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
     """The number that has to be typed keeps a person in a hurry from giving up the wrong one."""
-    form, server = await forms.read(request, GoneForm), request.server
-    known = await server.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    form, context = await forms.read(request, GoneForm), request.context
+    known = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     if form.confirm.strip().removeprefix("#") != str(known.number):
         raise Invalid(f"to confirm it, type the number of this job: {known.number}")
-    after = await lost_attempts.give_up(server.db, server.registry, request.user, job, form.attempt)
+    after = await lost_attempts.give_up(context.db, context.registry, request.user, job, form.attempt)
     return render.done(request, f"Attempt {form.attempt} of job #{after.number} is given up", f"{HERE}/{job}")
 
 
 @post("/{job:str}/rerun")
 async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
-    made = await create.run_again(request.server.db, request.server.create_job, request.user, job)
+    made = await create.run_again(request.context.db, request.context.create_job, request.user, job)
     return render.go(request, f"{HERE}/{made.id}")
 
 

@@ -12,9 +12,9 @@ from litestar.response import Redirect
 from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.http.client import address_of, is_on_this_machine
-from terracrew.server.http.request import Call
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.model import Session
 
@@ -45,7 +45,7 @@ async def login_page(request: Call, next: FromQuery[str] = "") -> Response[Any]:
 @post("/login", public=True, status_code=303)
 async def login(request: Call) -> Response[Any]:
     form = await forms.read(request, LoginForm)
-    identity = request.server.identity
+    identity = request.context.identity
     name = sessions.cookie_name(sessions.DEVICE_COOKIE, secure=sessions.is_secure(request, identity.url))
     device = request.cookies.get(name)
     try:
@@ -77,9 +77,9 @@ async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
     if not form.enter and form.password != form.again:
         return await _link_answer(request, token, "the two are not the same: type the password once more")
     try:
-        user = await service.link_owner(request.server.identity, token, address_of(request))
+        user = await service.link_owner(request.context.identity, token, address_of(request))
         session = await service.redeem_link(
-            request.server.identity, token, address_of(request), None if form.enter else form.password
+            request.context.identity, token, address_of(request), None if form.enter else form.password
         )
     except Invalid as error:
         return await _link_answer(request, token, error.message)
@@ -90,10 +90,10 @@ async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
 
 @post("/logout", status_code=303)
 async def logout(request: Call) -> Response[Any]:
-    secure = sessions.is_secure(request, request.server.identity.url)
+    secure = sessions.is_secure(request, request.context.identity.url)
     name = sessions.cookie_name(sessions.COOKIE, secure=secure)
     if token := request.cookies.get(name):
-        await logins.logout(request.server.db, token, address_of(request))
+        await logins.logout(request.context.db, token, address_of(request))
     answer = Redirect("/login", status_code=303)
     # A browser accepts the removal of a `__Host-` cookie only with the attributes that it was set with.
     answer.set_cookie(key=name, value="", path="/", max_age=0, secure=secure, httponly=True, samesite="lax")
@@ -102,14 +102,14 @@ async def logout(request: Call) -> Response[Any]:
 
 def _is_local(request: Call) -> bool:
     """Return whether both the server and the reader are on one machine, with no proxy between them."""
-    return is_loopback(request.server.settings.url) and is_on_this_machine(request)
+    return is_loopback(request.context.url) and is_on_this_machine(request)
 
 
 async def _link_answer(
     request: Call, token: str, wrong: str = "", *, enter: bool = False, to: str = ""
 ) -> Response[Any]:
     try:
-        user = await service.link_owner(request.server.identity, token, address_of(request))
+        user = await service.link_owner(request.context.identity, token, address_of(request))
     except Unauthenticated as error:
         return _stale(error)
     status = 400 if wrong else 200
@@ -123,7 +123,7 @@ def _stale(error: Unauthenticated) -> Response[Any]:
 
 
 def _let_in(request: Call, session: Session, user: str, to: str) -> Response[Any]:
-    identity = request.server.identity
+    identity = request.context.identity
     secure = sessions.is_secure(request, identity.url)
     device = devices.new(identity.keys, user, time.time())
     cookies = [sessions.cookie(session, secure=secure), sessions.device_cookie(device, secure=secure)]

@@ -15,10 +15,10 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, words
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.queries import nav
 from terracrew.server.durations import duration
 from terracrew.server.http.authentication import Authentication
-from terracrew.server.http.request import Call
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The policy for scripts and the like is the same on every answer and is set where the application is made."""
@@ -35,7 +35,7 @@ async def page(request: Call, template: str, fragment: str = "", **context: Any)
     shared: dict[str, Any] = {
         "user": request.user,
         "csrf": csrf(request),
-        "nav": await request.server.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
+        "nav": await request.context.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
         "is_fragment": name == fragment,
         "live": "/api/v1/events",
     }

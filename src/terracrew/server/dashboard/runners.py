@@ -9,12 +9,12 @@ from litestar.params import FromPath, FromQuery
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.connections.configuration import Configuration, ConfigurationChange
 from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as job_rows
 from terracrew.server.dashboard.queries import runners as rows
 from terracrew.server.dashboard.views import JobRow, RunnersPage
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.runners import service
 from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus, RunnerView
 
@@ -47,7 +47,7 @@ class ConfigureForm(msgspec.Struct, frozen=True):
 async def listing(
     request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
 ) -> Response[Any]:
-    who, watch = request.user, request.server.watch.for_reader(request.user)
+    who, watch = request.user, request.context.watch.for_reader(request.user)
 
     async def read(tx: Tx) -> tuple[RunnersPage, list[JobRow], list[str]]:
         return (
@@ -56,7 +56,7 @@ async def listing(
             await rows.groups(tx, who),
         )
 
-    found, jobs, groups = await request.server.db.read_in_background(read)
+    found, jobs, groups = await request.context.db.read_in_background(read)
     return await render.page(
         request, "runners/page.html", "runners/list.html", page=found, jobs=jobs, groups=groups, wrong=""
     )
@@ -64,7 +64,7 @@ async def listing(
 
 @get("/add")
 async def add_page(request: Call) -> Response[Any]:
-    groups = await request.server.db.read_in_background(lambda tx: rows.groups(tx, request.user))
+    groups = await request.context.db.read_in_background(lambda tx: rows.groups(tx, request.user))
     return await render.page(request, "runners/add.html", groups=groups, made=None, wrong="")
 
 
@@ -77,7 +77,7 @@ async def add(request: Call) -> Response[Any]:
         made = await _register(request, form)
     except (Invalid, Conflict) as error:
         wrong = error.message
-    groups = await request.server.db.read_in_background(lambda tx: rows.groups(tx, request.user))
+    groups = await request.context.db.read_in_background(lambda tx: rows.groups(tx, request.user))
     fragment = "runners/registered.html" if made else "runners/register.html"
     return await render.page(
         request, "runners/add.html", fragment, groups=groups, made=made, wrong=wrong, name=form.name, group=form.group
@@ -88,7 +88,7 @@ async def add(request: Call) -> Response[Any]:
 async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DrainForm)
     change = RunnerChange(is_draining=form.on)
-    view = await request.server.db.write(lambda tx: service.change(tx, request.user, runner, change))
+    view = await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
     said = (
         f"Draining {view.path}: it finishes its jobs and takes no new ones"
         if form.on
@@ -100,13 +100,13 @@ async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
 @post("/{runner:str}/remove")
 async def remove(request: Call, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RemoveForm)
-    await request.server.db.write(lambda tx: service.delete(tx, request.user, runner, form.force))
+    await request.context.db.write(lambda tx: service.delete(tx, request.user, runner, form.force))
     return render.done(request, "The runner is removed", HERE)
 
 
 @get("/{runner:str}/configure")
 async def configure_page(request: Call, runner: FromPath[str]) -> Response[Any]:
-    found = await request.server.db.read(lambda tx: service.changeable(tx, request.user, runner))
+    found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
     return await render.page(
         request, "runners/configure.html", runner=found, form=_typed(found.configuration), wrong=""
     )
@@ -122,9 +122,9 @@ async def configure(request: Call, runner: FromPath[str]) -> Response[Any]:
         return await service.change(tx, request.user, runner, change)
 
     try:
-        view = await request.server.db.write(work)
+        view = await request.context.db.write(work)
     except Invalid as error:
-        found = await request.server.db.read(lambda tx: service.changeable(tx, request.user, runner))
+        found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
         return await render.page(request, "runners/configure.html", runner=found, form=form, wrong=error.message)
     return render.done(request, f"{view.path} is configured", HERE)
 
@@ -154,8 +154,8 @@ def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
 
 
 async def _register(request: Call, form: RegisterForm) -> Registered:
-    new, url = Registration(form.name.strip(), form.group), request.server.settings.url
-    return await request.server.db.write(lambda tx: service.register(tx, request.user, new, url))
+    new, url = Registration(form.name.strip(), form.group), request.context.url
+    return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url))
 
 
 pages = Router(

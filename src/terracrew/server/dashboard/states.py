@@ -6,21 +6,21 @@ from litestar import Response, Router, post
 from litestar.params import FromPath
 
 from terracrew.server.dashboard import render
+from terracrew.server.dashboard.context import Call
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.http.request import Call
 from terracrew.server.state import quarantine
 
 
 @post("/{version:str}/adopt")
 async def adopt(request: Call, version: FromPath[str]) -> Response[Any]:
-    after = await request.server.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+    after = await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
     said = f"The state with serial {after.serial} is the current one, as version {after.version}"
     return render.done(request, said, f"/dashboard/modules/{after.module_id}")
 
 
 @post("/{version:str}/discard")
 async def discard(request: Call, version: FromPath[str]) -> Response[Any]:
-    after = await request.server.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+    after = await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
     return render.done(
         request, f"The state with serial {after.serial} is discarded", f"/dashboard/modules/{after.module_id}"
     )

@@ -10,7 +10,7 @@ from terracrew.server.transport.forwarded import is_forwarded
 
 
 def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
-    return connection.app.state.server.identity
+    return connection.app.state.identity
 
 
 def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:

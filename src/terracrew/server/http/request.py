@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -17,20 +17,12 @@ from terracrew.errors import Invalid, TooLarge
 from terracrew.server.http import choices
 from terracrew.server.principals.model import Principal
 
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
-
-
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """As JSON writes it; after an even number of backslashes, else it is text about it."""
 
 
 class Call(Request[Principal, Any, State]):
-    """A request as our handlers see it."""
-
-    @property
-    def server(self) -> "Server":
-        return self.app.state.server
+    """A request as our handlers see it. Each face adds the context that its handlers need."""
 
     async def json(self) -> Any:
         """Decode the body as what the handler takes: no number from a string, no unknown field.

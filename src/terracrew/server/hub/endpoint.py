@@ -1,7 +1,6 @@
 """`/runnerhub`: a runner or an executor connects, says who it is, and is served until it goes."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 from litestar.types import Receive, Scope, Send
@@ -10,10 +9,8 @@ from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.logging import get_logger
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.hub import executors, runners
+from terracrew.server.hub.context import HubContext
 from terracrew.server.identity.bearer import principal_from_bearer
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 PATH = "/runnerhub"
 HOLD_SECONDS = 8.0
@@ -25,7 +22,7 @@ MAX_HELLOS = 64
 log = get_logger("terracrew.hub")
 
 
-async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:
+async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:
     """Accept first: a refusal is a message with its reason, which no HTTP status of a failed upgrade would carry.
 
     It stands beside the web framework, not in it: every executor connects once, and half of what that costs would be layers
@@ -35,7 +32,7 @@ async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, rec
         return
     await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
     hub_socket = HubSocket(receive, send, door)
-    error = await _served(server, hub_socket, scope)
+    error = await _served(hub, hub_socket, scope)
     if error is None:
         await hub_socket.close()
     else:
@@ -43,19 +40,19 @@ async def runnerhub(server: "Server", door: asyncio.Semaphore, scope: Scope, rec
         await hub_socket.refuse(error)
 
 
-async def _served(server: "Server", hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
+async def _served(hub: HubContext, hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
     """Serve to the end; what is returned is told to the client."""
     try:
-        if not server.db.health.is_reachable():
+        if not hub.db.health.is_reachable():
             await hub_socket.end_turn()
-        await server.db.ready(HOLD_SECONDS)
+        await hub.db.ready(HOLD_SECONDS)
         token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
-        principal = await principal_from_bearer(server.identity, token)
+        principal = await principal_from_bearer(hub.identity, token)
         await hub_socket.end_turn()
         client = scope["client"] if "client" in scope else None  # noqa: SIM401 - `get` of this type is not typed
         principal = msgspec.structs.replace(principal, address=client[0] if client else None)
         serve = executors.serve if principal.kind == "executor" else runners.serve
-        await serve(server, hub_socket, principal)
+        await serve(hub, hub_socket, principal)
     except TerracrewError as error:
         return error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -2,27 +2,24 @@
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.hub.context import HubContext
 from terracrew.server.jobs.model import plain
 from terracrew.server.secrets.keyring import GROWTH_BYTES
 from terracrew.server.state import content, object_names
 from terracrew.server.state.model import LargeOutputs, Received
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 _UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
 _ANOTHER = "its content is not what its event says: hash or size differ"
 
 
 async def prepare(
-    server: "Server", ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
+    hub: HubContext, ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
 ) -> Received | None:
     """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
 
@@ -30,7 +27,7 @@ async def prepare(
     ever, and with it everything behind it.
     """
     if not fact.is_inline:
-        return await _uploaded(server, ref, number, fact)
+        return await _uploaded(hub, ref, number, fact)
     problem = plain(fact.problem)
     try:
         found = AttemptCipher(state_key, ref.job_id, ref.attempt).decrypt(ciphertext)
@@ -41,17 +38,17 @@ async def prepare(
     except ValueError:
         found, problem = ciphertext, _UNDECRYPTABLE
         name = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
-    return Received(fact, *await content.keep(server.objects, server.keys, module_id, name, found), problem)
+    return Received(fact, *await content.keep(hub.objects, hub.keys, module_id, name, found), problem)
 
 
 async def prepare_unreadable(
-    server: "Server", ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
+    hub: HubContext, ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
 ) -> Received:
     """Keep the event of a state as it came. The event cannot be read, so nothing is known of the state."""
     sha256 = hashlib.sha256(payload).hexdigest()
     sealed = await content.keep(
-        server.objects,
-        server.keys,
+        hub.objects,
+        hub.keys,
         module_id,
         object_names.of_unreadable_event(ref.job_id, ref.attempt, number, sha256),
         payload,
@@ -61,21 +58,21 @@ async def prepare_unreadable(
 
 
 async def large_outputs(
-    server: "Server", ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
+    hub: HubContext, ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
     name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
-    size = await server.objects.size(name)
+    size = await hub.objects.size(name)
     if size is None:
         if any(
             each.startswith(object_names.of_event(ref.job_id, ref.attempt, number, ""))
-            for each in await server.objects.names(object_names.folder(ref.job_id, ref.attempt))
+            for each in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt))
         ):
             return LargeOutputs("", "what came of them cannot be decrypted or is something else")
         raise ValueError("the outputs of this event are not stored")
     if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
         return LargeOutputs("", f"they have {size - GROWTH_BYTES:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
-    found = await content.read_object(server.objects, server.keys, module_id, name)
+    found = await content.read_object(hub.objects, hub.keys, module_id, name)
     return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
 
 
@@ -87,12 +84,12 @@ def _problem_of_outputs(found: bytes) -> str:
     return f"they are nested more than {MAX_OUTPUT_LEVELS} levels deep" if is_deep(read) else ""
 
 
-async def _uploaded(server: "Server", ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
+async def _uploaded(hub: HubContext, ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
     name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
-    if await server.objects.exists(name):
+    if await hub.objects.exists(name):
         return Received(fact, None, name, plain(fact.problem))
     raw = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, "")
-    for other in await server.objects.names(object_names.folder(ref.job_id, ref.attempt)):
+    for other in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt)):
         if other.startswith(object_names.of_event(ref.job_id, ref.attempt, number, "")):
             return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
     return None

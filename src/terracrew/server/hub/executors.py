@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -31,6 +31,7 @@ from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import event_contents
+from terracrew.server.hub.context import HubContext
 from terracrew.server.hub.module_secrets import ModuleSecrets
 from terracrew.server.jobs import begin, claims, decide, plan_store
 from terracrew.server.jobs import metrics as counts
@@ -44,9 +45,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import LargeOutputs, Received
 
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
-
 MAX_WAITING_BYTES = 16 * MAX_BATCH_BYTES
 """Bytes that may wait while others are being stored: a full window of an executor. Beyond it, nothing more is read."""
 THREAD_ABOVE_BYTES = 64 << 10
@@ -55,64 +53,64 @@ Batch: TypeAlias = tuple[frames.BatchHeader, bytes]
 log = get_logger("terracrew.hub")
 
 
-async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:
+async def serve(hub: HubContext, socket: HubSocket, principal: Principal) -> None:
     frame = await socket.hello()
     if frame is None:
         return
     protocol = version.greeted(frame, kind="executor")
     hello = messages.decode_from_executor(frame)
     assert isinstance(hello, messages.ExecutorHello)
-    session = ExecutorSession(socket, await _admitted(server, principal, hello))
+    session = ExecutorSession(socket, await _admitted(hub, principal, hello))
     session.address = principal.address
     connection: _Connection | None = None
     # Before anything is read of it: what is decided from now on is told to it.
-    server.registry.add_executor(session)
+    hub.registry.add_executor(session)
     try:
         await socket.keep_alive()
-        connection = await _welcome(server, session, protocol)
+        connection = await _welcome(hub, session, protocol)
         while (frame := await socket.receive()) is not None:
             if isinstance(frame, bytes):
                 await connection.deliver(frame)
             else:
                 await connection.take(messages.decode_from_executor(frame))
     finally:
-        server.registry.remove_executor(session)
+        hub.registry.remove_executor(session)
         if connection is not None:
             await connection.stop()
-        if session.is_far_from_runner and not server.closing.is_set():
+        if session.is_far_from_runner and not hub.closing.is_set():
             ref = session.ref
-            server.tasks.start(server.db.write(lambda tx: instance_store.disconnect_executor(tx, ref, server.id)))
+            hub.tasks.start(hub.db.write(lambda tx: instance_store.disconnect_executor(tx, ref, hub.id)))
 
 
-async def _admitted(server: "Server", principal: Principal, hello: messages.ExecutorHello) -> AttemptRef:
+async def _admitted(hub: HubContext, principal: Principal, hello: messages.ExecutorHello) -> AttemptRef:
     own = principal.attempt
     assert own is not None
     place = authorize.module(own.organization_id, own.module_path, hello.job_id, hello.attempt)
-    await authorize.require(server.db, principal, Verb.ATTEMPT_REPORT, place)
+    await authorize.require(hub.db, principal, Verb.ATTEMPT_REPORT, place)
     return AttemptRef(hello.job_id, hello.attempt)
 
 
-async def _welcome(server: "Server", session: ExecutorSession, protocol: int) -> "_Connection":
+async def _welcome(hub: HubContext, session: ExecutorSession, protocol: int) -> "_Connection":
     ref, socket = session.ref, session.socket
 
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
         found = await jobs.owned(tx, ref)
         session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
         configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
-        return found, configured, await contents.load(tx, server.keys, found.job.module_id)
+        return found, configured, await contents.load(tx, hub.keys, found.job.module_id)
 
-    owned, configured, content = await server.db.read(read)
+    owned, configured, content = await hub.db.read(read)
     module_secrets = await asyncio.to_thread(ModuleSecrets, content) if content != Content() else ModuleSecrets(content)
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)
     job, attempt = owned.job, owned.attempt
-    state_key = server.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
+    state_key = hub.keys.decrypt(owned.sealed_key, claims.state_key_context(ref.job_id, ref.attempt))
     is_current = decide.is_current(job, attempt)
-    session.is_far_from_runner = attempt.instance_id not in server.registry.runners
+    session.is_far_from_runner = attempt.instance_id not in hub.registry.runners
     if is_current and (attempt.started_at is not None or session.is_far_from_runner):
         # It was away, or its runner is. Another server, which saw it go, or tells the runner what it cannot tell the executor,
         # must not wait for the next round of heartbeats to learn of this.
-        await server.db.write(lambda tx: heartbeats.executor_came(tx, ref, server.id))
-    session.log_settings = msgspec.structs.replace(session.log_settings, is_watched=server.watchers.is_watched(job.id))
+        await hub.db.write(lambda tx: heartbeats.executor_came(tx, ref, hub.id))
+    session.log_settings = msgspec.structs.replace(session.log_settings, is_watched=hub.watchers.is_watched(job.id))
     socket.post(
         messages.ExecutorWelcome(
             attempt.mark,
@@ -124,7 +122,7 @@ async def _welcome(server: "Server", session: ExecutorSession, protocol: int) ->
     )
     if is_current and job.cancel_mode is not None:
         session.cancel(job.cancel_mode)
-    return _Connection(server, session, job.module_id, state_key, module_secrets)
+    return _Connection(hub, session, job.module_id, state_key, module_secrets)
 
 
 class _Connection:
@@ -132,13 +130,13 @@ class _Connection:
 
     def __init__(
         self,
-        server: "Server",
+        hub: HubContext,
         session: ExecutorSession,
         module_id: str,
         state_key: bytes,
         module_secrets: ModuleSecrets,
     ) -> None:
-        self._server = server
+        self._hub = hub
         self.session = session
         self._module_id = module_id
         self._state_key = state_key
@@ -162,7 +160,7 @@ class _Connection:
         if not isinstance(message, messages.Begin):
             raise Invalid("a connection may send only one hello")
         await self.stop()  # what came before it is stored before it is answered
-        db, registry, ref = self._server.db, self._server.registry, self.session.ref
+        db, registry, ref = self._hub.db, self._hub.registry, self.session.ref
         self.session.socket.post(await retry_when_back(db, lambda: begin.permit(db, registry, ref, message)))
 
     async def stop(self) -> None:
@@ -175,7 +173,7 @@ class _Connection:
             while self._frames:
                 taken = self._taken()
                 # Storing it twice changes nothing, so an outage of the database costs neither the connection nor a repetition.
-                mark = await retry_when_back(self._server.db, lambda taken=taken: self._store(taken))
+                mark = await retry_when_back(self._hub.db, lambda taken=taken: self._store(taken))
                 self.session.socket.post(messages.Ack(mark))
                 if mark < _last_of(taken):
                     # A state's object is missing, or the result has arrived: only a new connection sends the rest again.
@@ -230,7 +228,7 @@ class _Connection:
                     await self._check_kept(fact)
                 elif isinstance(fact, OutputsRead) and not fact.is_inline:
                     outputs[number] = await event_contents.large_outputs(
-                        self._server, self.session.ref, self._module_id, number, fact
+                        self._hub, self.session.ref, self._module_id, number, fact
                     )
         numbered = list(enumerate(records, first))
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)
@@ -238,26 +236,26 @@ class _Connection:
         delivery = Delivery(ref.job_id, ref.attempt, first, records, received, chunk, outputs, address)
         for _ in range(5):
             try:
-                return await self._server.ingest(delivery)
+                return await self._hub.ingest(delivery)
             except Superseded:
                 continue  # the job moved while this was being written: look at it again
-        return await self._server.ingest(delivery)
+        return await self._hub.ingest(delivery)
 
     async def _state(self, number: int, record: Record) -> Received | None:
-        server, ref = self._server, self.session.ref
+        hub, ref = self._hub, self.session.ref
         try:
             fact, ciphertext = state_of(record)
         except ValueError as error:
             return await event_contents.prepare_unreadable(
-                server, ref, self._module_id, number, record.payload, str(error)
+                hub, ref, self._module_id, number, record.payload, str(error)
             )
-        return await event_contents.prepare(server, ref, self._module_id, self._state_key, number, fact, ciphertext)
+        return await event_contents.prepare(hub, ref, self._module_id, self._state_key, number, fact, ciphertext)
 
     async def _check_kept(self, result: Result) -> None:
         """A job waits only with a plan that is stored."""
         if result.kept is not None:
             ref = self.session.ref
-            if not await self._server.objects.exists(plan_store.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
+            if not await self._hub.objects.exists(plan_store.object_of(ref.job_id, ref.attempt, result.kept.sha256)):
                 raise ValueError("the plan that it waits with is not stored")
 
 

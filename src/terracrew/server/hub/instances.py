@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,12 +18,10 @@ from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerS
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.hub import takeover
+from terracrew.server.hub.context import HubContext
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
 
@@ -87,30 +84,28 @@ async def take(
     return InstanceRow(connected.instance_id, connected.epoch, current, resume)
 
 
-async def disconnect(server: "Server", session: RunnerSession) -> None:
-    await server.db.write(
-        lambda tx: instance_store.disconnect(tx, session.runner_id, session.instance_id, session.epoch)
-    )
+async def disconnect(hub: HubContext, session: RunnerSession) -> None:
+    await hub.db.write(lambda tx: instance_store.disconnect(tx, session.runner_id, session.instance_id, session.epoch))
 
 
 REFRESH_BATCH_ROWS = 100
 """The number of connections in one batch. Between two batches, other tasks of the event loop run."""
 
 
-async def refresh(server: "Server", sessions: Iterable[RunnerSession]) -> None:
+async def refresh(hub: HubContext, sessions: Iterable[RunnerSession]) -> None:
     """Apply the current rows to open connections: slots, drain, disable. Connections whose row is gone are dropped."""
     asked = iter(sessions)
     while few := list(islice(asked, REFRESH_BATCH_ROWS)):
         names = [session.instance_id for session in few]
-        rows = await server.db.read(lambda tx, names=names: reads.standing(tx, names))
+        rows = await hub.db.read(lambda tx, names=names: reads.standing(tx, names))
         found = {row["instance_id"]: row for row in rows}
         for session in few:
-            if server.registry.has(session):
-                _bring_up_to_date(server, session, found.get(session.instance_id))
+            if hub.registry.has(session):
+                _bring_up_to_date(hub, session, found.get(session.instance_id))
         await asyncio.sleep(0)
 
 
-def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None) -> None:
+def _bring_up_to_date(hub: HubContext, session: RunnerSession, row: Row | None) -> None:
     if row is None:
         session.socket.drop(Removed(REMOVED))
     elif row["epoch"] != session.epoch:
@@ -124,10 +119,10 @@ def _bring_up_to_date(server: "Server", session: RunnerSession, row: Row | None)
     else:
         if row["asked_at"] is not None:
             session.ask()
-        _apply(server, session, owner, min(row["capacity"], owner.max_jobs))
+        _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
 
 
-def _apply(server: "Server", session: RunnerSession, owner: ServedRunner, slots: int) -> None:
+def _apply(hub: HubContext, session: RunnerSession, owner: ServedRunner, slots: int) -> None:
     before = session.slots, session.is_closed
     session.slots, session.is_closed = slots, owner.is_draining or owner.is_disabled
     if session.drain_sent != owner.is_draining:
@@ -135,4 +130,4 @@ def _apply(server: "Server", session: RunnerSession, owner: ServedRunner, slots:
         session.socket.post(messages.Drain(owner.is_draining))
     session.configure(owner.configuration)
     if before != (session.slots, session.is_closed):
-        server.scheduler.serve(session)
+        hub.scheduler.serve(session)

@@ -1,19 +1,15 @@
 """Sends the log settings that operators set for a runner to the executors of its attempts that are connected here."""
 
-from typing import TYPE_CHECKING
-
 from terracrew.server.connections import reads
 from terracrew.server.connections.configuration import UNCONFIGURED
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
+from terracrew.server.hub.context import HubContext
 
 
-async def send(server: "Server", runner_id: str | None = None) -> None:
+async def send(hub: HubContext, runner_id: str | None = None) -> None:
     """Send the settings to the executors of one runner, or to all. An executor gets only changes."""
-    executors = [each for each in server.registry.executors.values() if runner_id in (None, each.runner_id)]
+    executors = [each for each in hub.registry.executors.values() if runner_id in (None, each.runner_id)]
     if not executors:
         return
-    found = await server.db.read(lambda tx: reads.configurations(tx, [each.runner_id for each in executors]))
+    found = await hub.db.read(lambda tx: reads.configurations(tx, [each.runner_id for each in executors]))
     for each in executors:
         each.configure(found.get(each.runner_id, UNCONFIGURED))

@@ -5,17 +5,14 @@ It acts on wake-ups. A lost wake-up costs only time: a sweep regularly checks ev
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.db.topics import Topic
 from terracrew.server.hub import instances, log_settings
+from terracrew.server.hub.context import HubContext
 from terracrew.server.jobs.model import ACTIVE
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
 SWEEP_SECONDS = 30.0
@@ -24,13 +21,13 @@ TOKEN_LEEWAY_SECONDS = 10.0
 
 
 class HubNotifier:
-    def __init__(self, server: "Server") -> None:
-        self._server = server
-        self._registry = server.registry
+    def __init__(self, hub: HubContext) -> None:
+        self._hub = hub
+        self._registry = hub.registry
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
-        with self._server.db.listen(*TOPICS) as wakeups:
+        with self._hub.db.listen(*TOPICS) as wakeups:
             await self.step({("access", "")})  # wake-ups that arrived before the database went away
             next_sweep = clock() + SWEEP_SECONDS
             while True:
@@ -51,12 +48,12 @@ class HubNotifier:
         for instance_id in {key.partition(" ")[2] for topic, key in woken if topic == "instances"}:
             if session := self._registry.runners.get(instance_id):
                 sessions[instance_id] = session
-        await instances.refresh(self._server, sessions.values())
+        await instances.refresh(self._hub, sessions.values())
         for topic, key in woken:
             if topic == "access":
                 await self._revoked(key)
             elif key and topic == "configuration":
-                await log_settings.send(self._server, key)
+                await log_settings.send(self._hub, key)
             elif key and topic == "cancel":
                 await self._cancel(key)
             elif topic == "asked" and (session := self._registry.runners.get(key)):
@@ -70,10 +67,10 @@ class HubNotifier:
         for session in self._registry.runners.values():
             if (session.principal.expires_at or now) < now - TOKEN_LEEWAY_SECONDS:
                 session.socket.drop(Unauthenticated("the token of this connection has expired: renew it in time"))
-        await instances.refresh(self._server, list(self._registry.runners.values()))
-        await log_settings.send(self._server)
+        await instances.refresh(self._hub, list(self._registry.runners.values()))
+        await log_settings.send(self._hub)
         refs = list(self._registry.executors)
-        for row in await self._server.db.read(lambda tx: reads.jobs_of(tx, refs)) if refs else ():
+        for row in await self._hub.db.read(lambda tx: reads.jobs_of(tx, refs)) if refs else ():
             executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))
             if executor is not None and (row["status"] not in ACTIVE or row["attempt"] != row["own"]):
                 executor.supersede()
@@ -82,7 +79,7 @@ class HubNotifier:
     async def _cancel(self, job_id: str | None = None) -> None:
         """Send cancellations to the executor of one job, or of all; through the runner only if no server can reach it."""
 
-        for job in await self._server.db.read(lambda tx: reads.canceled(tx, self._server.id, job_id)):
+        for job in await self._hub.db.read(lambda tx: reads.canceled(tx, self._hub.id, job_id)):
             ref = AttemptRef(job["id"], job["attempt"])
             if executor := self._registry.executors.get(ref):
                 executor.cancel(job["cancel_mode"])
@@ -98,5 +95,5 @@ class HubNotifier:
         """Drop connections with a revoked secret of this runner or service account; those with other secrets stay."""
         for session in list(self._registry.runners.values()):
             is_meant = key in ("", session.runner_id, session.principal.id)
-            if is_meant and not await self._server.identity.tokens.is_live(session.principal):
+            if is_meant and not await self._hub.identity.tokens.is_live(session.principal):
                 session.socket.drop(Unauthenticated("the credential of this connection was revoked"))

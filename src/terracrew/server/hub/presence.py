@@ -1,17 +1,14 @@
 """Marks silent instances as disconnected, and finds other changes of connections for which there is no event."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.hub.context import HubContext
 from terracrew.server.runners.model import SILENCE_SECONDS
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 POLL_SECONDS = 1.0
 log = get_logger("terracrew.hub")
@@ -20,9 +17,9 @@ log = get_logger("terracrew.hub")
 class Presence:
     """Checks every instance of all servers, including those whose server was killed, and writes by compare-and-set."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
-        self._registry = server.registry
+    def __init__(self, hub: HubContext) -> None:
+        self._hub = hub
+        self._registry = hub.registry
 
     async def run(self) -> None:
         while True:
@@ -31,7 +28,7 @@ class Presence:
 
     async def step(self) -> None:
         closed = self._registry.closed
-        rows, elsewhere = await self._server.db.read(lambda tx: self._read(tx, closed))
+        rows, elsewhere = await self._hub.db.read(lambda tx: self._read(tx, closed))
         self._registry.look()
         for ref in elsewhere:
             self._registry.is_elsewhere(ref)
@@ -39,13 +36,13 @@ class Presence:
             if row["asked_at"] is not None:
                 self._ask(row)
             if self._registry.silence_of(row["id"], row["epoch"], row["age"]) >= SILENCE_SECONDS:
-                await self._server.db.write(lambda tx, row=row: _offline(tx, row))
+                await self._hub.db.write(lambda tx, row=row: _offline(tx, row))
                 log.warning("runner silent", runner=row["runner_id"], instance=row["name"])
 
     async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[AttemptRef]]:
         return (
             await reads.silent_or_asked(tx, SILENCE_SECONDS),
-            await reads.not_gone(tx, closed, self._server.id),
+            await reads.not_gone(tx, closed, self._hub.id),
         )
 
     def _ask(self, row: Row) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,14 +20,12 @@ from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import instances, takeover, takeover_audit
+from terracrew.server.hub.context import HubContext
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import claims, decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 MAX_TASKS = 256
 """The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
@@ -36,20 +34,20 @@ LEAVING_SECONDS = 5.0
 log = get_logger("terracrew.hub")
 
 
-async def serve(server: "Server", socket: HubSocket, principal: Principal) -> None:
+async def serve(hub: HubContext, socket: HubSocket, principal: Principal) -> None:
     frame = await socket.hello()
     if frame is None:
         return
     protocol = version.greeted(frame, kind="runner")
     hello = _decoded(frame)
     assert isinstance(hello, messages.RunnerHello)
-    session, place = await _take_place(server, socket, principal, hello)
+    session, place = await _take_place(hub, socket, principal, hello)
     try:
-        await _welcome(server, session, place, protocol)
+        await _welcome(hub, session, place, protocol)
         while (frame := await socket.receive()) is not None:
-            await _take(server, session, _decoded(frame))
+            await _take(hub, session, _decoded(frame))
     finally:
-        await asyncio.shield(_leave(server, session))
+        await asyncio.shield(_leave(hub, session))
 
 
 def _decoded(frame: str | bytes) -> messages.FromRunner:
@@ -62,7 +60,7 @@ def _decoded(frame: str | bytes) -> messages.FromRunner:
 
 
 async def _take_place(
-    server: "Server", socket: HubSocket, principal: Principal, hello: messages.RunnerHello
+    hub: HubContext, socket: HubSocket, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[RunnerSession, instances.InstanceRow]:
     if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
         raise Invalid(
@@ -71,7 +69,7 @@ async def _take_place(
     about = [hello.version, hello.isolation, *hello.engines, *hello.engines.values()]
     if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
         raise Invalid(f"a runner has up to {MAX_ENGINES} engines; their names and versions are short and printable")
-    record, place = await _place(server, principal, hello)
+    record, place = await _place(hub, principal, hello)
     session = RunnerSession(
         socket,
         principal,
@@ -90,7 +88,7 @@ async def _take_place(
     session.is_disk_full = hello.is_disk_full
     # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
     session.is_closed = True
-    server.registry.add(session)
+    hub.registry.add(session)
     log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
     return session, place
 
@@ -100,44 +98,44 @@ def _is_short(text: str) -> bool:
 
 
 async def _place(
-    server: "Server", principal: Principal, hello: messages.RunnerHello
+    hub: HubContext, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[instances.ServedRunner, instances.InstanceRow]:
     asked: list[takeover.Question] | None = None
 
     async def work(tx: Tx) -> tuple[instances.ServedRunner, instances.InstanceRow | list[takeover.Question]]:
         record = await instances.runner_row(tx, principal, hello.runner_id)
-        gap_ended_at = tx.now - server.registry.watched_for if server.registry.watched_for < SILENCE_SECONDS else 0.0
+        gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
-        place = await instances.take(tx, server.id, record, hello, asked, gap_ended_at)
+        place = await instances.take(tx, hub.id, record, hello, asked, gap_ended_at)
         if isinstance(place, instances.InstanceRow):
             await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
 
     while True:
         try:
-            record, place = await server.db.write(work)
+            record, place = await hub.db.write(work)
         except (Conflict, Unavailable) as refusal:
             if asked:
-                await _note_refused_takeover(server, principal, hello, refusal)
+                await _note_refused_takeover(hub, principal, hello, refusal)
             raise
         if isinstance(place, instances.InstanceRow):
             return record, place
         asked = place
-        await takeover.wait(server.db, asked)
+        await takeover.wait(hub.db, asked)
 
 
 async def _note_refused_takeover(
-    server: "Server", principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
+    hub: HubContext, principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
 ) -> None:
     """Audit a refused takeover: either an operator's mistake or a stolen token."""
     log.warning("takeover refused", runner=hello.runner_id, instance=hello.instance, reason=refusal.message)
     details = {"instance": hello.instance, "reason": refusal.message}
-    await server.db.write(
+    await hub.db.write(
         lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", hello.runner_id, details)
     )
 
 
-async def _welcome(server: "Server", session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
+async def _welcome(hub: HubContext, session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
     session.socket.post(
         messages.RunnerWelcome(
             session.instance_id,
@@ -150,119 +148,119 @@ async def _welcome(server: "Server", session: RunnerSession, place: instances.In
             resume=place.resume,
         )
     )
-    await _miss(server, place.current - session.reported_attempts)
-    await instances.refresh(server, [session])
-    if not await server.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
+    await _miss(hub, place.current - session.reported_attempts)
+    await instances.refresh(hub, [session])
+    if not await hub.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
         raise Unauthenticated("the credential of this connection was revoked")
 
 
-async def _miss(server: "Server", missing: Iterable[AttemptRef]) -> None:
+async def _miss(hub: HubContext, missing: Iterable[AttemptRef]) -> None:
     """Requeue attempts that the runner was granted and does not have, unless their executor is connected."""
     reason = "its runner came back without it"
     for ref in missing:
-        if ref not in server.registry.executors and not await _is_elsewhere(server, ref):
-            await jobs.settle(server.db, ref, lambda job, attempt, now: decide.missing(job, attempt, reason, now))
+        if ref not in hub.registry.executors and not await _is_elsewhere(hub, ref):
+            await jobs.settle(hub.db, ref, lambda job, attempt, now: decide.missing(job, attempt, reason, now))
 
 
-async def _is_elsewhere(server: "Server", ref: AttemptRef) -> bool:
+async def _is_elsewhere(hub: HubContext, ref: AttemptRef) -> bool:
     """Return whether another server has the attempt's executor, as far as is known here."""
-    return await server.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, server.id))
+    return await hub.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, hub.id))
 
 
-async def _leave(server: "Server", session: RunnerSession) -> None:
-    if server.registry.remove(session):  # else a newer connection of the same instance has taken its place
-        server.scheduler.left(session)
-        if _let_go(server, session.socket):
-            await retry_when_back(server.db, lambda: instances.disconnect(server, session))
+async def _leave(hub: HubContext, session: RunnerSession) -> None:
+    if hub.registry.remove(session):  # else a newer connection of the same instance has taken its place
+        hub.scheduler.left(session)
+        if _let_go(hub, session.socket):
+            await retry_when_back(hub.db, lambda: instances.disconnect(hub, session))
         log.info("runner gone", runner=session.runner_id, instance=session.name)
 
 
-def _let_go(server: "Server", socket: HubSocket) -> bool:
+def _let_go(hub: HubContext, socket: HubSocket) -> bool:
     """Return whether its process disconnected by itself, and not because this server stops or the process was silent."""
-    return not (socket.is_silent or socket.is_left_by_us or (server.closing.is_set() and socket.is_open))
+    return not (socket.is_silent or socket.is_left_by_us or (hub.closing.is_set() and socket.is_open))
 
 
 # ---- talking
 
 
-async def _take(server: "Server", session: RunnerSession, message: messages.FromRunner) -> None:
-    server.registry.hear(session)
+async def _take(hub: HubContext, session: RunnerSession, message: messages.FromRunner) -> None:
+    hub.registry.hear(session)
     if session.is_asked:
         session.is_asked = False
-        server.tasks.start(takeover.answer(server, session))
+        hub.tasks.start(takeover.answer(hub, session))
     match message:
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
             session.claiming += 1
-            await _in_task(server, _claim(server, session, message), session.claiming)
+            await _in_task(hub, _claim(hub, session, message), session.claiming)
         case messages.Heartbeat():
-            await _heartbeat(server, session, message)
+            await _heartbeat(hub, session, message)
         case messages.HandBack():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
-            await _ended(server, session, ref, decide.Report(message.reason), saw_process=False)
+            await _ended(hub, session, ref, decide.Report(message.reason), saw_process=False)
         case messages.Gone():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
             if ref in session.ending:
                 return  # said again while the database is slow or away: the first report is answered when it is settled
             session.ending.add(ref)
-            await _in_task(server, _gone(server, session, ref, message), len(session.ending))
+            await _in_task(hub, _gone(hub, session, ref, message), len(session.ending))
         case messages.Renew():
-            await _renew(server, session, message)
+            await _renew(hub, session, message)
         case messages.RunnerHello():
             raise Invalid("a connection may send only one hello")
 
 
-async def _in_task(server: "Server", work: Coroutine[Any, Any, None], running: int) -> None:
+async def _in_task(hub: HubContext, work: Coroutine[Any, Any, None], running: int) -> None:
     """Run the work in a task, unless there are too many: then nothing more is read before it is done."""
     if running > MAX_TASKS:
         await work
     else:
-        server.tasks.start(work)
+        hub.tasks.start(work)
 
 
-async def _renew(server: "Server", session: RunnerSession, message: messages.Renew) -> None:
-    renewed = await principal_from_bearer(server.identity, message.token)
+async def _renew(hub: HubContext, session: RunnerSession, message: messages.Renew) -> None:
+    renewed = await principal_from_bearer(hub.identity, message.token)
     if (renewed.kind, renewed.id) != (session.principal.kind, session.principal.id):
         raise Unauthenticated("a connection is renewed by the credential that opened it")
     session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
 
 
-async def _claim(server: "Server", session: RunnerSession, message: messages.Claim) -> None:
+async def _claim(hub: HubContext, session: RunnerSession, message: messages.Claim) -> None:
     ref = AttemptRef(message.job_id, message.attempt)
     claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
     request = claims.ClaimRequest(claimant, claims.make_credentials())
     won: claims.ClaimWon | None = None
-    server.scheduler.claiming(ref.job_id)
+    hub.scheduler.claiming(ref.job_id)
     try:
-        won = await server.claim(request)
+        won = await hub.claim(request)
     except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
         is_ours = isinstance(error, TerracrewError)
         reason = error.message if isinstance(error, TerracrewError) else repr(error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
         if isinstance(error, Undecryptable):
-            server.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
+            hub.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
         else:
-            server.tasks.start(retry_when_back(server.db, lambda: claims.take_back(server.db, request)))
+            hub.tasks.start(retry_when_back(hub.db, lambda: claims.take_back(hub.db, request)))
     finally:
         session.claiming -= 1
         if won is None:
-            server.scheduler.missed(ref.job_id, session)
+            hub.scheduler.missed(ref.job_id, session)
     if won is None:
         session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
         return
-    server.registry.grant(session, ref)
-    server.scheduler.claimed(ref.job_id, won.module_id, session)
-    granted = await server.archives.complete(won)
-    if server.registry.has(session):
+    hub.registry.grant(session, ref)
+    hub.scheduler.claimed(ref.job_id, won.module_id, session)
+    granted = await hub.archives.complete(won)
+    if hub.registry.has(session):
         session.socket.post(granted)
         return
     reason = "its runner had gone before the grant was sent"
-    await jobs.settle(server.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
+    await jobs.settle(hub.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))
 
 
-async def _heartbeat(server: "Server", session: RunnerSession, message: messages.Heartbeat) -> None:
-    server.registry.name(session, message.attempts)
-    server.heartbeats.note(session.instance_id, session.epoch)
+async def _heartbeat(hub: HubContext, session: RunnerSession, message: messages.Heartbeat) -> None:
+    hub.registry.name(session, message.attempts)
+    hub.heartbeats.note(session.instance_id, session.epoch)
     if (message.is_draining, message.is_disk_full) == (session.is_draining, session.is_disk_full):
         return
 
@@ -277,35 +275,35 @@ async def _heartbeat(server: "Server", session: RunnerSession, message: messages
         )
 
     session.is_draining, session.is_disk_full = message.is_draining, message.is_disk_full
-    await server.db.write(work)
-    server.scheduler.serve(session)
+    await hub.db.write(work)
+    hub.scheduler.serve(session)
 
 
-async def _has_left(server: "Server", ref: AttemptRef) -> bool:
+async def _has_left(hub: HubContext, ref: AttemptRef) -> bool:
     """Wait until the attempt's executor has disconnected: the runner's report may arrive before the end of that connection."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LEAVING_SECONDS):
-            while executor := server.registry.executors.get(ref):
+            while executor := hub.registry.executors.get(ref):
                 await executor.has_left.wait()
-            while await retry_when_back(server.db, lambda: _is_elsewhere(server, ref)):  # noqa: ASYNC110 - another process knows
+            while await retry_when_back(hub.db, lambda: _is_elsewhere(hub, ref)):  # noqa: ASYNC110 - another process knows
                 await asyncio.sleep(0.5)
             return True
     return False
 
 
-async def _gone(server: "Server", session: RunnerSession, ref: AttemptRef, message: messages.Gone) -> None:
+async def _gone(hub: HubContext, session: RunnerSession, ref: AttemptRef, message: messages.Gone) -> None:
     try:
         report = decide.Report(message.reason, message.last, message.is_delivered)
-        await _ended(server, session, ref, report, message.saw_process)
+        await _ended(hub, session, ref, report, message.saw_process)
     finally:
         session.ending.discard(ref)
 
 
 async def _ended(
-    server: "Server", session: RunnerSession, ref: AttemptRef, report: decide.Report, saw_process: bool
+    hub: HubContext, session: RunnerSession, ref: AttemptRef, report: decide.Report, saw_process: bool
 ) -> None:
     """Take a report that an attempt has ended. A runner can report only its own attempts, and not while the executor delivers."""
-    if not await _has_left(server, ref):
+    if not await _has_left(hub, ref):
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
         return  # not acknowledged, so it is said again
 
@@ -316,7 +314,7 @@ async def _ended(
             return decide.gone(job, attempt, report, now)
         return decide.hand_back(job, attempt, report.reason, now)
 
-    await retry_when_back(server.db, lambda: jobs.settle(server.db, ref, decision))
+    await retry_when_back(hub.db, lambda: jobs.settle(hub.db, ref, decision))
     session.reported_attempts.discard(ref)
     session.granted.discard(ref)
     session.socket.post(messages.Settled(ref.job_id, ref.attempt))

@@ -14,11 +14,11 @@ from terracrew.protocol.messages import RunnerHello
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.hub.context import HubContext
 from terracrew.server.secrets import credentials
 
 if TYPE_CHECKING:
     from terracrew.server.connections.registry import RunnerSession
-    from terracrew.server.context import Server
     from terracrew.server.hub.instances import ServedRunner
 
 ANSWER_TIMEOUT_SECONDS = 5.0
@@ -120,6 +120,6 @@ async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
     return bool(there) and all(row["still"] == row["asked_at"] for row in there)
 
 
-async def answer(server: "Server", session: "RunnerSession") -> None:
+async def answer(hub: HubContext, session: "RunnerSession") -> None:
     """Record that the connection that was asked has sent something."""
-    await server.db.write(lambda tx: instance_store.answer(tx, session.instance_id, session.epoch))
+    await hub.db.write(lambda tx: instance_store.answer(tx, session.instance_id, session.epoch))

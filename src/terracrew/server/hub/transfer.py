@@ -6,9 +6,9 @@ import re
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, NamedTuple
+from typing import IO, Annotated, NamedTuple
 
 import msgspec
 from litestar import Response, Router, get, post, put
@@ -23,8 +23,8 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import Call
 from terracrew.server.hub import uploads
+from terracrew.server.hub.context import Call, TransferContext
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import claims, decide, plan_store
 from terracrew.server.jobs import service as jobs
@@ -36,9 +36,6 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, object_names
 from terracrew.server.state import service as states
 from terracrew.server.uploads import service as parts
-
-if TYPE_CHECKING:
-    from terracrew.server.context import Server
 
 MAX_PLAN = 1 << 30
 _MAX_SEALED_STATE = MAX_STATE_BYTES + encryption.NONCE_BYTES + encryption.TAG_BYTES
@@ -70,11 +67,11 @@ async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[in
     own = await _current(request, job_id, attempt)
     if (archive := own.job.source.upload) is None:
         raise NotFound("this job's source is not an archive")
-    return await _streamed(request.server, f"archives/{archive.archive_id}", "application/gzip")
+    return await _streamed(request.context, f"archives/{archive.archive_id}", "application/gzip")
 
 
-async def _streamed(server: "Server", name: str, media_type: str) -> Stream:
-    pieces = server.objects.stream(name)
+async def _streamed(context: TransferContext, name: str, media_type: str) -> Stream:
+    pieces = context.objects.stream(name)
     # Before the answer starts, so that a missing object is an error and not an empty body.
     first = await anext(pieces, b"")
 
@@ -90,11 +87,11 @@ async def _streamed(server: "Server", name: str, media_type: str) -> Stream:
 async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Response[bytes]:
     """The module's current state, in plain; nothing (204) where there is none."""
     own = await _current(request, job_id, attempt)
-    server = request.server
-    kept = await server.db.read(lambda tx: states.kept(tx, own.job.module_id))
+    context = request.context
+    kept = await context.db.read(lambda tx: states.kept(tx, own.job.module_id))
     if kept is None:
         return Response(b"", status_code=204, headers={"X-State-Version": "0"})
-    plain = await content.read(server.objects, server.keys, kept.contexts, kept.sealed)
+    plain = await content.read(context.objects, context.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Version": str(kept.state.version)}
     return Response(plain.content, media_type="application/octet-stream", headers=headers)
 
@@ -106,10 +103,10 @@ async def stage(
     """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
     if _STATE_TARGET.match(data.target):
         own = await _own(request, job_id, attempt)
-        return await parts.stage(request.server.staging, _uploader(own.ref), data, _MAX_SEALED_STATE)
+        return await parts.stage(request.context.staging, _uploader(own.ref), data, _MAX_SEALED_STATE)
     if data.target == _PLAN_TARGET:
         own = await _planning(request, job_id, attempt)
-        return await parts.stage(request.server.staging, _uploader(own.ref), data, MAX_PLAN, is_only=True)
+        return await parts.stage(request.context.staging, _uploader(own.ref), data, MAX_PLAN, is_only=True)
     raise Invalid("the target of an upload is `plan` or `states/` and a number")
 
 
@@ -118,7 +115,7 @@ async def put_part(
     request: Call, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
 ) -> None:
     own = await _own(request, job_id, attempt)
-    await parts.put_part(request.server.staging, _uploader(own.ref), upload, index, await request.body())
+    await parts.put_part(request.context.staging, _uploader(own.ref), upload, index, await request.body())
 
 
 @put("/states/{number:int}", status_code=204, request_max_body_size=_MAX_SEALED_STATE)
@@ -135,14 +132,16 @@ async def put_state(
     Once the event of this number has arrived, only content that is stored already is accepted again. A fenced attempt may
     still deliver: what becomes of it is decided when its event arrives.
     """
-    own, server = await _own(request, job_id, attempt), request.server
+    own, context = await _own(request, job_id, attempt), request.context
     key = (
-        None if plain else server.keys.decrypt(own.state_key, claims.state_key_context(own.ref.job_id, own.ref.attempt))
+        None
+        if plain
+        else context.keys.decrypt(own.state_key, claims.state_key_context(own.ref.job_id, own.ref.attempt))
     )
-    received = await parts.body(server.staging, request.stream(), _uploader(own.ref), upload, f"states/{number}")
+    received = await parts.body(context.staging, request.stream(), _uploader(own.ref), upload, f"states/{number}")
     if received.result is not None:
         return
-    folder = server.settings.uploads
+    folder = context.folder
     # What came in plain is held in memory: it does not touch the disk before it is encrypted.
     room = MAX_STATE_BYTES + 1 if plain else _MAX_IN_MEMORY_BYTES
     with (
@@ -152,17 +151,17 @@ async def put_state(
     ):
         async for piece in received.pieces():
             body.write(piece)
-        context, _ = content.state_contexts(own.job.module_id, job_id, attempt, number)
+        bound_to, _ = content.state_contexts(own.job.module_id, job_id, attempt, number)
         try:
             sha256, is_raw = await asyncio.get_running_loop().run_in_executor(
-                _sealers, _reseal, body, sealed, key, own.ref, server.keys, context
+                _sealers, _reseal, body, sealed, key, own.ref, context.keys, bound_to
             )
         except ValueError as error:
             raise Invalid(str(error)) from None
         name_of = object_names.of_unreadable_event if is_raw else object_names.of_event
         name = name_of(job_id, attempt, number, sha256)
         mark = (await _own(request, job_id, attempt)).mark  # events may have arrived while the body came
-        await uploads.keep_state(server.objects, own.ref, number, mark, name, Path(sealed.name))
+        await uploads.keep_state(context.objects, own.ref, number, mark, name, Path(sealed.name))
         await received.finish(name)
 
 
@@ -174,11 +173,11 @@ async def put_plan(
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
     """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
-    own, server = await _planning(request, job_id, attempt), request.server
-    received = await parts.body(server.staging, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
+    own, context = await _planning(request, job_id, attempt), request.context
+    received = await parts.body(context.staging, request.stream(), _uploader(own.ref), upload, _PLAN_TARGET)
     if received.result is not None:
         return
-    with uploads.alone(own.ref), tempfile.NamedTemporaryFile(dir=server.settings.uploads, prefix="plan-") as body:
+    with uploads.alone(own.ref), tempfile.NamedTemporaryFile(dir=context.folder, prefix="plan-") as body:
         sha256, size = hashlib.sha256(), 0
         async for piece in received.pieces():
             await asyncio.to_thread(body.write, piece)
@@ -189,21 +188,21 @@ async def put_plan(
         await asyncio.to_thread(body.flush)
         await _current(request, job_id, attempt)  # while it came, the attempt may have ended, waiting with another one
         name = plan_store.object_of(job_id, attempt, sha256.hexdigest())
-        if not await server.objects.exists(name):
-            await server.objects.put(name, Path(body.name))
-        await uploads.remove_others(server.objects, name)
+        if not await context.objects.exists(name):
+            await context.objects.put(name, Path(body.name))
+        await uploads.remove_others(context.objects, name)
         await received.finish(name)
 
 
 @get("/plan")
 async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
     """Return the approved plan that this attempt continues with."""
-    own, server = await _current(request, job_id, attempt), request.server
+    own, context = await _current(request, job_id, attempt), request.context
     made_by = own.job.plan_attempt
-    plan = None if made_by is None else await server.db.read(lambda tx: plan_store.get(tx, job_id, made_by))
+    plan = None if made_by is None else await context.db.read(lambda tx: plan_store.get(tx, job_id, made_by))
     if plan is None or plan.decision != "approved":
         raise NotFound("this attempt has no approved plan to continue with")
-    return await _streamed(server, plan_store.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
+    return await _streamed(context, plan_store.object_of(job_id, plan.attempt, plan.sha256), "application/octet-stream")
 
 
 @post("/cloud-token", status_code=200)
@@ -211,18 +210,18 @@ async def cloud_token(
     request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[_CloudTokenWanted]
 ) -> cloud.CloudToken:
     """A token for one of the module's clouds; what may change things there is given to what has leave to change them."""
-    own, server = await _current(request, job_id, attempt), request.server
+    own, context = await _current(request, job_id, attempt), request.context
     if data.phase == "apply" and not MUTATING & set(STEPS_OF.get(own.job.type, ())):
         raise Forbidden(f"a {own.job.type} changes nothing, so it gets no token of the phase apply")
     if data.phase == "apply" and not own.has_begun:
         raise Conflict("this attempt has not begun to change anything: a token of the phase apply is given after that")
-    row = await server.db.read(lambda tx: modules.names(tx, own.job.module_id))
+    row = await context.db.read(lambda tx: modules.names(tx, own.job.module_id))
     if row is None or data.audience not in msgspec.json.decode(row["oidc_audiences"], type=list[str]):
         raise Forbidden(f"{data.audience[:200]!r} is none of this module's audiences (oidc_audiences)")
     subject = cloud.Subject(
         own.job.organization_id, row["organization"], own.job.module_id, row["path"], job_id, attempt, data.phase
     )
-    return await cloud.mint(server.identity.tokens.signing, server.identity.url, subject, data.audience)
+    return await cloud.mint(context.identity.tokens.signing, context.identity.url, subject, data.audience)
 
 
 def _uploader(ref: AttemptRef) -> str:
@@ -234,15 +233,15 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
     if who.attempt is None:
         raise Forbidden("only an attempt's own hub credential is good for this")
     place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
-    await authorize.require(request.server.db, who, Verb.ATTEMPT_REPORT, place)
+    await authorize.require(request.context.db, who, Verb.ATTEMPT_REPORT, place)
 
-    ref, late = AttemptRef(job_id, attempt), timedelta(days=request.server.settings.late_delivery_days)
+    ref, late = AttemptRef(job_id, attempt), request.context.late_delivery
 
     async def read(tx: Tx) -> tuple[jobs.Owned, str | None]:
         found = await jobs.owned(tx, ref)
         return found, decide.refusal_of_events(found.attempt, datetime.fromtimestamp(tx.now, UTC), late)
 
-    owned, why = await request.server.db.read(read)
+    owned, why = await request.context.db.read(read)
     if why is not None:
         raise Forbidden(f"nothing more is accepted from attempt {attempt} of job {owned.job.number}: {why}")
     return _Own(

@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terracrew import __version__
-from terracrew.server.api.metrics.gauges import Figures
+from terracrew.server.api.metrics.gauges import Figures, Gauges
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database
+from terracrew.server.http.counts import Counts
 from terracrew.server.jobs import metrics as job_metrics
 from terracrew.server.logs import metrics as log_metrics
 from terracrew.server.metrics import process
@@ -14,16 +18,24 @@ from terracrew.server.metrics.instruments import Counter, Histogram
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from terracrew.server.context import Server
+
+@dataclass(frozen=True)
+class Measured:
+    """What the figures of this process are read from."""
+
+    db: Database
+    registry: Registry
+    counts: Counts
+    gauges: Gauges
 
 
-async def render(server: "Server") -> tuple[bytes, str]:
+async def render(measured: Measured) -> tuple[bytes, str]:
     """Return the text, and its media type."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-    figures = await server.gauges.current()
-    families = [*_own(server), *(_shared(figures) if figures else ())]
+    figures = await measured.gauges.current()
+    families = [*_own(measured), *(_shared(figures) if figures else ())]
 
     class Collected:
         def collect(self) -> Iterable[Any]:
@@ -36,18 +48,18 @@ async def render(server: "Server") -> tuple[bytes, str]:
     return generate_latest(registry), kind
 
 
-def _own(server: "Server") -> "Iterator[Metric]":
+def _own(measured: Measured) -> "Iterator[Metric]":
     """Return what this process measures: the whole is the sum over all servers."""
     requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
-    for (method, status), count in server.counts.answers.items():
+    for (method, status), count in measured.counts.answers.items():
         requests.add(count, method, str(status))
-    health = server.db.health
+    health = measured.db.health
     for instrument in (requests, *job_metrics.ALL, *process.ALL, *log_metrics.ALL, health.commits, health.errors):
         yield _histogram(instrument) if isinstance(instrument, Histogram) else _counter(instrument)
     yield _gauge(
         "terracrew_info",
         "The version and the database of this server",
-        {(__version__, server.db.kind): 1},
+        {(__version__, measured.db.kind): 1},
         "version",
         "database",
     )
@@ -55,7 +67,7 @@ def _own(server: "Server") -> "Iterator[Metric]":
     yield _gauge(
         "terracrew_database_waiting_writes", "Units of work that wait for their turn to write", health.waiting()
     )
-    connections = {("runner",): len(server.registry.runners), ("executor",): len(server.registry.executors)}
+    connections = {("runner",): len(measured.registry.runners), ("executor",): len(measured.registry.executors)}
     yield _gauge("terracrew_connections", "Processes that are connected to this server", connections, "kind")
 
 

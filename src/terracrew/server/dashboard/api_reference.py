@@ -8,11 +8,11 @@ import msgspec
 from litestar import Response, get
 from markupsafe import Markup, escape
 
-from terracrew.server.api.docs import fields
-from terracrew.server.api.docs.fields import Field
-from terracrew.server.api.openapi import completed
 from terracrew.server.dashboard import render
-from terracrew.server.http.request import Call
+from terracrew.server.dashboard.context import Call
+from terracrew.server.openapi import fields
+from terracrew.server.openapi.document import completed
+from terracrew.server.openapi.fields import Field
 
 _CODE = re.compile(r"`([^`]+)`")
 _ANY = "<…>"
@@ -47,7 +47,10 @@ async def document(request: Call) -> Response[bytes]:
 async def page(request: Call) -> Response[Any]:
     found: dict[str, Any] = msgspec.json.decode(_encoded(request))
     return render.answer(
-        "api/page.html", sections=sections(found), introduction=prose(found["info"]["description"]), prose=prose
+        "api_reference/page.html",
+        sections=sections(found),
+        introduction=prose(found["info"]["description"]),
+        prose=prose,
     )
 
 

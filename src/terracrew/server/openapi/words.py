@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from terracrew.server.api.docs import attributes
-from terracrew.server.api.docs.commands import COMMANDS
+from terracrew.server.openapi import attributes
+from terracrew.server.openapi.commands import COMMANDS
 
 INTRODUCTION = """Everything that the dashboard and the command line do goes through this API.
 

@@ -7,8 +7,8 @@ import msgspec
 from litestar import Request
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from terracrew.server.api.docs import words
 from terracrew.server.http.problem import MEDIA_TYPE
+from terracrew.server.openapi import words
 
 _REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
 _TEXT = {"schema": {"type": "string"}}

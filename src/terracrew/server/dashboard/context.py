@@ -1,0 +1,31 @@
+"""What the pages need of a running server."""
+
+from dataclasses import dataclass
+
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database
+from terracrew.server.http import request
+from terracrew.server.identity.context import Identity
+from terracrew.server.jobs.create import Create
+from terracrew.server.objects import Objects
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
+
+
+@dataclass(frozen=True)
+class DashboardContext:
+    url: str
+    """How browsers reach this server."""
+    db: Database
+    objects: Objects
+    keys: Keyring
+    identity: Identity
+    registry: Registry
+    create_job: Create
+    watch: Watch
+
+
+class Call(request.Call):
+    @property
+    def context(self) -> DashboardContext:
+        return self.app.state.dashboard

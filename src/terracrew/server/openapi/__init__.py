@@ -1,0 +1,1 @@
+"""The OpenAPI document of the API, completed with what handlers and structs say about themselves."""
