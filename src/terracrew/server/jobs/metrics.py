@@ -5,13 +5,10 @@ Each server counts what it has committed itself, so the whole is the sum over al
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from terracrew.errors import TerracrewError
+from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.metrics.instruments import Counter, Histogram
-
-if TYPE_CHECKING:  # they count by means of this module
-    from terracrew.server.jobs.model import Attempt, Job
 
 _log = logging.getLogger("terracrew.jobs")
 _WAIT_BOUNDS_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
@@ -76,7 +73,7 @@ def claimed(waits: Iterable[float]) -> None:
         queue_wait.observe(seconds)
 
 
-def job_moved(before: "Job", after: "Job") -> None:
+def job_moved(before: Job, after: Job) -> None:
     """A job was saved."""
     if before.started_at is None and after.started_at is not None and after.claimed_at is not None:
         start_wait.observe((after.started_at - after.claimed_at).total_seconds())
@@ -90,13 +87,13 @@ def job_moved(before: "Job", after: "Job") -> None:
         requeued.add()
 
 
-def _tell_end(job: "Job") -> None:
+def _tell_end(job: Job) -> None:
     """One line for each job, for a person who reads what the server prints."""
     took = (job.finished_at - job.started_at).total_seconds() if job.started_at and job.finished_at else None
     _log.info("job %d: %s %s%s", job.number, job.type, job.status, "" if took is None else f" after {took:.1f} s")
 
 
-def attempt_moved(before: "Attempt", after: "Attempt") -> None:
+def attempt_moved(before: Attempt, after: Attempt) -> None:
     """An attempt was saved."""
     if before.outcome is None and after.outcome is not None:
         attempts_ended.add(1, after.outcome)
