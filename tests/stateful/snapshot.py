@@ -42,7 +42,8 @@ class Snapshot:
             for plan in rows_to(Plan, await tx.all("SELECT " + plan_store.PLANS.columns + " FROM plans"))
         }
         now.states = {
-            state.id: state for state in rows_to(State, await tx.all("SELECT " + states.COLUMNS + " FROM states"))
+            state.id: state
+            for state in rows_to(State, await tx.all("SELECT " + states.STATES.columns + " FROM states"))
         }
         now.outputs = {row["job_id"]: row["sha256"] for row in await tx.all("SELECT job_id, sha256 FROM outputs")}
         rows = await tx.all("SELECT job_id, attempt, first, last FROM log_chunks ORDER BY job_id, attempt, first")

@@ -159,6 +159,7 @@ def attach(app: App, server: Server) -> App:
         "api": server.api,
         "dashboard": server.dashboard,
         "transfer": server.transfer,
+        "data_directory": server.settings.directory,
     }
     app.state = State(contexts)
     hooks: list[Any] = [_hardener(server.settings.url), server.counts.count]

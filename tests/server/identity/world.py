@@ -216,5 +216,6 @@ async def build(database: Database) -> World:
     keys = Keyring([b"k" * 32])
     container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
     app().state.identity, app().state.api = container.identity, container
+    app().state.data_directory = container.settings.directory
     organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
     return World(container, app(), organization.id)

@@ -77,5 +77,5 @@ async def authenticate(
 
 
 def _has_metrics_token(request: Request[Any, Any, Any]) -> bool:
-    directory = request.app.state.server.settings.directory
+    directory = request.app.state.data_directory
     return metrics_token.is_valid(directory, request.headers.get("Authorization", ""))
