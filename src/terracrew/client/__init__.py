@@ -1,0 +1,1 @@
+"""How command line, runner and executor reach a server: one HTTP transport, the API client, events, the hub."""

@@ -1,0 +1,1 @@
+"""Starts executors and finds them again. `protocol` is the interface; `local` uses processes on this machine."""

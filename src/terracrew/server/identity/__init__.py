@@ -1,0 +1,1 @@
+"""Who somebody is: people, service accounts and roles, signed tokens and their keys, limits on guesses."""

@@ -1,0 +1,1 @@
+"""Jobs and their attempts. `decide` has the rules as pure functions; other files load, ask it and save."""

@@ -1,0 +1,1 @@
+"""Modules: their settings, sources, inputs and policies."""

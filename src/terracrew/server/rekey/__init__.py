@@ -1,0 +1,1 @@
+"""Encrypts everything that the server stores under a new master key, while it runs."""

@@ -1,0 +1,1 @@
+"""Runners: their registration, which jobs they may take, and what people see of them."""

@@ -1,0 +1,1 @@
+"""States and outputs of modules: their versions, content and quarantine."""

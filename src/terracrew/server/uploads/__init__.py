@@ -1,0 +1,1 @@
+"""Large bodies that arrive in parts."""

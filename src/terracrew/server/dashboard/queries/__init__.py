@@ -1,1 +1,1 @@
-"""What pages read that no room of the server reads already; nothing here writes."""
+"""What pages read that no package below reads already; nothing here writes."""
