@@ -10,7 +10,7 @@ import pytest
 import urllib3
 from websockets.exceptions import ConnectionClosed
 
-from terracrew.protocol import frames, messages
+from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
@@ -258,4 +258,4 @@ def test_a_runner_of_another_protocol_is_told_both_versions(
         answer = client.wait_for("refused")
         assert answer["code"] == "incompatible"
         assert "7 to 9" in answer["message"]
-        assert "this server 1" in answer["message"]
+        assert f"this server {version.NEWEST_VERSION}" in answer["message"]

@@ -92,7 +92,7 @@ def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versio
         client.socket.send(msgspec.json.encode(future).decode())
         refused = client.get()
         assert (refused["code"], refused["is_final"]) == ("incompatible", True)
-        assert "runner 9.0.0 speaks protocol 8 to 9, this server 1" in refused["message"]
+        assert f"runner 9.0.0 speaks protocol 8 to 9, this server {version.NEWEST_VERSION}" in refused["message"]
 
 
 @pytest.mark.feature("O4")
@@ -118,14 +118,15 @@ def test_what_an_attempt_left_that_no_longer_speaks_the_servers_version_is_deliv
     if is_finished:
         gate.open()
         eventually(lambda: "Plan:" in output.read_text(), what="the plan")
-    serve(system, 2, 3)
+    later = version.NEWEST_VERSION + 1
+    serve(system, later, later + 1)
     assert ended(old) == Incompatible.exit_code
     if not is_finished:
         eventually(lambda: "Interrupt received" in output.read_text(), what="the executor's stop of its plan")
         gate.open()
     eventually(lambda: not os.path.exists(f"/proc/{executor}"), what="the executor's end")
     assert list((directory / "attempts").iterdir()), "what it has is kept"
-    system.start_runner(credentials | speaking(2, 2))
+    system.start_runner(credentials | speaking(later, later))
     eventually(lambda: not (directory / "attempts" / f"{job}.1").exists(), what="the delivery")
     assert not list((directory / "undelivered").iterdir())
     found = system.wait(job)
