@@ -1,4 +1,4 @@
-"""The border where an error becomes a page: a problem for htmx, a page for a reader, the way in for a stranger."""
+"""Turns an error into an answer: a problem for htmx, a page for a person, the login page for one who is not logged in."""
 
 from typing import Any
 from urllib.parse import urlsplit

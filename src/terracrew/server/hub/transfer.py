@@ -209,7 +209,7 @@ async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int])
 async def cloud_token(
     request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[_CloudTokenWanted]
 ) -> cloud.CloudToken:
-    """A token for one of the module's clouds; what may change things there is given to what has leave to change them."""
+    """Return a token for one of the module's clouds. One that may change resources needs an attempt that has begun to."""
     own, context = await _current(request, job_id, attempt), request.context
     if data.phase == "apply" and not MUTATING & set(STEPS_OF.get(own.job.type, ())):
         raise Forbidden(f"a {own.job.type} changes nothing, so it gets no token of the phase apply")

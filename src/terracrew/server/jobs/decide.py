@@ -384,8 +384,8 @@ def adoption(
     """Return whether a state becomes the current one automatically; otherwise it goes into quarantine for a person to decide.
 
     `is_newest`: nobody else has written since this attempt's `begin`, and it is not older than what this one wrote.
-    What comes from an attempt that never had leave to mutate is nothing that an engine of ours can have written. A state with
-    another lineage describes another world, so not even the current attempt may replace the module's state with it.
+    An attempt without a permit has started no engine that mutates, so its state is not from one. A state with another lineage
+    describes other resources, so not even the current attempt may replace the module's state with it.
     """
     if attempt.begun_at is None:
         return False

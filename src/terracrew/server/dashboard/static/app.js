@@ -59,7 +59,7 @@ async function copy(button) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(byId(button.dataset.copy)); // no leave for the clipboard: ready for Ctrl-C
+    getSelection().selectAllChildren(byId(button.dataset.copy)); // the clipboard is not permitted: ready for Ctrl-C
     button.textContent = "Selected";
   }
   setTimeout(() => (button.textContent = said), 1600);
