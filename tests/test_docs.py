@@ -15,6 +15,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 SOURCES = ROOT / "src" / "terracrew"
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 _FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|json|sql|sh))\b")
+_MODULE = re.compile(r"`((?:\w+/)+\w+)(?:\.(\w+))?/?`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -24,6 +25,20 @@ def test_what_a_page_links_to_or_names_is_there(page: Path) -> None:
     assert links == []
     places = (ROOT, SOURCES, SOURCES / "server", page.parent)
     assert [name for name in _FILE.findall(text) if not any((place / name).exists() for place in places)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_packages_modules_and_what_is_in_them_exist_under_the_names_that_a_page_gives(page: Path) -> None:
+    """A decision record named the package `server/api/docs` after it had moved."""
+    places = (ROOT, SOURCES, SOURCES / "server", SOURCES / "executor", SOURCES / "runner")
+    wrong: list[str] = []
+    for path, name in _MODULE.findall(page.read_text()):
+        homes = [place for place in places if (place / path.partition("/")[0] / "__init__.py").exists()]
+        files = [place / f"{path}.py" for place in homes if (place / f"{path}.py").exists()]
+        is_there = any(re.search(rf"\b{name}\b", file.read_text()) for file in files) if name else files
+        if homes and not is_there and not any((place / f"{path}.{name}".rstrip(".")).exists() for place in homes):
+            wrong.append(f"{path}.{name}".rstrip("."))
+    assert wrong == []
 
 
 def test_the_diagram_of_statuses_is_current() -> None:

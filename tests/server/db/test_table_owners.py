@@ -104,7 +104,10 @@ EXCEPTIONS = (
     ),
 )
 
-_CHANGE = re.compile(r"\b(INSERT(?: OR REPLACE)? INTO|UPDATE|DELETE FROM)\s+([a-z_]+)\b(?:\s+SET\s+(.*))?", re.DOTALL)
+_CHANGE = re.compile(
+    r"\b(INSERT(?: OR REPLACE)? INTO|UPDATE|DELETE FROM)\s+([a-z_]+)\b(?=(?:\s+SET\s+(.*))?)", re.DOTALL
+)
+"""The columns are looked at and not consumed, so that a further change in the same text is found, too."""
 _ASSIGNED = re.compile(r"(?:^|,)\s*([a-z_0-9]+)\s*=")
 
 
@@ -196,6 +199,15 @@ def test_no_exception_is_left_over() -> None:
 def test_a_statement_in_another_file_is_found(tmp_path: Path, source: str, verb: str, columns: str) -> None:
     (tmp_path / "other.py").write_text(f'"""UPDATE runners SET nothing = 1"""\n{source}\n')
     assert changes(tmp_path) == [Change("other.py", verb, "jobs", frozenset(columns.split()))]
+
+
+def test_each_of_several_changes_in_one_text_is_found(tmp_path: Path) -> None:
+    """The columns of the first change took the rest of the text with them, so the second one was never looked at."""
+    statement = (
+        "WITH a AS (UPDATE jobs SET status = :a RETURNING id) DELETE FROM notes WHERE job_id IN (SELECT id FROM a)"
+    )
+    (tmp_path / "other.py").write_text(f'X = "{statement}"\n')
+    assert [(each.verb, each.table) for each in changes(tmp_path)] == [("UPDATE", "jobs"), ("DELETE FROM", "notes")]
 
 
 def test_the_fragments_have_the_texts_of_the_indexes_and_the_statuses_of_the_model() -> None:
