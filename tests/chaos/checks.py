@@ -115,7 +115,7 @@ def no_overlap(found: Found) -> Iterator[Violation]:
     begun = {f"{job['id']}.{one['number']}" for job in found.jobs for one in job["attempts"] if one["begun_at"]}
     for one in starts:
         if one.owner not in begun:
-            yield Violation("leave to mutate", f"{one.owner} mutated {one.module} without leave", one.at, one.owner)
+            yield Violation("permit to mutate", f"{one.owner} mutated {one.module} without a permit", one.at, one.owner)
     seen: dict[str, Record] = {}
     for one in starts:
         first = seen.setdefault(one.plan or one.owner, one)

@@ -53,7 +53,7 @@ def test_a_mutation_beside_one_that_never_ended_is_seen_by_the_lock() -> None:
 
 def test_a_mutation_without_leave_is_seen() -> None:
     wrong = found(record("start", 1), attempts=[attempt(1, begun=False)])
-    assert rules(checks.no_overlap(wrong)) == ["leave to mutate"]
+    assert rules(checks.no_overlap(wrong)) == ["permit to mutate"]
 
 
 def test_a_plan_that_is_applied_twice_is_seen() -> None:

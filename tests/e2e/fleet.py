@@ -101,10 +101,6 @@ class Fleet(System):
         eventually(api.is_ready, what=f"the readiness of server {index}: {server.log}")
         return server
 
-    def api_of(self, index: int) -> Api:
-        """The one server itself."""
-        return Api(f"http://127.0.0.1:{self.ports[index]}", (self.data / "admin.token").read_text())
-
     def close(self) -> None:
         super().close()
         self.balancer.stop()

@@ -141,7 +141,7 @@ def test_a_state_written_while_the_server_is_down_is_there_exactly_once_and_befo
 
 
 @pytest.mark.feature("O3", "X4")
-def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_leave(
+def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_a_permit(
     system: System, gate: Gate, tmp_path: Path
 ) -> None:
     witness = tmp_path / "witness"

@@ -66,10 +66,6 @@ def stage(server: System) -> Iterator[Stage]:
         yield Stage(server, stack)
 
 
-def next_offer(*clients: Client) -> dict[str, Any]:
-    return clients[0].wait_for("offer")
-
-
 def is_silent(client: Client, seconds: float = 0.4) -> bool:
     """Nothing is offered: the absence of an event can only be waited out."""
     try:

@@ -1,4 +1,4 @@
-"""Tokens for clouds in a real executor: one phase at a time, renewed while the engine runs, masked, and after leave only."""
+"""Tokens for clouds in a real executor: one phase at a time, renewed while the engine runs, masked, and only with a permit."""
 
 from pathlib import Path
 

@@ -118,7 +118,7 @@ async def test_an_apply_delivers_its_outputs_and_its_states(hub: FakeExecutorHub
     assert json.loads(content)["outputs"]["greeting"]["value"] == "hello you"
     assert content not in (executor.directory / "outbox").read_bytes(), "a state is encrypted on the disk"
     assert hub.begins == [(0, hub.begins[0][1])]
-    assert number > hub.begins[0][1], "no state is written before leave was given"
+    assert number > hub.begins[0][1], "no state is written before the permit was given"
 
 
 @pytest.mark.feature("J1")

@@ -106,7 +106,7 @@ async def test_who_does_not_know_the_secret_gets_nothing(backend: Backend, secre
 
 
 @pytest.mark.feature("J15")
-async def test_nothing_is_written_by_a_step_that_has_no_leave_to_mutate(backend: Backend) -> None:
+async def test_nothing_is_written_by_a_step_that_has_no_permit(backend: Backend) -> None:
     backend.states.is_writable = False
     assert (await backend.client.ask("POST", state(1)))[0] == 409
     backend.states.current = state(1)

@@ -7,7 +7,7 @@ CHECKS: Checks = {
     Rules.ONE_OWNER: (rules.one_owner,),
     Rules.FENCING: (rules.superseded_changes_nothing, rules.nothing_after_a_result),
     Rules.NOTHING_LOST: (rules.nothing_lost, rules.lineage_is_kept),
-    Rules.PERMISSION_TO_APPLY: (rules.leave_to_mutate, rules.no_leave_beside_a_quarantine),
+    Rules.PERMISSION_TO_APPLY: (rules.needs_a_permit_to_mutate, rules.no_permit_beside_a_quarantine),
     Rules.TERMINAL_IS_TERMINAL: (rules.terminal_is_terminal,),
     Rules.NO_STUCK_JOB: (rules.is_settled, rules.lease_from_the_loss, rules.canceled_by_a_person),
     Rules.LOCK_FOLLOWS_ATTEMPT: (

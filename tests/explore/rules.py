@@ -48,7 +48,7 @@ def superseded_changes_nothing(before: World, move: Move) -> bool:
 def nothing_lost(before: World, move: Move) -> bool:
     """Rule 3: a state that was emitted is stored: it is current, superseded by one that builds on it, or in quarantine.
 
-    That of the attempt with leave becomes current. The mark passes it only then, so that SUCCEEDED implies the state.
+    That of the attempt with the permit becomes current. The mark passes it only then, so that SUCCEEDED implies the state.
     """
     it, then = _of(before, move), _of(move.after, move)
     if it is None or then is None or it.mark >= it.states:
@@ -59,8 +59,8 @@ def nothing_lost(before: World, move: Move) -> bool:
     return not (move.after.news and it.is_passed) and (bool(move.after.news) or not is_owners)
 
 
-def leave_to_mutate(before: World, move: Move) -> bool:
-    """Rule 4: a mutation starts only with leave, for the current attempt, from the current state, with a plan that a person has
+def needs_a_permit_to_mutate(before: World, move: Move) -> bool:
+    """Rule 4: a mutation starts only with a permit, for the current attempt, from the current state, with a plan that a person has
     approved where that is needed (and always after a plan of the job has waited), and which nobody else applies."""
     it = _of(before, move)
     if it is None:
@@ -92,7 +92,7 @@ def lease_from_the_loss(before: World, move: Move) -> bool:
     return not then.outcome or it.eyed == 1 or (it.eyed == 0 and it.lost == 1)
 
 
-def no_leave_beside_a_quarantine(before: World, move: Move) -> bool:
+def no_permit_beside_a_quarantine(before: World, move: Move) -> bool:
     """Rule 4: nothing plans and nothing begins while the module has an undecided state in quarantine."""
     return not before.quarantine or (move.name == "begin" and not _has_begun(before, move))
 
@@ -183,9 +183,9 @@ _APPROVED = frozenset({"approve", "approve blindly"})
 _AFTER: dict[Rule, frozenset[str]] = {
     superseded_changes_nothing: _BY_WORD | _DELIVERED | {"begin"},
     nothing_lost: frozenset({"deliver"}),
-    leave_to_mutate: frozenset({"answer"}),
+    needs_a_permit_to_mutate: frozenset({"answer"}),
     lease_from_the_loss: frozenset({"lost", "lease"}),
-    no_leave_beside_a_quarantine: frozenset({"begin", "claim", "lose the grant"}),
+    no_permit_beside_a_quarantine: frozenset({"begin", "claim", "lose the grant"}),
     module_waits_for_a_person: frozenset({"begin"}),
     no_overlap: frozenset({"answer"}),
     made_once: frozenset({"answer"}),

@@ -67,8 +67,8 @@ class BeginsWhileTheFencedIsHeard(Server):
         return tuple(replace(doubt, is_heard=False) for doubt in super().doubts(world, it))
 
 
-class LeaveNeverExpires(Server):
-    def expire_leave(self, world: World, i: int) -> World:
+class PermitNeverExpires(Server):
+    def expire_permit(self, world: World, i: int) -> World:
         return world
 
 
@@ -225,7 +225,7 @@ SENTENCES = (
     Sentence("begin names its state version", BeginNamesNoVersion, "Rule 4", _bounds(2)),
     Sentence("no self-adoption between begin and end", AdoptsWhileSomebodyMutates, "Rule 4", _bounds(3)),
     Sentence("no begin while the fenced attempt is heard", BeginsWhileTheFencedIsHeard, "Rule 7", _bounds(3)),
-    Sentence("leave expires", LeaveNeverExpires, "Rule 4", _bounds(1)),
+    Sentence("a permit expires", PermitNeverExpires, "Rule 4", _bounds(1)),
     Sentence("heard only for named attempts", AnyRunnerIsHeardForAll, "Rule 6", _bounds(1)),
     Sentence("delivery by the attempt's credential", DeliversByTheRunnersRecord, "Rule 6", _bounds(1)),
     Sentence("the lease runs from the loss", LeaseRunsFromBegin, "Rule 6", _bounds(1)),

@@ -79,10 +79,10 @@ class Server:
 
     def eye(self, world: World, i: int) -> World:
         """It is silent for long enough. What the reaper makes of it may come a moment later."""
-        return self.expire_leave(with_try(world, i, eyed=2 if world.tries[i].lost == 2 else 1), i)
+        return self.expire_permit(with_try(world, i, eyed=2 if world.tries[i].lost == 2 else 1), i)
 
-    def expire_leave(self, world: World, i: int) -> World:
-        """Whoever is silent for so long has asked for no leave that still counts."""
+    def expire_permit(self, world: World, i: int) -> World:
+        """An attempt that was silent for so long has no request for a permit left that counts."""
         return with_try(world, i, mail=0)
 
     lost = staticmethod(decide.lost)
@@ -91,7 +91,7 @@ class Server:
         if self.is_heard(world, world.tries[i]):
             return None
         after = self.settle(world, i, decide.give_up, rows.SILENT, "somebody", THIS_MOMENT)
-        return None if after is None else self.expire_leave(after, i)
+        return None if after is None else self.expire_permit(after, i)
 
     # ---- a claim
 
@@ -140,7 +140,7 @@ class Server:
             self._known[key] = decide.is_resumable(row, state_version=VERSIONS[NOW] or 0, inputs_sha256="")
         return job.plan if self._known[key] else None
 
-    # ---- leave to mutate
+    # ---- the permit to mutate
 
     def begin(self, world: World, i: int) -> tuple[World, str]:
         """Take a `begin` in, and what is answered."""

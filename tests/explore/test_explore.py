@@ -59,7 +59,7 @@ def test_without_this_sentence_a_rule_breaks(sentence: Sentence) -> None:
 
 
 def test_a_trace_is_told_in_words() -> None:
-    sentence = next(sentence for sentence in SENTENCES if sentence.text == "leave expires")
+    sentence = next(sentence for sentence in SENTENCES if sentence.text == "a permit expires")
     trace = Walk(sentence.without(), sentence.bounds, sentence.start).run().trace
     assert trace[0] == "runner 1 claims job 1 (attempt 1)"
     assert trace[-2] == "the answer reaches the executor of attempt 1 of job 1, whose engine makes a first thing"

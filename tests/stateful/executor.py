@@ -329,7 +329,7 @@ class Executor:
         return frames.pack(first, len(batch), b"".join(batch))
 
     async def ask(self, question: Question, *, is_used: bool = True) -> str:
-        """For leave to mutate, perhaps in the wrong words, or without hearing the answer."""
+        """Ask for the permit to mutate, perhaps with wrong values, or without receiving the answer."""
         assert self.link is not None
         version = {"old": max(0, self.version - 1), "new": self.version + 1}.get(question, self.version)
         plan = self.resume.attempt if self.resume else None
@@ -349,7 +349,7 @@ class Executor:
             await self.crew.begun(self, before, version)
             if is_used and version == self.version and question != "foreign":
                 self.leave = sent
-            return "has leave"
+            return "has a permit"
         if is_used:
             await self._refused(answer)
         return f"refused: {answer.code}"

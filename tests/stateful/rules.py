@@ -146,7 +146,7 @@ def _earned(was: Snapshot, now: Snapshot, current: State, before: State | None, 
     if current.id in by_people:
         assert not any(job.is_active and job.module_id == module_id for job in was.jobs.values()), "it was locked"
         return
-    assert attempt.begun_at is not None, f"{ref} never had leave to write a state"
+    assert attempt.begun_at is not None, f"{ref} never had a permit to write a state"
     assert before is None or current.lineage == before.lineage, f"{ref} is of another lineage"
     if ref not in was.attempts or was.is_current(ref):
         return

@@ -111,7 +111,7 @@ SYMPTOMS = {
     "begin past a quarantine": "in quarantine is undecided",
     "hand-back after begin": "had begun",
     "what a runner misses is dead": "had begun",
-    "every state is adopted": "of another lineage|older than|adopted|never had leave|somebody wrote",
+    "every state is adopted": "of another lineage|older than|adopted|never had a permit|somebody wrote",
     "nobody is ever lost": "nobody",
     "any approval will do": "without a plan that anybody saw|before the fence|approved",
     "a termination report ends every doubt": "before a person has looked",

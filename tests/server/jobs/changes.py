@@ -74,7 +74,7 @@ class Change:
         return await self.world.load(self.job_id)
 
     async def code(self, ref: AttemptRef) -> str:
-        """What an attempt that asks for leave is told, from the state as it is now."""
+        """What an attempt that asks for a permit is told, from the state as it is now."""
         module = await self.world.db.read(lambda tx: received_states.standing(tx, self.module))
         answer = await begin(self.world.db, ref, module.state_version, registry=self.registry)
         return answer.code if isinstance(answer, BeginRefused) else "begun"

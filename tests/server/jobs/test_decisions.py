@@ -91,7 +91,7 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
 
 
 @pytest.mark.feature("X4")
-async def test_there_is_no_leave_to_mutate_for_a_plan(database: Database) -> None:
+async def test_there_is_no_permit_for_a_plan(database: Database) -> None:
     _, _, ref = await _claimed(database, "PLAN")
     with pytest.raises(Forbidden):
         await begin(database, ref, 0)

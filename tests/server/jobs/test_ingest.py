@@ -132,7 +132,7 @@ async def test_a_late_report_never_changes_a_terminal_job(database: Database) ->
 
 
 @pytest.mark.feature("J15")
-async def test_leave_to_mutate_names_the_state_it_was_planned_from(database: Database) -> None:
+async def test_a_permit_names_the_state_it_was_planned_from(database: Database) -> None:
     world = await JobRows.make(database)
     module = await world.module()
     job = await world.job(module, kind="APPLY")

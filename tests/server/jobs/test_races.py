@@ -63,7 +63,7 @@ async def test_a_requeue_that_did_not_see_the_cancellation_does_not_undo_it(data
 
 @pytest.mark.feature("O3", "J15")
 async def test_an_attempt_that_has_just_begun_is_not_taken_for_one_that_never_did(database: Database) -> None:
-    """It was requeued with leave to mutate in its hands, and two could apply at once."""
+    """It was requeued with a permit to mutate in its hands, and two could apply at once."""
     world = await JobRows.make(database)
     ref = await _running(world)
     stale = await _loaded(world, ref)

@@ -152,7 +152,7 @@ async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quaranti
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.write(content(1))
-    assert await crew.app.scalar("SELECT status FROM states") == "quarantined", "it had no leave to change anything"
+    assert await crew.app.scalar("SELECT status FROM states") == "quarantined", "it had no permit to change anything"
     module = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
     assert module["quarantined"] == []
 

@@ -47,7 +47,7 @@ async def serve(hub: HubContext, socket: HubSocket, principal: Principal) -> Non
         while (frame := await socket.receive()) is not None:
             await _take(hub, session, _decoded(frame))
     finally:
-        await asyncio.shield(_leave(hub, session))
+        await asyncio.shield(_disconnect(hub, session))
 
 
 def _decoded(frame: str | bytes) -> messages.FromRunner:
@@ -167,7 +167,7 @@ async def _is_elsewhere(hub: HubContext, ref: AttemptRef) -> bool:
     return await hub.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, hub.id))
 
 
-async def _leave(hub: HubContext, session: RunnerSession) -> None:
+async def _disconnect(hub: HubContext, session: RunnerSession) -> None:
     if hub.registry.remove(session):  # else a newer connection of the same instance has taken its place
         hub.scheduler.left(session)
         if _let_go(hub, session.socket):
