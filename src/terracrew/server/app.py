@@ -31,13 +31,13 @@ from terracrew.server.api import (
     states,
     uploads,
 )
-from terracrew.server.api.context import Call as ApiCall
+from terracrew.server.api.context import ApiCall
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.dashboard import api_reference
 from terracrew.server.dashboard import routes as pages
-from terracrew.server.dashboard.context import Call as DashboardCall
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
 from terracrew.server.groups.service import ensure_organization
@@ -47,7 +47,7 @@ from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint, transfer
-from terracrew.server.hub.context import Call as TransferCall
+from terracrew.server.hub.context import TransferCall
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import open_identity
 from terracrew.server.jobs.claims import claims

@@ -40,7 +40,7 @@ class ApiContext:
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
 
 
-class Call(request.Call):
+class ApiCall(request.Call):
     @property
     def context(self) -> ApiContext:
         return self.app.state.api

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.server.api import connect
-from terracrew.server.api.context import Call
+from terracrew.server.api.context import ApiCall
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
@@ -87,7 +87,7 @@ class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/me", summary="Show who you are")
-async def me(request: Call) -> Me:
+async def me(request: ApiCall) -> Me:
     """Show the person or service account that this request acts for, with its roles."""
     who = request.user
     roles = await request.context.db.read(lambda tx: access_store.roles_of(tx, who.id))
@@ -104,7 +104,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 @post("/me/link", summary="Make a link that logs you in, once")
-async def my_link(request: Call) -> Link:
+async def my_link(request: ApiCall) -> Link:
     """For a person who has a token and wants the dashboard."""
     who = request.user
     authorize.require_person(who)
@@ -114,42 +114,42 @@ async def my_link(request: Call) -> Link:
 
 
 @get("/tokens", summary="List your API tokens")
-async def list_tokens(request: Call, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+async def list_tokens(request: ApiCall, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
     """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
 
 
 @post("/tokens", summary="Create an API token")
-async def create_token(request: Call, data: JSONBody[NewToken]) -> CreatedToken:
+async def create_token(request: ApiCall, data: JSONBody[NewToken]) -> CreatedToken:
     """Create a token that may do what you may do. The answer shows it once."""
     token, secret = await service.create_token(request.context.db, request.user, data.name, data.expires_in_days)
     return CreatedToken(token.id, token.name, token.expires_at, secret.text)
 
 
 @delete("/tokens/{token_id:str}", summary="Revoke an API token")
-async def revoke_token(request: Call, token_id: FromPath[str]) -> None:
+async def revoke_token(request: ApiCall, token_id: FromPath[str]) -> None:
     """Revoke a token. Requests with it are refused from now on."""
     who, it = request.user, ids.parse("tok", token_id)
     await request.context.db.write(lambda tx: service.revoke_token(tx, who, it))
 
 
 @get("/users", summary="List users")
-async def list_users(request: Call, after: After = None, limit: Limit = 50) -> Page[User]:
+async def list_users(request: ApiCall, after: After = None, limit: Limit = 50) -> Page[User]:
     """List the users of your organization."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
 
 
 @post("/users", summary="Create a user")
-async def create_user(request: Call, data: JSONBody[NewUser]) -> CreatedUser:
+async def create_user(request: ApiCall, data: JSONBody[NewUser]) -> CreatedUser:
     """Create a user without a role. The response has a link with which they log in once and set a password."""
     user, link = await service.create_user(request.context.db, request.user, data.name, data.is_system_admin)
     return CreatedUser(user, service.link_url(request.context.settings.url, link))
 
 
 @patch("/users/{user_id:str}", summary="Disable or enable a user")
-async def change_user(request: Call, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
+async def change_user(request: ApiCall, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
     """Disable a user, which ends their sessions and tokens, or enable them again."""
     who, it = request.user, ids.parse("usr", user_id)
     return await request.context.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
@@ -165,7 +165,7 @@ class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @post("/me/password", summary="Change your password", status_code=200)
-async def change_password(request: Call, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
+async def change_password(request: ApiCall, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
     """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
     identity = request.context.identity
     return await logins.set_password(identity, request.user, data.new_password, data.current_password)
@@ -177,7 +177,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 @get("/users/{user:str}/sessions", summary="List the sessions of a user")
 async def list_sessions(
-    request: Call, user: FromPath[str], after: After = None, limit: Limit = 50
+    request: ApiCall, user: FromPath[str], after: After = None, limit: Limit = 50
 ) -> Page[OpenSession]:
     """List where a user is logged in. `user` is a name, an id or `me`; for others it takes the right to manage access."""
     who = request.user
@@ -185,28 +185,30 @@ async def list_sessions(
 
 
 @delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
-async def end_sessions(request: Call, user: FromPath[str]) -> Ended:
+async def end_sessions(request: ApiCall, user: FromPath[str]) -> Ended:
     """Log a user out everywhere, except that your own current session stays."""
     who = request.user
     return Ended(await request.context.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
 
 
 @delete("/users/{user:str}/sessions/{session_id:str}", summary="End a session of a user")
-async def end_session(request: Call, user: FromPath[str], session_id: FromPath[str]) -> None:
+async def end_session(request: ApiCall, user: FromPath[str], session_id: FromPath[str]) -> None:
     """End one session. The browser that has it must log in again."""
     who, it = request.user, ids.parse("ses", session_id)
     await request.context.db.write(lambda tx: oversight.end_session(tx, who, user, it))
 
 
 @get("/users/{user:str}/tokens", summary="List the API tokens of a user")
-async def list_tokens_of(request: Call, user: FromPath[str], after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+async def list_tokens_of(
+    request: ApiCall, user: FromPath[str], after: After = None, limit: Limit = 50
+) -> Page[ApiToken]:
     """List the tokens of a user. `user` is a name, an id or `me`; for others it takes the right to manage access."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
 
 
 @delete("/users/{user:str}/tokens/{token_id:str}", summary="Revoke an API token of a user")
-async def revoke_token_of(request: Call, user: FromPath[str], token_id: FromPath[str]) -> None:
+async def revoke_token_of(request: ApiCall, user: FromPath[str], token_id: FromPath[str]) -> None:
     """Revoke a token of a user. Requests with it are refused from now on."""
     who, it = request.user, ids.parse("tok", token_id)
     await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
@@ -214,7 +216,7 @@ async def revoke_token_of(request: Call, user: FromPath[str], token_id: FromPath
 
 @get("/service-accounts", summary="List service accounts")
 async def list_accounts(
-    request: Call, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
+    request: ApiCall, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
 ) -> Page[ServiceAccount]:
     """List the service accounts of a group and below it."""
     who = request.user
@@ -222,20 +224,20 @@ async def list_accounts(
 
 
 @post("/service-accounts", summary="Create a service account")
-async def create_account(request: Call, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
+async def create_account(request: ApiCall, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
     """Create an account for programs in a group. It has no role and no secret yet."""
     return await access.create_account(request.context.db, request.user, data.name, data.group)
 
 
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
-async def delete_account(request: Call, account_id: FromPath[str]) -> None:
+async def delete_account(request: ApiCall, account_id: FromPath[str]) -> None:
     """Delete a service account with its secrets and roles."""
     who, it = request.user, ids.parse("sac", account_id)
     await request.context.db.write(lambda tx: access.delete_account(tx, who, it))
 
 
 @get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
-async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientSecret]:
+async def list_secrets(request: ApiCall, account_id: FromPath[str]) -> Page[ClientSecret]:
     """List the secrets of a service account. The secrets themselves cannot be shown again."""
     who, it = request.user, ids.parse("sac", account_id)
     return Page(await request.context.db.read(lambda tx: access.secrets(tx, who, it)))
@@ -243,7 +245,7 @@ async def list_secrets(request: Call, account_id: FromPath[str]) -> Page[ClientS
 
 @post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
 async def create_secret(
-    request: Call, account_id: FromPath[str], data: JSONBody[NewSecret | None] = None
+    request: ApiCall, account_id: FromPath[str], data: JSONBody[NewSecret | None] = None
 ) -> CreatedSecret:
     """Add a secret with which the account gets access tokens at `/connect/token`. The answer shows it once."""
     wanted = data or NewSecret()
@@ -254,21 +256,21 @@ async def create_secret(
 
 
 @delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
-async def revoke_secret(request: Call, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
+async def revoke_secret(request: ApiCall, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
     """The tokens and connections that came of it end within seconds."""
     who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
     await request.context.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
 
 
 @get("/roles", summary="List roles")
-async def list_roles(request: Call, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
+async def list_roles(request: ApiCall, after: After = None, limit: Limit = 50) -> Page[RoleBinding]:
     """List who has which role at which group or module."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: access.roles(tx, who, after, limit))
 
 
 @post("/roles", summary="Give a role at a place of the tree")
-async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
+async def bind_role(request: ApiCall, data: JSONBody[NewRole]) -> RoleBinding:
     """Give a user or a service account a role at a group, with everything below it, or at a module."""
     who = request.user
     return await request.context.db.write(
@@ -277,7 +279,7 @@ async def bind_role(request: Call, data: JSONBody[NewRole]) -> RoleBinding:
 
 
 @delete("/roles/{role_id:str}", summary="Take a role away")
-async def unbind_role(request: Call, role_id: FromPath[str]) -> None:
+async def unbind_role(request: ApiCall, role_id: FromPath[str]) -> None:
     """Take a role away. It ends at once."""
     who, it = request.user, ids.parse("rol", role_id)
     await request.context.db.write(lambda tx: access.unbind_role(tx, who, it))

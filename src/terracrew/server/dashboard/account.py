@@ -10,7 +10,7 @@ from litestar.response import Redirect
 from terracrew import ids
 from terracrew.errors import Forbidden, Invalid, RateLimited, Unavailable
 from terracrew.server.dashboard import forms, render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import logins, oversight, passwords
@@ -28,13 +28,13 @@ class AccountForm(msgspec.Struct, frozen=True):
 
 
 @get("/dashboard/account")
-async def account_page(request: Call) -> Response[Any]:
+async def account_page(request: DashboardCall) -> Response[Any]:
     """Show where the user is logged in, which API tokens they have, and the form that changes their password."""
     return await _account_answer(request)
 
 
 @post("/dashboard/account/password", status_code=200)
-async def change_password(request: Call) -> Response[Any]:
+async def change_password(request: DashboardCall) -> Response[Any]:
     form = await forms.read(request, AccountForm)
     if form.password != form.again:
         return await _account_answer(request, wrong="the two are not the same: type the new password once more")
@@ -51,20 +51,20 @@ def _count(number: int, noun: str) -> str:
 
 
 @post("/dashboard/account/sessions/{session_id:str}/end", status_code=303)
-async def end_session(request: Call, session_id: FromPath[str]) -> Response[Any]:
+async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("ses", session_id)
     await request.context.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
     return Redirect("/dashboard/account", status_code=303)
 
 
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303)
-async def revoke_token(request: Call, token_id: FromPath[str]) -> Response[Any]:
+async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
     who, it = request.user, ids.parse("tok", token_id)
     await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
     return Redirect("/dashboard/account", status_code=303)
 
 
-async def _account_answer(request: Call, wrong: str = "", said: str = "") -> Response[Any]:
+async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "") -> Response[Any]:
     who = request.user
     authorize.require_person(who)
 

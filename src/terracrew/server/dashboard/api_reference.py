@@ -9,7 +9,7 @@ from litestar import Response, get
 from markupsafe import Markup, escape
 
 from terracrew.server.dashboard import render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.openapi import fields
 from terracrew.server.openapi.document import completed
 from terracrew.server.openapi.fields import Field
@@ -39,12 +39,12 @@ class Section(msgspec.Struct, frozen=True):
 
 
 @get("/openapi.json", public=True, ignores_credentials=True, include_in_schema=False)
-async def document(request: Call) -> Response[bytes]:
+async def document(request: DashboardCall) -> Response[bytes]:
     return Response(_encoded(request), media_type="application/json")
 
 
 @get("/api", public=True, ignores_credentials=True, include_in_schema=False)
-async def page(request: Call) -> Response[Any]:
+async def page(request: DashboardCall) -> Response[Any]:
     found: dict[str, Any] = msgspec.json.decode(_encoded(request))
     return render.answer(
         "api_reference/page.html",
@@ -110,7 +110,7 @@ def _made(app: Any) -> bytes:
     return msgspec.json.encode(completed(app.openapi_schema.to_schema()))
 
 
-def _encoded(request: Call) -> bytes:
+def _encoded(request: DashboardCall) -> bytes:
     return _made(request.app)
 
 

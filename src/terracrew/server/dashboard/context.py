@@ -25,7 +25,7 @@ class DashboardContext:
     watch: Watch
 
 
-class Call(request.Call):
+class DashboardCall(request.Call):
     @property
     def context(self) -> DashboardContext:
         return self.app.state.dashboard

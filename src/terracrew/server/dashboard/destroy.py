@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
@@ -28,7 +28,7 @@ class DestroyPage(msgspec.Struct, frozen=True):
 
 
 @get("/{module:str}/destroy")
-async def ask(request: Call, module: FromPath[str], again: FromQuery[str | None] = None) -> Response[Any]:
+async def ask(request: DashboardCall, module: FromPath[str], again: FromQuery[str | None] = None) -> Response[Any]:
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
     context, who = request.context, request.user
 

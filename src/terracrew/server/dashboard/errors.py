@@ -10,7 +10,7 @@ from litestar.response import Redirect
 
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError, Unauthenticated, Unavailable
 from terracrew.server.dashboard import render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http import problem
 
 _TITLES = {
@@ -21,7 +21,7 @@ _TITLES = {
 }
 
 
-def from_error(request: Call, error: TerracrewError) -> Response[Any]:
+def from_error(request: DashboardCall, error: TerracrewError) -> Response[Any]:
     if isinstance(error, Unauthenticated):
         return _to_login(request)
     if render.is_fragment(request):
@@ -35,14 +35,14 @@ def from_error(request: Call, error: TerracrewError) -> Response[Any]:
     return page
 
 
-def from_http(request: Call, error: HTTPException) -> Response[Any]:
+def from_http(request: DashboardCall, error: HTTPException) -> Response[Any]:
     if render.is_fragment(request) or error.status_code >= 500:
         return problem.from_http(request, error)
     title = _TITLES.get(error.status_code, "That did not work")
     return render.answer("error.html", error.status_code, title=title, detail=error.detail)
 
 
-def from_surprise(request: Call, error: Exception) -> Response[Any]:
+def from_surprise(request: DashboardCall, error: Exception) -> Response[Any]:
     """What nobody expected: the log has it, and the reader gets a number to quote."""
     answer = problem.from_surprise(request, error)
     if render.is_fragment(request):
@@ -51,7 +51,7 @@ def from_surprise(request: Call, error: Exception) -> Response[Any]:
     return render.answer("error.html", answer.status_code or 500, title="Something went wrong", detail=detail)
 
 
-def from_unrouted(request: Call, error: HTTPException) -> Response[Any]:
+def from_unrouted(request: DashboardCall, error: HTTPException) -> Response[Any]:
     """An address or a method that no handler has: a page for somebody with a browser, a problem for a program."""
     is_page = request.scope["path"].startswith(("/dashboard", "/login"))
     if error.status_code == NotFound.status and (is_page or _is_browser(request)) and not render.is_fragment(request):
@@ -60,19 +60,19 @@ def from_unrouted(request: Call, error: HTTPException) -> Response[Any]:
     return problem.from_http(request, error)
 
 
-def _is_browser(request: Call) -> bool:
+def _is_browser(request: DashboardCall) -> bool:
     is_api = request.scope["path"].startswith(("/api/", "/connect/", "/static/", "/runnerhub"))
     return not is_api and "text/html" in request.headers.get("Accept", "")
 
 
-def _to_login(request: Call) -> Response[Any]:
+def _to_login(request: DashboardCall) -> Response[Any]:
     to = render.query("/login", next=_asked_for(request))
     if render.is_fragment(request):
         return Response(b"", status_code=401, headers={"HX-Redirect": to})
     return Redirect(to, status_code=303)
 
 
-def _asked_for(request: Call) -> str:
+def _asked_for(request: DashboardCall) -> str:
     """Return the page that the reader is kept from, if it is one of ours."""
     if request.method == "GET" and not render.is_fragment(request):
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")

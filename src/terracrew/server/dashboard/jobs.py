@@ -11,7 +11,7 @@ from litestar.response import Redirect
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.dashboard import forms, render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as rows
 from terracrew.server.jobs import approvals, create, lost_attempts, service
@@ -55,7 +55,10 @@ class GoneForm(msgspec.Struct, frozen=True):
 
 @get("/")
 async def listing(
-    request: Call, status: FromQuery[str] = "", module: FromQuery[str] = "", before: FromQuery[str | None] = None
+    request: DashboardCall,
+    status: FromQuery[str] = "",
+    module: FromQuery[str] = "",
+    before: FromQuery[str | None] = None,
 ) -> Response[Any]:
     module = module.strip()
     if (
@@ -73,7 +76,7 @@ async def listing(
 
 
 @get("/{job:str}")
-async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
+async def show(request: DashboardCall, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, context = request.user, request.context
     watch = context.watch.for_reader(who)
     found = await context.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, context.keys, watch))
@@ -85,7 +88,7 @@ async def show(request: Call, job: FromPath[str], attempt: FromQuery[int | None]
 
 
 @post("/{job:str}/cancel")
-async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
+async def cancel(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, CancelForm)
     after = await service.cancel(request.context.db, request.user, job, form.mode)
     said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
@@ -93,7 +96,7 @@ async def cancel(request: Call, job: FromPath[str]) -> Response[Any]:
 
 
 @post("/{job:str}/approve")
-async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
+async def approve(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ApproveForm)
     context = request.context
     after = await approvals.approve(context.db, context.registry, request.user, job, form.plan, form.seen)
@@ -101,21 +104,21 @@ async def approve(request: Call, job: FromPath[str]) -> Response[Any]:
 
 
 @post("/{job:str}/replan")
-async def replan(request: Call, job: FromPath[str]) -> Response[Any]:
+async def replan(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ReplanForm)
     after = await approvals.replan(request.context.db, request.user, job, form.plan)
     return render.done(request, f"Job #{after.number} plans again", f"{HERE}/{job}")
 
 
 @post("/{job:str}/decline")
-async def decline(request: Call, job: FromPath[str]) -> Response[Any]:
+async def decline(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DeclineForm)
     after = await approvals.decline(request.context.db, request.user, job, form.plan, form.reason.strip())
     return render.done(request, f"Job #{after.number} is declined", f"{HERE}/{job}")
 
 
 @post("/{job:str}/gone")
-async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
+async def gone(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     """The number that has to be typed keeps a person in a hurry from giving up the wrong one."""
     form, context = await forms.read(request, GoneForm), request.context
     known = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
@@ -126,7 +129,7 @@ async def gone(request: Call, job: FromPath[str]) -> Response[Any]:
 
 
 @post("/{job:str}/rerun")
-async def rerun(request: Call, job: FromPath[str]) -> Response[Any]:
+async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     made = await create.run_again(request.context.db, request.context.create_job, request.user, job)
     return render.go(request, f"{HERE}/{made.id}")
 

@@ -12,7 +12,7 @@ from litestar.response import Redirect
 from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.http.client import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
@@ -36,14 +36,14 @@ class PasswordForm(msgspec.Struct, frozen=True):
 
 
 @get("/login", public=True)
-async def login_page(request: Call, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
+async def login_page(request: DashboardCall, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
     if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
         return Redirect(_local(next), status_code=303)
     return render.answer("identity/login.html", next=next, name="", wrong="")
 
 
 @post("/login", public=True, status_code=303)
-async def login(request: Call) -> Response[Any]:
+async def login(request: DashboardCall) -> Response[Any]:
     form = await forms.read(request, LoginForm)
     identity = request.context.identity
     name = sessions.cookie_name(sessions.DEVICE_COOKIE, secure=sessions.is_secure(request, identity.url))
@@ -60,7 +60,7 @@ async def login(request: Call) -> Response[Any]:
 
 @get("/login/link/{token:str}", public=True)
 async def link_page(
-    request: Call,
+    request: DashboardCall,
     token: FromPath[str],
     enter: FromQuery[bool] = False,
     next: FromQuery[str] = "",  # noqa: A002
@@ -70,7 +70,7 @@ async def link_page(
 
 
 @post("/login/link/{token:str}", public=True, status_code=303)
-async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
+async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PasswordForm)
     if form.enter and not _is_local(request):
         return await _link_answer(request, token, "without a password only the server's own machine is let in")
@@ -89,7 +89,7 @@ async def use_link(request: Call, token: FromPath[str]) -> Response[Any]:
 
 
 @post("/logout", status_code=303)
-async def logout(request: Call) -> Response[Any]:
+async def logout(request: DashboardCall) -> Response[Any]:
     secure = sessions.is_secure(request, request.context.identity.url)
     name = sessions.cookie_name(sessions.COOKIE, secure=secure)
     if token := request.cookies.get(name):
@@ -100,13 +100,13 @@ async def logout(request: Call) -> Response[Any]:
     return answer
 
 
-def _is_local(request: Call) -> bool:
+def _is_local(request: DashboardCall) -> bool:
     """Return whether both the server and the reader are on one machine, with no proxy between them."""
     return is_loopback(request.context.url) and is_on_this_machine(request)
 
 
 async def _link_answer(
-    request: Call, token: str, wrong: str = "", *, enter: bool = False, to: str = ""
+    request: DashboardCall, token: str, wrong: str = "", *, enter: bool = False, to: str = ""
 ) -> Response[Any]:
     try:
         user = await service.link_owner(request.context.identity, token, address_of(request))
@@ -122,7 +122,7 @@ def _stale(error: Unauthenticated) -> Response[Any]:
     return render.answer("error.html", 410, title="This link is no longer good", detail=error.message)
 
 
-def _let_in(request: Call, session: Session, user: str, to: str) -> Response[Any]:
+def _let_in(request: DashboardCall, session: Session, user: str, to: str) -> Response[Any]:
     identity = request.context.identity
     secure = sessions.is_secure(request, identity.url)
     device = devices.new(identity.keys, user, time.time())

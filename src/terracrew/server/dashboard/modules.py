@@ -8,7 +8,7 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import destroy, forms, render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import modules as rows
 from terracrew.server.jobs.create import JobRequest, NewJob
@@ -25,20 +25,20 @@ class RunForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(request: Call, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
+async def listing(request: DashboardCall, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
     found = await request.context.db.read_in_background(lambda tx: rows.listing(tx, request.user, q, after))
     return await render.page(request, "modules/page.html", "modules/list.html", page=found)
 
 
 @get("/{module:str}")
-async def show(request: Call, module: FromPath[str]) -> Response[Any]:
+async def show(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     who, watch = request.user, request.context.watch.for_reader(request.user)
     found = await request.context.db.read_in_background(lambda tx: rows.page(tx, who, module, watch))
     return await render.page(request, "modules/one_page.html", "modules/one.html", page=found)
 
 
 @post("/{module:str}/run")
-async def run(request: Call, module: FromPath[str]) -> Response[Any]:
+async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
     made = await request.context.create_job(JobRequest(request.user, module, form.job))
     return render.go(request, f"/dashboard/jobs/{made.job.id}")

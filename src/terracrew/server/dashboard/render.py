@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, words
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.queries import nav
 from terracrew.server.durations import duration
 from terracrew.server.http.authentication import Authentication
@@ -24,12 +24,12 @@ HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The policy for scripts and the like is the same on every answer and is set where the application is made."""
 
 
-def is_fragment(request: Call) -> bool:
+def is_fragment(request: DashboardCall) -> bool:
     """Return whether htmx asks for a part of the page."""
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
-async def page(request: Call, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
+async def page(request: DashboardCall, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
     """Return the whole page, or, where htmx asks for it again, only the fragment that it is made of."""
     name = fragment if fragment and is_fragment(request) else template
     shared: dict[str, Any] = {
@@ -49,20 +49,20 @@ def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
     return Response(html.encode(), status_code=status, media_type="text/html", headers=HEADERS)
 
 
-def done(request: Call, said: str, back: str) -> Response[Any]:
+def done(request: DashboardCall, said: str, back: str) -> Response[Any]:
     """An action has succeeded: say so where the reader is, or go back to where they were."""
     if not is_fragment(request):
         return Redirect(back, status_code=303)
     return Response(b"", status_code=204, headers={"HX-Trigger": json.dumps({"said": said, "changed": True})})
 
 
-def go(request: Call, to: str) -> Response[Any]:
+def go(request: DashboardCall, to: str) -> Response[Any]:
     if not is_fragment(request):
         return Redirect(to, status_code=303)
     return Response(b"", status_code=204, headers={"HX-Redirect": to})
 
 
-def csrf(request: Call) -> str:
+def csrf(request: DashboardCall) -> str:
     """Return what forms and htmx send along, so that no other site can act for this session."""
     auth: Authentication = request.auth
     return auth.csrf_token or ""

@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.connections.configuration import Configuration, ConfigurationChange
 from terracrew.server.dashboard import forms, render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as job_rows
 from terracrew.server.dashboard.queries import runners as rows
@@ -45,7 +45,10 @@ class ConfigureForm(msgspec.Struct, frozen=True):
 
 @get("/")
 async def listing(
-    request: Call, status: FromQuery[RunnerStatus | None] = None, q: FromQuery[str] = "", page: FromQuery[int] = 1
+    request: DashboardCall,
+    status: FromQuery[RunnerStatus | None] = None,
+    q: FromQuery[str] = "",
+    page: FromQuery[int] = 1,
 ) -> Response[Any]:
     who, watch = request.user, request.context.watch.for_reader(request.user)
 
@@ -63,13 +66,13 @@ async def listing(
 
 
 @get("/add")
-async def add_page(request: Call) -> Response[Any]:
+async def add_page(request: DashboardCall) -> Response[Any]:
     groups = await request.context.db.read_in_background(lambda tx: rows.groups(tx, request.user))
     return await render.page(request, "runners/add.html", groups=groups, made=None, wrong="")
 
 
 @post("/add", status_code=200)
-async def add(request: Call) -> Response[Any]:
+async def add(request: DashboardCall) -> Response[Any]:
     """The answer holds the token, this once."""
     form = await forms.read(request, RegisterForm)
     wrong, made = "", None
@@ -85,7 +88,7 @@ async def add(request: Call) -> Response[Any]:
 
 
 @post("/{runner:str}/drain")
-async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
+async def drain(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, DrainForm)
     change = RunnerChange(is_draining=form.on)
     view = await request.context.db.write(lambda tx: service.change(tx, request.user, runner, change))
@@ -98,14 +101,14 @@ async def drain(request: Call, runner: FromPath[str]) -> Response[Any]:
 
 
 @post("/{runner:str}/remove")
-async def remove(request: Call, runner: FromPath[str]) -> Response[Any]:
+async def remove(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RemoveForm)
     await request.context.db.write(lambda tx: service.delete(tx, request.user, runner, form.force))
     return render.done(request, "The runner is removed", HERE)
 
 
 @get("/{runner:str}/configure")
-async def configure_page(request: Call, runner: FromPath[str]) -> Response[Any]:
+async def configure_page(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
     return await render.page(
         request, "runners/configure.html", runner=found, form=_typed(found.configuration), wrong=""
@@ -113,7 +116,7 @@ async def configure_page(request: Call, runner: FromPath[str]) -> Response[Any]:
 
 
 @post("/{runner:str}/configure", status_code=200)
-async def configure(request: Call, runner: FromPath[str]) -> Response[Any]:
+async def configure(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ConfigureForm)
 
     async def work(tx: Tx) -> RunnerView:
@@ -153,7 +156,7 @@ def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
         raise Invalid(f"that cannot be set: {error}") from None
 
 
-async def _register(request: Call, form: RegisterForm) -> Registered:
+async def _register(request: DashboardCall, form: RegisterForm) -> Registered:
     new, url = Registration(form.name.strip(), form.group), request.context.url
     return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url))
 

@@ -6,20 +6,20 @@ from litestar import Response, Router, post
 from litestar.params import FromPath
 
 from terracrew.server.dashboard import render
-from terracrew.server.dashboard.context import Call
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.state import quarantine
 
 
 @post("/{version:str}/adopt")
-async def adopt(request: Call, version: FromPath[str]) -> Response[Any]:
+async def adopt(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
     after = await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
     said = f"The state with serial {after.serial} is the current one, as version {after.version}"
     return render.done(request, said, f"/dashboard/modules/{after.module_id}")
 
 
 @post("/{version:str}/discard")
-async def discard(request: Call, version: FromPath[str]) -> Response[Any]:
+async def discard(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
     after = await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
     return render.done(
         request, f"The state with serial {after.serial} is discarded", f"/dashboard/modules/{after.module_id}"

@@ -53,7 +53,7 @@ class TransferContext:
     """How long after its end an attempt may still deliver."""
 
 
-class Call(request.Call):
+class TransferCall(request.Call):
     @property
     def context(self) -> TransferContext:
         return self.app.state.transfer

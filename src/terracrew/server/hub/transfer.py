@@ -24,7 +24,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import uploads
-from terracrew.server.hub.context import Call, TransferContext
+from terracrew.server.hub.context import TransferCall, TransferContext
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import claims, decide, plan_store
 from terracrew.server.jobs import service as jobs
@@ -63,7 +63,7 @@ class _CloudTokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 @get("/archive")
-async def get_archive(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
+async def get_archive(request: TransferCall, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
     own = await _current(request, job_id, attempt)
     if (archive := own.job.source.upload) is None:
         raise NotFound("this job's source is not an archive")
@@ -84,7 +84,7 @@ async def _streamed(context: TransferContext, name: str, media_type: str) -> Str
 
 
 @get("/state")
-async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Response[bytes]:
+async def get_state(request: TransferCall, job_id: FromPath[str], attempt: FromPath[int]) -> Response[bytes]:
     """The module's current state, in plain; nothing (204) where there is none."""
     own = await _current(request, job_id, attempt)
     context = request.context
@@ -98,7 +98,7 @@ async def get_state(request: Call, job_id: FromPath[str], attempt: FromPath[int]
 
 @put("/uploads", status_code=200)
 async def stage(
-    request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
+    request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
 ) -> UploadStaged:
     """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
     if _STATE_TARGET.match(data.target):
@@ -112,7 +112,7 @@ async def stage(
 
 @put("/uploads/{upload:str}/{index:int}", status_code=204, request_max_body_size=PART_BYTES)
 async def put_part(
-    request: Call, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
+    request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
 ) -> None:
     own = await _own(request, job_id, attempt)
     await parts.put_part(request.context.staging, _uploader(own.ref), upload, index, await request.body())
@@ -120,7 +120,7 @@ async def put_part(
 
 @put("/states/{number:int}", status_code=204, request_max_body_size=_MAX_SEALED_STATE)
 async def put_state(
-    request: Call,
+    request: TransferCall,
     job_id: FromPath[str],
     attempt: FromPath[int],
     number: Annotated[int, PathParameter(ge=1, le=1 << 53)],
@@ -167,7 +167,7 @@ async def put_state(
 
 @put("/plan", status_code=204, request_max_body_size=MAX_PLAN)
 async def put_plan(
-    request: Call,
+    request: TransferCall,
     job_id: FromPath[str],
     attempt: FromPath[int],
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
@@ -195,7 +195,7 @@ async def put_plan(
 
 
 @get("/plan")
-async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
+async def get_plan(request: TransferCall, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
     """Return the approved plan that this attempt continues with."""
     own, context = await _current(request, job_id, attempt), request.context
     made_by = own.job.plan_attempt
@@ -207,7 +207,7 @@ async def get_plan(request: Call, job_id: FromPath[str], attempt: FromPath[int])
 
 @post("/cloud-token", status_code=200)
 async def cloud_token(
-    request: Call, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[_CloudTokenWanted]
+    request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[_CloudTokenWanted]
 ) -> cloud.CloudToken:
     """Return a token for one of the module's clouds. One that may change resources needs an attempt that has begun to."""
     own, context = await _current(request, job_id, attempt), request.context
@@ -228,7 +228,7 @@ def _uploader(ref: AttemptRef) -> str:
     return f"{ref.job_id}:{ref.attempt}"
 
 
-async def _own(request: Call, job_id: str, attempt: int) -> _Own:
+async def _own(request: TransferCall, job_id: str, attempt: int) -> _Own:
     who = request.user
     if who.attempt is None:
         raise Forbidden("only an attempt's own hub credential is good for this")
@@ -254,7 +254,7 @@ async def _own(request: Call, job_id: str, attempt: int) -> _Own:
     )
 
 
-async def _current(request: Call, job_id: str, attempt: int) -> _Own:
+async def _current(request: TransferCall, job_id: str, attempt: int) -> _Own:
     """An attempt that is over starts nothing more, so there is nothing more for it to read."""
     own = await _own(request, job_id, attempt)
     if not own.is_current:
@@ -262,7 +262,7 @@ async def _current(request: Call, job_id: str, attempt: int) -> _Own:
     return own
 
 
-async def _planning(request: Call, job_id: str, attempt: int) -> _Own:
+async def _planning(request: TransferCall, job_id: str, attempt: int) -> _Own:
     """Return an attempt that may still wait with its plan for a person."""
     own = await _current(request, job_id, attempt)
     if own.has_begun:
