@@ -16,8 +16,8 @@ def memory() -> str | None:
 
 
 def copy_template(file: Path) -> Path:
-    """Make a migrated, empty database at this place."""
-    return shutil.copyfile(_template(), file)
+    """Make a migrated, empty database at this place, readable by its owner alone, as the server makes it."""
+    return Path(shutil.copy(_template(), file))
 
 
 @cache

@@ -36,7 +36,7 @@ def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_
     refused = terracrew(one, "runner", "remove", "crew", "--yes", code=Conflict.exit_code)
     assert "`crew` still has a job (#1): drain it and wait for them, or ask for force=true" in refused
     terracrew(one, "runner", "remove", "crew", "--force", "--yes")
-    eventually(lambda: "this runner has been removed" in runner.log.read_text(), within=5, what="the word of it")
+    eventually(lambda: "this runner was removed" in runner.log.read_text(), within=5, what="the word of it")
     one.module("next", modules.quick())
     waiting = one.run("next")
     gate.open()

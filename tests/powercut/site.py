@@ -204,6 +204,7 @@ class Site:
 class Started(System):
     """The processes of one start; what they print is kept outside of the disk."""
 
+    has_migrated_database = False  # a copy would not be synced, so a power cut would lose it
     server: Process
 
     def __init__(self, site: Site, environment: dict[str, str]) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from terracrew import ids
-from terracrew.protocol import messages
+from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.jobs.model import Attempt
 from terracrew.server.state import content
@@ -42,8 +42,8 @@ class Host:
                 self.name,
                 self.key,
                 "0",
-                1,
-                1,
+                version.OLDEST_VERSION,
+                version.NEWEST_VERSION,
                 capacity=2,
                 engines={"tofu": "1"},
                 attempts=sorted(self.journal),

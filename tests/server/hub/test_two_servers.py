@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.app import build, close
+from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub import takeover
 from terracrew.server.hub.notify import HubNotifier
@@ -30,7 +30,8 @@ async def hubs(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hu
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one"))
         settings = ServerSettings(data_directory=tmp_path / "other", database_url=postgres_url, master_key=KEY)
-        second = World(await build(settings), first.admin)
+        server = await build(settings)
+        second = World(server, attach(make_unattached_app(), server), first.admin)
         stack.push_async_callback(close, second.server)
         one, other = [await stack.enter_async_context(listening(await Crew.make(each))) for each in (first, second)]
         other.share_credentials(one)

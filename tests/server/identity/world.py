@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from terracrew import ids
 from terracrew.server.api import audit as audit_api
 from terracrew.server.api import identity
-from terracrew.server.api.context import Call
+from terracrew.server.api.context import ApiCall
 from terracrew.server.db import Database, Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
@@ -178,12 +178,12 @@ class World:
 
 
 @get("/anybody", public=True)
-async def anybody(request: Call) -> str:
+async def anybody(request: ApiCall) -> str:
     return request.user.name if request.user else "nobody"
 
 
 @post("/anybody", public=True)
-async def anybody_posts(request: Call) -> str:
+async def anybody_posts(request: ApiCall) -> str:
     return request.user.name if request.user else "nobody"
 
 
@@ -207,7 +207,7 @@ def app() -> App:
         [*identity.routers, *audit_api.routers, *EXTRA],
         middleware=[AuthenticationMiddleware()],
         exception_handlers=HANDLERS,
-        request_class=Call,
+        request_class=ApiCall,
         openapi_config=None,
     )
 
