@@ -229,13 +229,19 @@ async def test_salvage_goes_on_above_the_servers_mark_where_a_crashed_machine_ke
     mark = hub.mark
     (executor.directory / "done").unlink()
     outbox = executor.directory / "outbox"
-    outbox.write_bytes(outbox.read_bytes()[:300])
+    content, kept = outbox.read_bytes(), 0
+    for record in events.unpack(content):
+        kept += events.HEADER.size + len(record.payload)
+        if record.step_name is Step.PLAN:
+            break
+    outbox.write_bytes(content[: kept + 10])
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert hub.mark == mark + 1
     assert (executor.directory / "done").read_text() == str(hub.mark)
     assert hub.records[-1].kind == Kind.LOG
     assert b"The machine crashed" in hub.records[-1].payload
+    assert hub.records[-1].step_name is Step.PLAN, "the last step that the disk knows of"
 
 
 @pytest.mark.feature("O4", "J15")

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -63,6 +64,10 @@ def _act(start: ExecutorStart, address: str = "") -> int:
                     _say(line, escaped=_escape(f"exec cat {fifo}"))
                 case ["escape-deaf", fifo]:
                     _say(line, escaped=_escape(f"trap '' INT; exec cat {fifo}"))
+                case ["stumble-on-full-disk"]:
+                    threading.Thread(target=threading.Event().wait).start()
+                    os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+                    raise RuntimeError("nobody reads this")
                 case ["told"]:
                     _say(line, told=told)
                 case other:

@@ -63,6 +63,15 @@ async def test_what_an_executor_raises_is_in_its_own_log(
     assert "RuntimeError: told to ['stumble']" in (Path(start.directory) / "executor.log").read_text()
 
 
+async def test_an_executor_that_cannot_write_its_traceback_ends_at_once(
+    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+) -> None:
+    """Symptom: it left the fork by an exception, and waited for its threads before it ended."""
+    forked = await helper.fork(start)
+    await (await theatre.actor()).tell("stumble-on-full-disk")
+    assert await _exit_code(forked) == exit_codes.CRASHED
+
+
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
     helper: ZygoteClient, theatre: Stage, start: ExecutorStart
 ) -> None:

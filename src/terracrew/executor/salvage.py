@@ -67,10 +67,13 @@ async def _read_on(parts: AttemptDelivery) -> None:
 
 
 def _end_of(parts: AttemptDelivery) -> tuple[Step, bool]:
-    """Return the step of the last record, and whether the result was recorded: nothing may follow a result."""
+    """Return the step of the last record, and whether the result was recorded: nothing may follow a result.
+
+    Records without content stand for those that a crash of the machine took, and say nothing about the step.
+    """
     step, has_result = Step.FETCH, False
     for _, record in parts.outbox.records():
-        step = record.step_name
+        step = record.step_name if record.payload else step
         has_result = has_result or (record.kind == Kind.FACT and b'"type":"result"' in record.payload[:32])
     return step, has_result
 

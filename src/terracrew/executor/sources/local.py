@@ -72,7 +72,9 @@ def _copy_file(source: str, target: Path, mode: int) -> str:
     with open(source, "rb", buffering=0) as reading, open(descriptor, "wb", buffering=0) as writing:
         while chunk := reading.read(_CHUNK_BYTES):
             digest.update(chunk)
-            writing.write(chunk)
+            rest = memoryview(chunk)
+            while rest:  # on a disk that is almost full, a write may succeed in part
+                rest = rest[writing.write(rest) :]
     return digest.hexdigest()
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import msgspec
 
 from terracrew import procfs
-from terracrew.attempt import process_record
+from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
@@ -152,11 +152,14 @@ def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bo
             start = _decode_start(file.read())
         return entry(start, process)
 
-    code = startup.exit_code_of(run)
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+    code = exit_codes.CRASHED
+    try:
+        code = startup.exit_code_of(run)
+    finally:  # also if the traceback cannot be written, because the disk is full: threads may run that would never end
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
 
 
 def _separate(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
