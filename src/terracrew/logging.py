@@ -35,8 +35,8 @@ class EventLogger:
     def info(self, event: str, **values: object) -> None:
         self._log(logging.INFO, event, values)
 
-    def warning(self, event: str, **values: object) -> None:
-        self._log(logging.WARNING, event, values)
+    def warning(self, event: str, *, exc_info: BaseException | None = None, **values: object) -> None:
+        self._log(logging.WARNING, event, values, exc_info)
 
     def error(self, event: str, *, exc_info: BaseException | None = None, **values: object) -> None:
         self._log(logging.ERROR, event, values, exc_info)

@@ -59,3 +59,18 @@ def test_a_second_configuration_replaces_the_first() -> None:
     diagnostics.configure({}, first)
     assert _said({}, "terracrew.runner") == ["INFO", "WARNING", "ERROR", "CRITICAL"]
     assert first.getvalue() == ""
+
+
+def test_a_warning_and_an_error_show_the_exception_that_they_are_given() -> None:
+    """Symptom: a claim that failed for a reason that nobody expected was logged with `exc_info=True` and no traceback."""
+    stream = io.StringIO()
+    diagnostics.configure({}, stream)
+    log = diagnostics.get_logger("terracrew.hub")
+    try:
+        raise KeyError("a column")
+    except KeyError as error:
+        log.warning("a claim failed", job="job_1", exc_info=error)
+        log.error("a task failed", exc_info=error)
+    assert stream.getvalue().count("Traceback") == 2
+    assert "a claim failed job=job_1\n" in stream.getvalue()
+    assert "exc_info" not in stream.getvalue()

@@ -234,9 +234,8 @@ async def _claim(hub: HubContext, session: RunnerSession, message: messages.Clai
     try:
         won = await hub.claim(request)
     except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
-        is_ours = isinstance(error, TerracrewError)
-        reason = error.message if isinstance(error, TerracrewError) else repr(error)
-        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=not is_ours)
+        reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
+        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=surprise)
         if isinstance(error, Undecryptable):
             hub.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
         else:
