@@ -18,8 +18,13 @@ class WithheldJobs:
         self._jobs[job_id] = reason, now + RETRY_SECONDS
 
     def is_withheld(self, job_id: str) -> bool:
-        return job_id in self._jobs and self._clock() < self._jobs[job_id][1]
+        found = self._jobs.get(job_id)
+        return found is not None and self._clock() < found[1]
 
     def reason(self, job_id: str) -> str:
-        """Return why the last claim of this job failed; an empty text if it did not, or if that was long ago."""
-        return self._jobs[job_id][0] if job_id in self._jobs else ""
+        """Return why the last claim of this job failed; an empty text if it did not, or if that was long ago.
+
+        Threads that read for a page call this, so the jobs are looked up once: another claim may replace them at any moment.
+        """
+        found = self._jobs.get(job_id)
+        return "" if found is None else found[0]
