@@ -2,6 +2,7 @@
 
 import base64
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -9,7 +10,7 @@ import pytest
 
 from terracrew.client import hub, transport
 from terracrew.client.http import Api
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, Unreachable
 
 
 class Proxy(BaseHTTPRequestHandler):
@@ -68,3 +69,13 @@ def test_a_proxy_that_is_not_a_url_is_refused_without_its_password(monkeypatch: 
     with pytest.raises(Invalid, match="https_proxy is not a URL like") as refused:
         transport.pool("https://terracrew.example")
     assert "secret" not in refused.value.message
+
+
+async def test_a_proxy_that_websockets_cannot_use_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HTTP ignores the path of a proxy's URL. The error of the WebSocket quoted the whole URL, and the runner logged it."""
+    monkeypatch.setenv("https_proxy", "http://crew:secret@proxy.example:3128/path")
+    with pytest.raises(Unreachable, match="is not a URL like") as refused:
+        await hub.connect("https://terracrew.example", "token")
+    assert "secret" not in "".join(traceback.format_exception(refused.value))

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as _connect
-from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus
+from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidProxy, InvalidStatus
 
 from terracrew.client import problems, transport
 from terracrew.errors import Forbidden, Incompatible, Invalid, Unauthenticated, Unreachable
@@ -54,5 +54,11 @@ async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRAN
             raise own from error
         asked = f"the WebSocket handshake of {url}"
         raise own or problems.foreign(response.status_code, response.headers, asked) from error
+    except InvalidProxy:
+        # The error of the library is not repeated, since it contains the password of the proxy.
+        form = "http://host:port or http://name:password@host:port"
+        raise Unreachable(
+            f"{server_url} cannot be reached: the proxy that the environment names for it is not a URL like {form}"
+        ) from None
     except (OSError, TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
         raise Unreachable(f"{server_url} cannot be reached: {error}") from error
