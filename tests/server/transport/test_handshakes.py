@@ -60,12 +60,26 @@ async def test_what_waits_is_limited_for_each_network_and_in_total(
     assert table.add(waiting[1], "192.0.2.1")
     assert not table.add(waiting[2], "192.0.2.1")
     assert table.add(waiting[2], "192.0.2.2")
-    assert not table.add(Client("late", begun), "192.0.2.3")
+    assert not table.add(Client("late", begun), "192.0.2.2")
     table.remove(waiting[0], "192.0.2.1")
     table.remove(waiting[0], "192.0.2.1")
     assert table.add(Client("3", begun), "192.0.2.1")
     await asyncio.sleep(0)
     assert begun == ["1", "2", "3"]
+
+
+async def test_networks_that_fill_the_table_do_not_shut_out_another_one(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two networks could keep all places occupied, and a runner of a third one was refused again and again."""
+    monkeypatch.setattr(handshakes, "MAX_WAITING_HANDSHAKES", 4)
+    table = Handshakes()
+    for number in range(8):
+        table.add(Client("flood", begun), f"192.0.2.{number % 2}")
+    assert table.add(Client("runner", begun), "198.51.100.1")
+    assert not table.add(Client("second runner", begun), "198.51.100.1")
+    await asyncio.sleep(0)
+    assert begun[:3] == ["flood", "flood", "runner"]
 
 
 async def test_a_turn_that_waits_for_the_database_ends_by_itself(

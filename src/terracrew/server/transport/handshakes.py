@@ -11,6 +11,7 @@ from typing import Protocol
 MAX_ACTIVE_HANDSHAKES = 16
 """Handshakes whose credential is being checked. A request waits for about as many of them, whatever else arrives."""
 MAX_WAITING_HANDSHAKES = 8_000
+"""In total, beside one of each network. `Connections` limits how many networks there can be."""
 MAX_WAITING_PER_NETWORK = 6_000
 """A fleet of 5,000 runners behind one address returns at once after an outage, and must not be refused."""
 MAX_TURN_SECONDS = 1.0
@@ -35,12 +36,15 @@ class Handshakes:
         self._is_scheduled = False
 
     def add(self, handshake: Handshake, network: str) -> bool:
-        """Let it wait for its turn. False if so many wait already that this one must be refused."""
+        """Let it wait for its turn. False if so many wait already that this one must be refused.
+
+        One handshake of each network may always wait, so that two networks which fill the table do not shut out the others.
+        """
         queue = self._waiting.get(network)
-        if self._waiting_total >= MAX_WAITING_HANDSHAKES or (queue and len(queue) >= MAX_WAITING_PER_NETWORK):
-            return False
         if queue is None:
             queue = self._waiting[network] = OrderedDict()
+        elif self._waiting_total >= MAX_WAITING_HANDSHAKES or len(queue) >= MAX_WAITING_PER_NETWORK:
+            return False
         queue[handshake] = None
         self._waiting_total += 1
         self._schedule()
