@@ -28,6 +28,21 @@ def test_a_traceback_in_the_log_shows_no_variable(log: EventLogger, capsys: pyte
     assert "only-this-frame-has-it" not in (printed.out + printed.err).replace("\n", "")
 
 
+@pytest.mark.parametrize("level", ["warning", "error"])
+def test_an_exception_of_an_entry_is_logged_with_its_traceback(
+    log: EventLogger, capsys: pytest.CaptureFixture[str], level: str
+) -> None:
+    """A claim that failed for an unknown reason was logged as `exc_info=True`, without the traceback."""
+    diagnostics.configure()
+    try:
+        raise ValueError("it broke")
+    except ValueError as error:
+        getattr(log, level)("a claim failed", exc_info=error, job="job_1")
+    printed = capsys.readouterr().out
+    assert "a claim failed job=job_1\nTraceback" in printed
+    assert printed.endswith("ValueError: it broke\n")
+
+
 @pytest.mark.usefixtures("log")
 @pytest.mark.parametrize(
     ("error", "is_logged"),
