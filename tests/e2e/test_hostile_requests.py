@@ -15,7 +15,7 @@ import pytest
 import urllib3
 
 from terracrew.server.http.streams import MAX_STREAMS
-from terracrew.server.modules import content
+from terracrew.server.modules import checks
 from tests.e2e import modules
 from tests.e2e.people import everything
 from tests.e2e.system import System, eventually, running
@@ -192,7 +192,7 @@ def test_names_are_plain_ascii_so_that_none_looks_like_another(system: System, n
     assert ask(system, "POST", "/api/v1/users", {"name": name}).status in ((201, 409) if name == "a" * 64 else (400,))
 
 
-@pytest.mark.parametrize("depth", [content.MAX_INPUT_LEVELS + 1, 500, 960, 965, 100_000])
+@pytest.mark.parametrize("depth", [checks.MAX_INPUT_LEVELS + 1, 500, 960, 965, 100_000])
 def test_deep_json_is_refused_and_poisons_nothing(system: System, depth: int) -> None:
     """Once 965 levels could be stored and never be read again: every list of modules was an error from then on."""
     source = {

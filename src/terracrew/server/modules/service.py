@@ -16,7 +16,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups.model import Interrupted
-from terracrew.server.modules import content, contents, hidden_values, reads, removal, store
+from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
 from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, page, start
@@ -89,10 +89,10 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
     group = await groups.find(tx, who, group_path)
     path = await groups.hold(tx, group, name)
-    content.check_engine(new.engine)
-    content.check_inputs(new.inputs)
-    content.check_environment(new.environment)
-    content.check_audiences(new.oidc_audiences)
+    checks.check_engine(new.engine)
+    checks.check_inputs(new.inputs)
+    checks.check_environment(new.environment)
+    checks.check_audiences(new.oidc_audiences)
     module = Module(
         id=ids.new("mod"),
         organization_id=group.organization_id,
@@ -139,10 +139,10 @@ async def change(
         if given["runner_id"] is None:
             given.setdefault("runner_instance_name", None)
     if "engine" in given:
-        content.check_engine(given["engine"])
-    content.check_inputs(given.get("inputs", {}))
-    content.check_environment(given.get("environment", {}))
-    content.check_audiences(given.get("oidc_audiences", []))
+        checks.check_engine(given["engine"])
+    checks.check_inputs(given.get("inputs", {}))
+    checks.check_environment(given.get("environment", {}))
+    checks.check_audiences(given.get("oidc_audiences", []))
     had = await contents.load(tx, keys, before.id)
     has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
     after = msgspec.structs.replace(before, **given)
@@ -203,10 +203,10 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
     An archive without a configuration of the engine is refused here. What a folder on a runner's machine holds is known only
     there: the executor looks.
     """
-    content.check_subdirectory(source.subdirectory)
+    checks.check_subdirectory(source.subdirectory)
     match source:
         case LocalSource():
-            content.check_local(source, roots)
+            checks.check_local(source, roots)
             return source
         case ArchiveSource():
             return await _checked_archive(tx, organization_id, source, engine)

@@ -35,7 +35,7 @@ MAX_PINNED_READ, MAX_PINNED_NAMED = 100, 5
 """How many modules that are pinned to a runner are read, and how many of them a message names."""
 
 
-def place(runner: Runner) -> Place:
+def place(runner: Runner | RunnerView) -> Place:
     """Return the group that it is in; the server itself for a shared one, which only its administrators change."""
     if runner.organization_id is None:
         return authorize.SERVER

@@ -1,4 +1,4 @@
-"""The list of jobs over HTTP: a page of those that the reader may see, each with the reason why it waits."""
+"""The list of jobs: a page of those that the reader may see, each with the reason why it waits."""
 
 import msgspec
 

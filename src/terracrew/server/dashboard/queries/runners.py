@@ -6,7 +6,7 @@ from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
-from terracrew.server.runners.model import RunnerStatus, RunnerView
+from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.search import patterns
 
 PAGE_ROWS = 50
@@ -24,7 +24,7 @@ async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: s
     ids = await reads.by_path(tx, seen, within, status and status.value, words, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
     shown = await views.views_of(tx, ids)
-    rows = [RunnerRow(each, changeable.covers(_place(each))) for each in shown]
+    rows = [RunnerRow(each, changeable.covers(service.place(each))) for each in shown]
     return RunnersPage(rows, counts, status, search, page, pages)
 
 
@@ -48,9 +48,3 @@ async def groups(tx: Tx, who: Principal) -> list[str]:
             **visibility.params(allowed),
         )
     return [row["path"] for row in rows]
-
-
-def _place(runner: RunnerView) -> authorize.Place:
-    if runner.organization_id is None:
-        return authorize.SERVER
-    return authorize.group(runner.organization_id, runner.group or "")

@@ -1,4 +1,4 @@
-"""What a module may hold: names and sizes of its inputs and variables, and where its source may lie."""
+"""Checks what people put into a module: its engine, the names and sizes of its inputs, and where its source may be."""
 
 import posixpath
 import re
