@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "terracrew"
 UNIT = re.compile(
     r"_(BYTES|SECONDS|MINUTES|HOURS|DAYS|CHARACTERS|COLUMNS|ROWS|ENTRIES|LEVELS?|BATCHES|RATIO|RATE|PERCENT|PORT|CODE|VERSION|KEY"
@@ -13,6 +15,8 @@ UNIT = re.compile(
 )
 WITHOUT_UNIT = {
     *("_SET_DUMPABLE", "_SET_CHILD_SUBREAPER", "_SET_NO_NEW_PRIVS", "_DROP_FROM_BOUNDING_SET", "_RULE_PATH_BENEATH"),
+    *("_CREATE_RULESET", "_ADD_RULE", "_RESTRICT_SELF", "_SCOPE_ABSTRACT_UNIX_SOCKET", "_SCOPE_SIGNAL"),
+    *("_ABI_WITH_NETWORK", "_ABI_WITH_SCOPES", "_CLONE3", "_CLONE_INTO_CGROUP"),
     *("_ABI_WITH_SIGNALS", "TRACE", "_NO_EVENT"),
     *("DELIVERED", "UNDELIVERED", "INCOMPATIBLE", "CRASHED", "IN_USE"),
 }
@@ -37,15 +41,36 @@ def test_a_numeric_constant_says_its_unit() -> None:
     assert bare == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["PATIENCE = 5", "A_SECONDS, PATIENCE = 1, 2", "PATIENCE: float = 2", "PATIENCE = -1", "PATIENCE = A_SECONDS * 2"],
+)
+def test_a_constant_without_a_unit_is_found_however_it_is_written(text: str) -> None:
+    assert [name for name in constants(ast.parse(text)) if not UNIT.search(name)] == ["PATIENCE"]
+
+
 def constants(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and is_number(node.value):
-            name = node.targets[0].id
-            if name.isupper() and name not in WITHOUT_UNIT:
-                yield name
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=True))
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and name.id.isupper() and name.id not in WITHOUT_UNIT and is_number(value):
+                yield name.id
 
 
 def is_number(value: ast.expr) -> bool:
+    """Return whether this is a number, or is computed from numbers and other constants."""
+    if isinstance(value, ast.UnaryOp):
+        return is_number(value.operand)
     if isinstance(value, ast.BinOp):
-        return is_number(value.left) and is_number(value.right)
+        sides = (value.left, value.right)
+        return any(map(is_number, sides)) and all(is_number(side) or is_constant(side) for side in sides)
     return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+
+
+def is_constant(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id.isupper()

@@ -26,7 +26,7 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.spec import Step
 
-RESERVE = MAX_INLINE_STATE_BYTES + (1 << 20)
+RESERVE_BYTES = MAX_INLINE_STATE_BYTES + (1 << 20)
 """Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
 _SCAN_BYTES = 1 << 20
 
@@ -48,7 +48,7 @@ class Outbox:
         self._path = path
         self._is_name_durable = False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._room = Room(self._fd, RESERVE)
+        self._room = Room(self._fd, RESERVE_BYTES)
         self._ends = array("Q", [0])  # byte positions, from the end of event `_base` on
         self._base = 0
         self._synced = 0

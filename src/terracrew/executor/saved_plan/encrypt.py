@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from terracrew.errors import Invalid, TooLarge
 
 PIECE_BYTES = 1 << 20
-_NONCE, _TAG = 12, 16
-_SEALED_PIECE_BYTES = _NONCE + PIECE_BYTES + _TAG
+_NONCE_BYTES, _TAG_BYTES = 12, 16
+_SEALED_PIECE_BYTES = _NONCE_BYTES + PIECE_BYTES + _TAG_BYTES
 
 
 class Sealing(io.RawIOBase):
@@ -47,7 +47,7 @@ class Sealing(io.RawIOBase):
         self._seal(self._waiting, is_last=True)
 
     def _seal(self, plain: bytearray, *, is_last: bool) -> None:
-        nonce = os.urandom(_NONCE)
+        nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, plain, _name(self._context, self._index, is_last=is_last))
         self._index += 1
         self.size += len(sealed)
@@ -70,7 +70,7 @@ def _open(file: IO[bytes], cipher: AESGCM, context: str) -> Iterator[bytes]:
         following = file.read(_SEALED_PIECE_BYTES)
         try:
             name = _name(context, index, is_last=not following)
-            yield cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], name)
+            yield cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name)
         except (InvalidTag, ValueError):
             raise Invalid("it cannot be decrypted: it was changed, or is something else") from None
         index, sealed = index + 1, following

@@ -80,7 +80,7 @@ async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "
         tokens=tokens,
         wrong=wrong,
         said=said,
-        shortest=passwords.SHORTEST,
+        shortest=passwords.MIN_CHARACTERS,
         here=who.credential_id,
     )
     answer.status_code = 400 if wrong else 200

@@ -114,7 +114,13 @@ async def _link_answer(
         return _stale(error)
     status = 400 if wrong else 200
     return render.answer(
-        "identity/link.html", status, name=user.name, wrong=wrong, shortest=passwords.SHORTEST, enter=enter, next=to
+        "identity/link.html",
+        status,
+        name=user.name,
+        wrong=wrong,
+        shortest=passwords.MIN_CHARACTERS,
+        enter=enter,
+        next=to,
     )
 
 

@@ -29,7 +29,7 @@ from terracrew.server.runners.model import SILENCE_SECONDS
 
 MAX_TASKS = 256
 """The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
-MAX_ENGINES, LONGEST_NAME = 20, 100
+MAX_ENGINES, MAX_NAME_CHARACTERS = 20, 100
 LEAVING_SECONDS = 5.0
 log = get_logger("terracrew.hub")
 
@@ -94,7 +94,7 @@ async def _take_place(
 
 
 def _is_short(text: str) -> bool:
-    return len(text) <= LONGEST_NAME and text.isprintable()
+    return len(text) <= MAX_NAME_CHARACTERS and text.isprintable()
 
 
 async def _place(

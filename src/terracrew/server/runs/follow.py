@@ -20,8 +20,8 @@ from terracrew.server.runs import log
 from terracrew.server.runs import summary as job_run
 
 QUIET_SECONDS = 15.0
-PAUSE, OUTAGE = 0.2, 2.0
-"""Seconds before a database that was away is asked again, and between signs of life while it is."""
+RECHECK_SECONDS, SIGN_OF_LIFE_SECONDS = 0.2, 2.0
+"""How long a stream waits before it asks again for a database that is away, and between two signs of life meanwhile."""
 
 MAX_LATE_ATTEMPTS = 4
 """How many lost attempts are followed beside the current one."""
@@ -153,9 +153,9 @@ async def _woken(wakeups: Wakeups, job_id: str, stopping: "asyncio.Task[bool]") 
 
 
 async def _returned(db: Database, stopping: "asyncio.Task[bool]") -> bool:
-    """Return whether the database is back: a stream that is open outlasts it. Looked at again soon, since the stream may be left."""
-    await asyncio.wait({stopping}, timeout=PAUSE)
-    return await db.ready(OUTAGE)
+    """Wait for the database and return whether it is back. The wait is short, because the stream may end meanwhile."""
+    await asyncio.wait({stopping}, timeout=RECHECK_SECONDS)
+    return await db.ready(SIGN_OF_LIFE_SECONDS)
 
 
 async def _concerning(wakeups: Wakeups, job_id: str) -> set[str]:

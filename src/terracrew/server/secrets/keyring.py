@@ -25,10 +25,10 @@ from terracrew.server.db.seam import Database, Tx
 
 FILE_NAME = "master.key"
 _EARLIER_FORMAT, _FORMAT = b"\x01", b"\x02"
-_ID_LENGTH, _NONCE_LENGTH, _TAG_LENGTH = 8, 12, 16
-HEAD_BYTES = len(_FORMAT) + _ID_LENGTH
+_ID_BYTES, _NONCE_BYTES, _TAG_BYTES = 8, 12, 16
+HEAD_BYTES = len(_FORMAT) + _ID_BYTES
 """The beginning of a ciphertext, which tells its format and its key."""
-GROWTH_BYTES = len(_FORMAT) + _ID_LENGTH + _NONCE_LENGTH + _TAG_LENGTH
+GROWTH_BYTES = len(_FORMAT) + _ID_BYTES + _NONCE_BYTES + _TAG_BYTES
 """The number of bytes by which a ciphertext is longer than its plain text."""
 CHECK = "master_key_check"
 """The setting that tells a wrong key from the right one."""
@@ -62,7 +62,7 @@ class Keyring:
 
     def encrypt(self, plain: bytes, context: str) -> bytes:
         """Encrypt for one purpose and place: it decrypts only with the same context."""
-        nonce = secrets.token_bytes(_NONCE_LENGTH)
+        nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = self._ciphers[self._primary].encrypt(nonce, plain, self.head + context.encode())
         return self.head + nonce + sealed
 
@@ -72,13 +72,13 @@ class Keyring:
         bound_to = (earlier_context or context).encode()
         if sealed[:1] == _FORMAT:
             bound_to = sealed[:HEAD_BYTES] + context.encode()
-        if sealed[:1] not in (_FORMAT, _EARLIER_FORMAT) or len(rest) < _NONCE_LENGTH:
+        if sealed[:1] not in (_FORMAT, _EARLIER_FORMAT) or len(rest) < _NONCE_BYTES:
             raise Undecryptable(f"{context} cannot be decrypted: it does not have the format of a ciphertext")
         cipher = self._ciphers.get(key)
         if cipher is None:
             raise Undecryptable(f"{context} was encrypted under master key {key.hex()}, which was not given")
         try:
-            return cipher.decrypt(rest[:_NONCE_LENGTH], rest[_NONCE_LENGTH:], bound_to)
+            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], bound_to)
         except InvalidTag:
             raise Undecryptable(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
 
@@ -140,4 +140,4 @@ def _generate(file: Path) -> None:
 
 
 def _id_of(key: bytes) -> bytes:
-    return hashlib.sha256(b"terracrew master key" + key).digest()[:_ID_LENGTH]
+    return hashlib.sha256(b"terracrew master key" + key).digest()[:_ID_BYTES]

@@ -11,7 +11,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from terracrew.errors import Invalid, Unavailable
 
-SHORTEST, LONGEST = 10, 1024
+MIN_CHARACTERS, MAX_CHARACTERS = 10, 1024
 MAX_PENDING_HASHES = 40
 """Hashes that run or wait, of everybody together: about two seconds of work. More are refused at once."""
 RETRY_AFTER_SECONDS = 2
@@ -31,8 +31,8 @@ _pending = _Pending()
 
 
 def check_strength(password: str) -> None:
-    if not SHORTEST <= len(password) <= LONGEST:
-        raise Invalid(f"a password has {SHORTEST} to {LONGEST} characters; this one has {len(password)}")
+    if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
+        raise Invalid(f"a password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters; this one has {len(password)}")
 
 
 async def hashed(password: str) -> str:
@@ -42,7 +42,7 @@ async def hashed(password: str) -> str:
 
 async def matches(password: str, password_hash: str | None) -> bool:
     """Compare; without a hash it takes as long and says no, so that the time does not tell who exists."""
-    if len(password) > LONGEST:
+    if len(password) > MAX_CHARACTERS:
         return False
     return await _in_thread(lambda: _verify(password, password_hash))
 
