@@ -4,10 +4,10 @@ import pytest
 
 from tests.server.app.fixtures import on_one, world
 from tests.server.app.world import World
+from tests.server.dashboard.visitor import logged_in
 from tests.server.logs.crew import Crew
 from tests.server.modules.packed_modules import packed
 from tests.server.state.stored_states import applied
-from tests.server.web.visitor import logged_in
 
 __all__ = ["world"]
 STATE = b"""{"version": 4, "serial": 1, "lineage": "a", "resources": [

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.server.app.world import World
+from tests.server.dashboard.visitor import Visitor, logged_in
 from tests.server.runners.connected import connect, having_a_job
-from tests.server.web.visitor import Visitor, logged_in
 
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 

@@ -10,8 +10,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions
 from tests.server.app.world import World
-from tests.server.web.company_rows import Company
-from tests.server.web.visitor import Visitor, logged_in, visitor
+from tests.server.dashboard.company_rows import Company
+from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
 HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"""
 INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re.IGNORECASE)

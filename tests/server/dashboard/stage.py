@@ -11,7 +11,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.serve import bind, serve
 from terracrew.server.settings import ServerSettings
-from tests.server.web import seed
+from tests.server.dashboard import seed
 
 PASSWORD = "correct horse battery"
 

@@ -10,8 +10,8 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from tests.needs import chromium
 from tests.server.app.fixtures import world as world
 from tests.server.app.world import World
-from tests.server.web.seed import company
-from tests.server.web.stage import PASSWORD, Stage
+from tests.server.dashboard.seed import company
+from tests.server.dashboard.stage import PASSWORD, Stage
 
 SHOTS = Path("build/screenshots")
 expect.set_options(timeout=30_000)  # a bound, not a wait: what is expected is seen as soon as it is there

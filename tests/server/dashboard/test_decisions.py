@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.server.app.world import World
-from tests.server.web.visitor import Visitor, logged_in, visitor
+from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
 pytestmark = pytest.mark.feature("U5")
 
