@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from terracrew.server.db import Database, open_database
@@ -14,6 +15,9 @@ from tests.needs import need
 from tests.postgres_server import PostgresServer, missing
 from tests.sqlite_template import copy_template, memory
 
+# A machine that is busy for a fifth of a second says nothing about an example.
+hypothesis.settings.register_profile("terracrew", deadline=None)
+hypothesis.settings.load_profile("terracrew")
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 

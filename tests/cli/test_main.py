@@ -102,13 +102,13 @@ def test_ctrl_c_ends_quietly_with_130(site: Site, home: Path) -> None:
         waiting.set()
 
     site.routes["GET /api/v1/events"] = hold
-    site.on("GET /api/v1/jobs/job_1", {"status": "PROCESSING"})
+    site.on("GET /api/v1/jobs/job_1", {"id": "job_1", "number": 1, "status": "PROCESSING"})
     process = subprocess.Popen(
         [sys.executable, "-m", "terracrew.cli", "job", "wait", "job_1"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert waiting.wait(20)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
-    assert process.returncode == 130
+    assert process.returncode == 130, err.decode()
     assert b"Traceback" not in err
     assert b"the job continues; `terracrew job cancel job_1` ends it" in err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.uploads import PART_BYTES
-from terracrew.server.app import build, close
+from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.settings import ServerSettings
 from tests.server.app.world import KEY, World, open_world
 from tests.server.logs.crew import RUNNING, Crew, Running
@@ -28,7 +28,8 @@ async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Crew, 
             master_key=KEY,
             object_store=first.server.settings.objects,
         )
-        second = World(await build(settings), first.admin)
+        server = await build(settings)
+        second = World(server, attach(make_unattached_app(), server), first.admin)
         stack.push_async_callback(close, second.server)
         yield await Crew.make(first), await Crew.make(second)
 
