@@ -9,7 +9,6 @@ Nothing is imported before it is asked for by its name, and the metadata of inst
 Terracrew does not have itself. A plug-in therefore cannot replace a built-in one and does not slow anything down.
 """
 
-import contextlib
 import importlib
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -55,10 +54,10 @@ def load(group: Group, name: str) -> Any:
 
 
 def preload(group: Group) -> None:
-    """Import everything of a group. What cannot be imported is left for the one who asks for it by name."""
-    for name in names(group):
-        with contextlib.suppress(Invalid):
-            load(group, name)
+    """Import the built-in plug-ins of a group. Others are imported by the process that asks for them: one that starts a thread
+    while it is imported must not do so in a process that forks."""
+    for name in BUILT_IN[group]:
+        load(group, name)
 
 
 @lru_cache
