@@ -9,7 +9,7 @@ from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs import decide, model
+from terracrew.server.jobs import decide, decide_plan, model
 from tests.explore import rows
 from tests.explore.rows import THIS_MOMENT, VERSIONS
 from tests.explore.world import (
@@ -137,7 +137,7 @@ class Server:
         key = ("resumed", job.plan)
         if key not in self._known:
             row = rows.plan_row(0, job.plan)
-            self._known[key] = decide.is_resumable(row, state_version=VERSIONS[NOW] or 0, inputs_sha256="")
+            self._known[key] = decide_plan.is_resumable(row, state_version=VERSIONS[NOW] or 0, inputs_sha256="")
         return job.plan if self._known[key] else None
 
     # ---- the permit to mutate
@@ -309,14 +309,14 @@ class Server:
     def decide_approval(
         self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
-        return decide.approve(job, plan, module, seen, "somebody", THIS_MOMENT)
+        return decide_plan.approve(job, plan, module, seen, "somebody", THIS_MOMENT)
 
     def replan(self, world: World, j: int) -> World:
         job = world.jobs[j]
         assert job.plan
         key = ("replan", j, job)
         if key not in self._known:
-            row = decide.replan(rows.job_row(j, job), rows.plan_row(j, job.plan), THIS_MOMENT)
+            row = decide_plan.replan(rows.job_row(j, job), rows.plan_row(j, job.plan), THIS_MOMENT)
             self._known[key] = rows.job_of(job, row, None, 0)
         return with_job(world, j, self._known[key])
 
@@ -325,7 +325,7 @@ class Server:
         assert job.plan
         key = ("decline", j, job)
         if key not in self._known:
-            row, _ = decide.decline(rows.job_row(j, job), rows.plan_row(j, job.plan), "somebody", "", THIS_MOMENT)
+            row, _ = decide_plan.decline(rows.job_row(j, job), rows.plan_row(j, job.plan), "somebody", "", THIS_MOMENT)
             self._known[key] = rows.job_of(job, row, None, 0)
         return with_job(world, j, self._known[key])
 

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approver_rules, contact, decide, plan_store, received_states, service, store
+from terracrew.server.jobs import approver_rules, contact, decide_plan, plan_store, received_states, service, store
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.modules import policy
 from terracrew.server.principals.authorize import Verb
@@ -38,7 +38,7 @@ async def approve(
         if refusal := approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)):
             raise Forbidden(refusal)
         module = await received_states.standing(tx, job.module_id, doubts)
-        after, decided = decide.approve(job, plan, module, seen, who.name, store.moment(tx))
+        after, decided = decide_plan.approve(job, plan, module, seen, who.name, store.moment(tx))
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         named = [{"job_id": ref.job_id, "attempt": ref.attempt} for ref in decided.doubts]
@@ -53,7 +53,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
-        after, decided = decide.decline(job, plan, who.name, reason, store.moment(tx))
+        after, decided = decide_plan.decline(job, plan, who.name, reason, store.moment(tx))
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         await audit.record(tx, who, "job.decline", "job", job.id, {"plan": attempt, "reason": decided.reason})
@@ -67,7 +67,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
-        after = decide.replan(job, plan, store.moment(tx))
+        after = decide_plan.replan(job, plan, store.moment(tx))
         await store.save_transition(tx, job, after)
         await audit.record(tx, who, "job.replan", "job", job.id, {"plan": attempt})
         return after
@@ -94,7 +94,7 @@ async def expire(db: Database) -> list[Job]:
 
         async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
             job, plan = await store.hold_job(tx, job_id), await plan_store.get(tx, job_id, attempt)
-            after = None if plan is None else decide.expire(job, plan, store.moment(tx))
+            after = None if plan is None else decide_plan.expire(job, plan, store.moment(tx))
             if after is not None:
                 await store.save_transition(tx, job, after)
             return after

@@ -13,7 +13,7 @@ from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Sourc
 from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide, decide_plan, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Plan
 from terracrew.server.modules import contents
@@ -268,7 +268,7 @@ def _resume(row: Row, keys: Keyring) -> Resume | None:
     plan = row_to(
         Plan, {"job_id": row["id"]} | {key[5:]: value for key, value in row.items() if key.startswith("plan_")}
     )
-    if not decide.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, keys)):
+    if not decide_plan.is_resumable(plan, state_version=row["state_version"], inputs_sha256=_inputs_sha256(row, keys)):
         return None
     key = keys.decrypt(bytes(row["plan_key"]), state_key_context(plan.job_id, plan.attempt))
     return Resume(plan.attempt, plan.state_version, plan.sha256, plan.size, plan.path, key)

@@ -4,7 +4,7 @@ Services load, call one of these functions, and save by compare-and-set; nothing
 `tests/explore` runs these functions through every order of events within its bounds, so it checks every change here.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
-from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, Doubt, LastContact, ModuleStanding, Report
 from terracrew.server.jobs.destruction import reason_to_ask
@@ -204,76 +204,6 @@ def wait(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str = "
     if job.cancel_mode is not None:  # the row names what was stored, so that both are removed together
         return Decision(_canceled(job, now), ended, plan)
     return Decision(job.to(JobStatus.AWAITING_APPROVAL, now, plan_attempt=attempt.number), ended, plan)
-
-
-def approve(
-    job: Job, plan: Plan, module: ModuleStanding, seen: Collection[AttemptRef], by: str, now: datetime
-) -> tuple[Job, Plan]:
-    """Approve this plan and these doubts (`seen`): the job continues with the plan, as a new attempt."""
-    decided = _decided(job, plan, now, "approved", by, "")
-    if is_stale(plan, module):
-        raise Conflict(
-            f"the state of the module has changed since attempt {plan.attempt} of job {job.number} made this plan: "
-            "let the job plan again, and look at the new plan",
-            plan=plan.attempt,
-        )
-    if unseen := [doubt.ref for doubt in module.doubts if doubt.ref not in seen]:
-        raise Conflict(
-            "the module is in doubt for a reason that this approval does not name: "
-            f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
-            doubts=unseen,
-        )
-    decided = replace(decided, doubts=[doubt.ref for doubt in module.doubts])
-    return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
-
-
-def is_stale(plan: Plan, module: ModuleStanding) -> bool:
-    """Return whether the state that a plan was made from is no longer the current one."""
-    return plan.state_version != module.state_version
-
-
-def replan(job: Job, plan: Plan, now: datetime) -> Job:
-    """Replace this plan by a new one, which waits for approval, too. This one is never applied."""
-    _check_waits_with(job, plan)
-    return job.to(JobStatus.QUEUED, now)
-
-
-def decline(job: Job, plan: Plan, by: str, reason: str, now: datetime) -> tuple[Job, Plan]:
-    decided = _decided(job, plan, now, "declined", by, reason)
-    why = f"declined by {by}" + (f": {plain(reason)}" if reason else "")
-    return job.to(JobStatus.DECLINED, now, message=why), decided
-
-
-def expire(job: Job, plan: Plan, now: datetime) -> Job | None:
-    """Decline a plan that nobody has decided about in time."""
-    if job.status is not JobStatus.AWAITING_APPROVAL or job.plan_attempt != plan.attempt or now < plan.decide_by:
-        return None
-    return job.to(JobStatus.DECLINED, now, message="nobody approved its plan in time")
-
-
-def _decided(
-    job: Job, plan: Plan, now: datetime, decision: Literal["approved", "declined"], by: str, reason: str
-) -> Plan:
-    _check_waits_with(job, plan)
-    if now >= plan.decide_by:
-        raise Conflict(f"the time to decide about this plan of job {job.number} is over", decide_by=plan.decide_by)
-    return replace(plan, decision=decision, decided_by=by, decided_at=now, reason=plain(reason))
-
-
-def _check_waits_with(job: Job, plan: Plan) -> None:
-    if job.status is not JobStatus.AWAITING_APPROVAL:
-        raise Conflict(f"job {job.number} is not waiting for approval: it is {job.status}", status=job.status)
-    if job.plan_attempt != plan.attempt:
-        raise Conflict(
-            f"the plan of attempt {plan.attempt} is no longer the one that job {job.number} waits with: look at the new one",
-            plan=job.plan_attempt,
-        )
-
-
-def is_resumable(plan: Plan, *, state_version: int, inputs_sha256: str) -> bool:
-    """Return whether a job can continue with this plan. Otherwise it makes a new plan, which needs its own approval."""
-    is_unused = plan.decision == "approved" and plan.applied_by is None
-    return is_unused and (plan.state_version, plan.inputs_sha256) == (state_version, inputs_sha256)
 
 
 # ---- an attempt that fails, is lost or is canceled
