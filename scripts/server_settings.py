@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew.cli.server import server
+from terracrew.cli.commands.server.server import server
 
 HEAD = """# The server's settings
 

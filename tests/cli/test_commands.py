@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli import output
+from terracrew.cli.printing import output
 from tests.cli.conftest import Terracrew
 from tests.client.site import Site
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli import follow
+from terracrew.cli.commands.job import follow
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, known, view
 from tests.client.site import Asked, Site

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from terracrew.cli import storage
+from terracrew.cli.commands.server import storage
 from tests.cli.conftest import Terracrew
 from tests.client.site import Asked, Site
 

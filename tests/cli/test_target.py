@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.cli import local, profiles
-from terracrew.cli.target import Target
+from terracrew.cli.connection import local, profiles
+from terracrew.cli.connection.target import Target
 from terracrew.errors import Invalid
 from tests.cli.conftest import Terracrew
 from tests.client.site import Site

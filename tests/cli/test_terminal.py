@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli.terminal import GuardedStream
+from terracrew.cli.printing.terminal import GuardedStream
 from tests.client.site import Site
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from terracrew.cli.runner_start import start
+from terracrew.cli.commands.runner.start import start
 from terracrew.errors import Invalid
 from tests.runner.conftest import BOUND, TERM, Bench
 
 RUNNER, ORGANIZATION = "rnr_" + "1" * 32, "org_" + "2" * 32
-COMMAND = "from terracrew.cli.runner_start import start; start()"
+COMMAND = "from terracrew.cli.commands.runner.start import start; start()"
 
 
 def _environment(bench: Bench) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from terracrew.cli.engine import engine
+from terracrew.cli.commands.engine import engine
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, discovery, go_build, go_toolchain, install, pins, specs
 from terracrew.toolchains.progress import InstallProgress

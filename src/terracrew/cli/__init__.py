@@ -1,1 +1,1 @@
-"""The command line: one file for each noun, and modules for what several commands share. It speaks the public API."""
+"""The command line, which speaks the public API: `commands/` by noun, and packages for what the commands share."""

@@ -6,39 +6,39 @@ from pathlib import Path
 import click
 
 from terracrew import __version__
-from terracrew.cli import terminal
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.target import Target
+from terracrew.cli.printing import terminal
 from terracrew.errors import TerracrewError
 from terracrew.escapes import plain
 
 INTERRUPTED_EXIT_CODE = 130
 
 COMMANDS = {
-    "up": ("terracrew.cli.up:up", "Start everything on this machine: server, SQLite, a runner."),
-    "demo": ("terracrew.cli.demo:demo", "Start everything and run the sample modules."),
-    "login": ("terracrew.cli.login:login", "Store the address of a server and a token for it."),
-    "logout": ("terracrew.cli.login:logout", "Delete the stored token of a server."),
-    "whoami": ("terracrew.cli.whoami:whoami", "Show the user and the server of this command line."),
-    "module": ("terracrew.cli.module:module", "Create, change and inspect modules."),
-    "group": ("terracrew.cli.group:group", "Manage the tree of groups that holds modules and runners."),
-    "job": ("terracrew.cli.job:job", "Run jobs, follow their logs, decide about their plans."),
-    "state": ("terracrew.cli.state:state", "List and print states; adopt or discard quarantined ones."),
-    "runner": ("terracrew.cli.runner:runner", "Start, register and manage runners."),
-    "token": ("terracrew.cli.token:token", "Manage API tokens for scripts."),
-    "user": ("terracrew.cli.user:user", "Manage users."),
-    "role": ("terracrew.cli.role:role", "Grant and revoke roles in groups and modules."),
+    "up": ("terracrew.cli.commands.up:up", "Start everything on this machine: server, SQLite, a runner."),
+    "demo": ("terracrew.cli.commands.demo:demo", "Start everything and run the sample modules."),
+    "login": ("terracrew.cli.commands.login:login", "Store the address of a server and a token for it."),
+    "logout": ("terracrew.cli.commands.login:logout", "Delete the stored token of a server."),
+    "whoami": ("terracrew.cli.commands.whoami:whoami", "Show the user and the server of this command line."),
+    "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
+    "group": ("terracrew.cli.commands.group:group", "Manage the tree of groups that holds modules and runners."),
+    "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
+    "state": ("terracrew.cli.commands.state:state", "List and print states; adopt or discard quarantined ones."),
+    "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),
+    "token": ("terracrew.cli.commands.access.token:token", "Manage API tokens for scripts."),
+    "user": ("terracrew.cli.commands.access.user:user", "Manage users."),
+    "role": ("terracrew.cli.commands.access.role:role", "Grant and revoke roles in groups and modules."),
     "service-account": (
-        "terracrew.cli.service_account:service_account",
+        "terracrew.cli.commands.access.service_account:service_account",
         "Manage accounts for programs, and their secrets.",
     ),
-    "audit": ("terracrew.cli.audit:audit", "List who changed what, and when."),
-    "events": ("terracrew.cli.events:events", "Print changes on the server as they happen."),
-    "api": ("terracrew.cli.raw:api", "Send one request to the API."),
-    "engine": ("terracrew.cli.engine:engine", "Find and install OpenTofu, Terraform and Pulumi."),
-    "server": ("terracrew.cli.server:server", "Start the server without a runner; back it up."),
-    "config": ("terracrew.cli.config:config", "Show and set which server this command line uses."),
-    "completion": ("terracrew.cli.completion:completion", "Print the completion script for a shell."),
+    "audit": ("terracrew.cli.commands.access.audit:audit", "List who changed what, and when."),
+    "events": ("terracrew.cli.commands.events:events", "Print changes on the server as they happen."),
+    "api": ("terracrew.cli.commands.api:api", "Send one request to the API."),
+    "engine": ("terracrew.cli.commands.engine:engine", "Find and install OpenTofu, Terraform and Pulumi."),
+    "server": ("terracrew.cli.commands.server.server:server", "Start the server without a runner; back it up."),
+    "config": ("terracrew.cli.commands.config:config", "Show and set which server this command line uses."),
+    "completion": ("terracrew.cli.commands.completion:completion", "Print the completion script for a shell."),
 }
 
 

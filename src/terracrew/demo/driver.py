@@ -13,8 +13,9 @@ from uuid import uuid4
 
 import click
 
-from terracrew.cli import follow, output
-from terracrew.cli.engine import showing_progress
+from terracrew.cli.commands.engine import showing_progress
+from terracrew.cli.commands.job import follow
+from terracrew.cli.printing import output
 from terracrew.client.http import Api, segment
 from terracrew.demo.machine import Machine
 from terracrew.demo.samples import SAMPLES, Sample

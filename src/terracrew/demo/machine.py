@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from terracrew.cli import local
+from terracrew.cli.connection import local
 from terracrew.client.http import Api
 from terracrew.errors import Conflict, TerracrewError, Unavailable
 from terracrew.toolchains import cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.cli import output
+from terracrew.cli.printing import output
 from terracrew.executor.engines.tofu import plan_summary
 
 pytestmark = pytest.mark.feature("J11")

@@ -1,0 +1,104 @@
+"""`terracrew service-account`: manages accounts for programs, and their secrets."""
+
+import click
+
+from terracrew.cli.arguments import references
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.group("service-account")
+def service_account() -> None:
+    """Manage accounts for programs, and their secrets. ACCOUNT is an account's name or id."""
+
+
+@service_account.command("list")
+@click.argument("group", default="")
+@output.json_option
+@pass_target
+def list_accounts(target: Target, group: str, as_json: bool) -> None:
+    """List the service accounts of GROUP and below it, or of the organization."""
+    items = list(target.api().list("/service-accounts", group=group or None))
+    if as_json:
+        return output.as_json(items)
+    rows = [(i["name"], i["group"] or "(organization)", output.age(i["created_at"])) for i in items]
+    empty = "no service accounts: `terracrew service-account create NAME`"
+    return output.table(("NAME", "GROUP", "CREATED"), rows, empty=empty)
+
+
+@service_account.command("create")
+@click.argument("name")
+@click.option("--group", default="", metavar="PATH", help="The group that it belongs to [the organization].")
+@output.json_option
+@pass_target
+def create(target: Target, name: str, group: str, as_json: bool) -> None:
+    """Create the service account NAME. It has no role and no secret yet."""
+    made = target.api().post("/service-accounts", {"name": name, "group": group})
+    if as_json:
+        return output.as_json(made)
+    click.echo(f"created service account {made['name']} ({made['id']})")
+    return output.note(f"next: terracrew role grant {made['id']} operator, terracrew service-account add-secret {name}")
+
+
+@service_account.command("delete")
+@click.argument("account")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def delete(target: Target, account: str, yes: bool, as_json: bool) -> None:
+    """Delete ACCOUNT with its secrets and roles."""
+    if not yes:
+        output.ask(f"Delete the service account {account} with its secrets and roles?", "Not deleted.")
+    api = target.api()
+    api.delete(f"/service-accounts/{references.service_account(api, account)}")
+    return output.as_json({"deleted": account}) if as_json else click.echo(f"deleted service account {account}")
+
+
+@service_account.command("secrets")
+@click.argument("account")
+@output.json_option
+@pass_target
+def secrets(target: Target, account: str, as_json: bool) -> None:
+    """List the secrets of ACCOUNT, without their values."""
+    api = target.api()
+    items = api.get(f"/service-accounts/{references.service_account(api, account)}/secrets")["items"]
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (i["id"], output.age(i["created_at"]), output.age(i["last_used_at"]), output.age(i["expires_at"]))
+        for i in items
+    ]
+    return output.table(("ID", "CREATED", "LAST USED", "EXPIRES"), rows, empty=f"{account} has no secrets")
+
+
+@service_account.command("add-secret")
+@click.argument("account")
+@click.option("--expires-in-days", type=click.IntRange(1, 3650), metavar="N", help="Expires after N days.")
+@output.json_option
+@pass_target
+def add_secret(target: Target, account: str, expires_in_days: int | None, as_json: bool) -> None:
+    """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
+    api = target.api()
+    body = {"expires_in_days": expires_in_days} if expires_in_days else {}
+    made = api.post(f"/service-accounts/{references.service_account(api, account)}/secrets", body)
+    if as_json:
+        return output.as_json(made)
+    output.note(
+        "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
+    )
+    click.echo(f"client_id={made['client_id']}")
+    return click.echo(f"client_secret={made['client_secret']}")
+
+
+@service_account.command("revoke-secret")
+@click.argument("account")
+@click.argument("secret_id", metavar="ID")
+@output.json_option
+@pass_target
+def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -> None:
+    """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    api.delete(f"/service-accounts/{references.service_account(api, account)}/secrets/{segment(secret_id)}")
+    return output.as_json({"revoked": secret_id}) if as_json else click.echo(f"revoked {secret_id}")

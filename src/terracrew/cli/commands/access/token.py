@@ -1,0 +1,68 @@
+"""`terracrew token`: manages API tokens for scripts."""
+
+import click
+
+from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.group()
+def token() -> None:
+    """Manage API tokens for scripts. A token has the permissions of the person who created it."""
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--expires-in-days", type=click.IntRange(min=1), metavar="N", help="Expires after N days.")
+@output.json_option
+@pass_target
+def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
+    """Create a token called NAME. It is printed once, and it is the only line on standard output."""
+    body = {"name": name} | ({"expires_in_days": expires_in_days} if expires_in_days else {})
+    made = target.api().post("/tokens", body)
+    if as_json:
+        return output.as_json(made)
+    output.note(
+        f"store the token {made['name']} now, it is not shown again; `terracrew token revoke {made['name']}` ends it"
+    )
+    return click.echo(made["token"])
+
+
+@token.command("list")
+@click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="List the tokens of another user.")
+@output.json_option
+@pass_target
+def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
+    """List your tokens, without their values."""
+    from terracrew.client.http import segment
+
+    items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (i["name"], output.age(i["created_at"]), output.age(i.get("last_used_at")), output.age(i.get("expires_at")))
+        for i in items
+    ]
+    return output.table(
+        ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
+    )
+
+
+@token.command("revoke")
+@click.argument("token", metavar="NAME", shell_complete=name_completion.tokens)
+@click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="Revoke a token of another user.")
+@output.json_option
+@pass_target
+def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
+    """Revoke the token with this name or id. It becomes invalid at once."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if user:
+        api.delete(f"/users/{segment(user)}/tokens/{segment(references.token_of(api, user, token))}")
+    else:
+        api.delete(f"/tokens/{segment(references.token(api, token))}")
+    if as_json:
+        return output.as_json({"revoked": token})
+    return click.echo(f"revoked {token}")

@@ -1,0 +1,136 @@
+"""`terracrew user`: manages users."""
+
+import sys
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.client.http import segment
+
+
+@click.group()
+def user() -> None:
+    """Manage users. A new user has no role: `terracrew role grant` grants one."""
+
+
+@user.command("list")
+@output.json_option
+@pass_target
+def list_users(target: Target, as_json: bool) -> None:
+    """List the users."""
+    items = list(target.api().list("/users"))
+    if as_json:
+        return output.as_json(items)
+    rows = [(i["name"], _status(i), i["is_system_admin"], output.age(i["created_at"])) for i in items]
+    return output.table(("NAME", "STATUS", "ADMINISTRATOR", "CREATED"), rows, empty="no users")
+
+
+@user.command("create")
+@click.argument("name")
+@click.option(
+    "--admin",
+    "is_system_admin",
+    is_flag=True,
+    help="Make the user an administrator, who may do everything on this server.",
+)
+@output.json_option
+@pass_target
+def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> None:
+    """Create the user NAME and print a link with which they log in once and set a password."""
+    made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
+    if as_json:
+        return output.as_json(made)
+    output.note(f"created {name}; this link works once:")
+    click.echo(made["link"])
+    return None if is_system_admin else output.note(f"give a role: terracrew role grant {name} operator --group PATH")
+
+
+@user.command("disable")
+@click.argument("name", shell_complete=name_completion.users)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
+    """Disable the user NAME. Their sessions and tokens end at once."""
+    if not yes:
+        output.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
+    _change(target, name, True, as_json)
+
+
+@user.command("enable")
+@click.argument("name", shell_complete=name_completion.users)
+@output.json_option
+@pass_target
+def enable(target: Target, name: str, as_json: bool) -> None:
+    """Enable the user NAME again."""
+    _change(target, name, False, as_json)
+
+
+@user.command("sessions")
+@click.argument("name", default="me", shell_complete=name_completion.users)
+@output.json_option
+@pass_target
+def sessions(target: Target, name: str, as_json: bool) -> None:
+    """List the dashboard sessions of the user NAME, or your own without NAME."""
+    items = list(target.api().list(f"/users/{segment(name)}/sessions"))
+    if as_json:
+        return output.as_json(items)
+    rows = [(i["id"], i["address"], output.age(i["created_at"]), output.age(i["seen_at"])) for i in items]
+    return output.table(("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
+
+
+@user.command("end-sessions")
+@click.argument("name", shell_complete=name_completion.users)
+@click.option("--session", metavar="ID", help="End only this session; `terracrew user sessions NAME` lists them.")
+@output.json_option
+@pass_target
+def end_sessions(target: Target, name: str, session: str | None, as_json: bool) -> None:
+    """End all dashboard sessions of the user NAME. Their API tokens stay valid."""
+    place = f"/users/{segment(name)}/sessions"
+    if session:
+        target.api().delete(f"{place}/{segment(session)}")
+        ended = 1
+    else:
+        ended = target.api().delete(place)["ended"]
+    if as_json:
+        return output.as_json({"ended": ended})
+    return click.echo(f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
+
+
+@user.command("password")
+@output.json_option
+@pass_target
+def password(target: Target, as_json: bool) -> None:
+    """Change your password. All your sessions and API tokens end, including the token of this command line.
+
+    Without a terminal, the current and the new password are read from standard input, each on its own line.
+    """
+    if sys.stdin.isatty():
+        question = "Current password (empty if you have none)"
+        current: str = click.prompt(question, hide_input=True, default="", show_default=False, err=True)
+        new: str = click.prompt("New password", hide_input=True, confirmation_prompt="Confirm password", err=True)
+    else:
+        current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
+    made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
+    if as_json:
+        return output.as_json(made)
+    click.echo("changed your password")
+    ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
+    return output.note(
+        f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`"
+    )
+
+
+def _change(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
+    api = target.api()
+    made = api.patch(f"/users/{references.user(api, name)}", {"is_disabled": is_disabled})
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"{made['name']} is {_status(made)}")
+
+
+def _status(found: dict[str, Any]) -> str:
+    return "disabled" if found["is_disabled"] else "enabled"

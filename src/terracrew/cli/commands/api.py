@@ -1,0 +1,36 @@
+"""`terracrew api`: sends one request to the API, for operations that have no command."""
+
+import sys
+
+import click
+import msgspec
+
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+
+@click.command("api")
+@click.argument("method", type=click.Choice(["GET", "POST", "PATCH", "DELETE"], case_sensitive=False))
+@click.argument("path")
+@click.option("--data", "-d", metavar="JSON", help="The request body; - reads it from standard input.")
+@pass_target
+def api(target: Target, method: str, path: str, data: str | None) -> None:
+    """Send one request to PATH, for example `/jobs?active=true`, and print the response. The page /api lists all requests."""
+    body = None
+    if data is not None:
+        try:
+            body = msgspec.json.decode(sys.stdin.read() if data == "-" else data)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"--data is not JSON: {error}") from None
+    place = "/" + path.removeprefix("/api/v1").lstrip("/")
+    client = target.api()
+    if method.upper() == "GET":
+        answer = client.get(place)
+    elif method.upper() == "POST":
+        answer = client.post(place, body)
+    elif method.upper() == "PATCH":
+        answer = client.patch(place, body)
+    else:
+        answer = client.delete(place, body)
+    output.as_json(answer)

@@ -1,0 +1,98 @@
+"""`terracrew config`: which server this command line uses."""
+
+import sys
+
+import click
+import msgspec
+
+from terracrew.cli.connection import profiles
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+
+@click.group()
+def config() -> None:
+    """Show and set which server this command line uses.
+
+    Flags override TERRACREW_URL and TERRACREW_TOKEN, which override the profile. Without any of them, a server that
+    you started on this machine is used.
+    """
+
+
+@config.command("show")
+@output.json_option
+@pass_target
+def show_config(target: Target, as_json: bool) -> None:
+    """Show the address and the token in use, and where each comes from. Only the start of the token is printed."""
+    found, stored = target.resolve(), profiles.load()
+    token = f"{found.token[:8]}…" if found.token else ""
+    if as_json:
+        return output.as_json(
+            {
+                "url": found.url,
+                "url_from": found.url_from,
+                "token": token,
+                "token_from": found.token_from,
+                "profile": stored.current,
+                "profiles": {name: {"url": each.url} for name, each in stored.profiles.items()},
+                "path": str(profiles.path()),
+            }
+        )
+    return output.facts(
+        [
+            ("url", f"{found.url}  ({found.url_from})"),
+            ("token", f"{token}  ({found.token_from})" if token else "none"),
+            ("profile", stored.current),
+            ("profiles", list(stored.profiles)),
+            ("file", profiles.path()),
+        ]
+    )
+
+
+@config.command("set")
+@click.argument("key", type=click.Choice(["url", "token", "profile"]))
+@click.argument("value", required=False)
+@output.json_option
+@pass_target
+def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
+    """Store url or token in the profile, or choose the profile. A token is read from standard input or a prompt."""
+    stored = profiles.load()
+    if key == "token":
+        if value:
+            raise Invalid(
+                "everybody on this machine can see a token on a command line",
+                hint="leave it out, and paste it when asked",
+            )
+        value = read_token()
+    if not value:
+        raise Invalid(f"no value was given: `terracrew config set {key} VALUE`")
+    if key == "profile":
+        changed = stored.with_current(value)
+    else:
+        name = target.profile or stored.current
+        profile = stored.profiles.get(name, profiles.Profile(name))
+        if key == "url":
+            from terracrew.client.address import checked
+
+            value = checked(value)
+        changed = stored.with_profile(msgspec.structs.replace(profile, **{key: value}))
+    profiles.save(changed)
+    if as_json:
+        return output.as_json({"path": str(profiles.path()), "key": key})
+    return click.echo(f"stored {key} in {profiles.path()}")
+
+
+@config.command("path")
+@output.json_option
+def path(as_json: bool) -> None:
+    """Print the path of the configuration file."""
+    return output.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
+
+
+def read_token() -> str:
+    """Read a token from standard input, or prompt for it without an echo."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().strip()
+    entered: str = click.prompt("Token", hide_input=True, err=True)
+    return entered.strip()

@@ -1,0 +1,23 @@
+"""`terracrew events`: prints changes on the server as they happen."""
+
+import click
+
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+TOPICS = ("jobs", "runners", "tree")
+
+
+@click.command()
+@output.json_option
+@pass_target
+def events(target: Target, as_json: bool) -> None:
+    """Print a line for each change of a job, a runner or the tree, with its id if known, until Ctrl-C."""
+    if not as_json:
+        output.note("waiting for changes; press Ctrl-C to stop")
+    for event in target.api().events("/events"):
+        if event.name in TOPICS:
+            if as_json:
+                output.as_json({"topic": event.name, "id": event.data})
+            else:
+                click.echo(f"{event.name}  {event.data}")

@@ -1,0 +1,104 @@
+"""`terracrew group`: the tree that modules and runners live in."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import approval_options, name_completion
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+
+@click.group()
+def group() -> None:
+    """Groups: the tree that modules and runners live in."""
+
+
+@group.command("list")
+@click.argument("parent", default="", shell_complete=name_completion.groups)
+@output.json_option
+@pass_target
+def list_groups(target: Target, parent: str, as_json: bool) -> None:
+    """List the groups of the organization, or those below PARENT."""
+    items = list(target.api().list("/groups", parent=parent or None))
+    if as_json:
+        return output.as_json(items)
+    rows = [(item["path"], item["description"], output.age(item["created_at"])) for item in items if item["path"]]
+    return output.table(("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`")
+
+
+@group.command("show")
+@click.argument("path", shell_complete=name_completion.groups)
+@output.json_option
+@pass_target
+def show_group(target: Target, path: str, as_json: bool) -> None:
+    """Show the group PATH."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/groups/{segment(path)}")
+    if as_json:
+        return output.as_json(found)
+    known = ("path", "id", "description")
+    rest = [
+        (name.replace("_", " "), value)
+        for name, value in found.items()
+        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth")
+    ]
+    return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
+
+
+@group.command("create")
+@click.argument("path", shell_complete=name_completion.groups)
+@click.option("--description", default="", help="A description.")
+@click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
+@output.json_option
+@pass_target
+def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
+    """Create the group PATH (`a/b/c`)."""
+    query = "?parents=true" if parents else ""
+    made = target.api().post(f"/groups{query}", {"path": path, "description": description})
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"created group {made['path']}")
+
+
+@group.command("update")
+@click.argument("path", shell_complete=name_completion.groups)
+@click.option("--description", help="A description.")
+@click.option(
+    "--interrupted",
+    type=click.Choice(["ask", "retry", "inherit"]),
+    help="After a change in a module below this group was cut short: ask a person first, or retry.",
+)
+@approval_options.destroy_limits
+@approval_options.approvers
+@output.json_option
+@pass_target
+def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
+    """Change the group PATH, or the organization by the id of its group. Options that are not given change nothing."""
+    from terracrew.client.http import segment
+
+    changes: dict[str, Any] = approval_options.given() | ({} if description is None else {"description": description})
+    if interrupted is not None:
+        changes["interrupted"] = None if interrupted == "inherit" else interrupted
+    if not changes:
+        raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
+    made = target.api().patch(f"/groups/{segment(path)}", changes)
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"updated group {made['path']}: {', '.join(changes)}")
+
+
+@group.command("delete")
+@click.argument("path", shell_complete=name_completion.groups)
+@output.json_option
+@pass_target
+def delete(target: Target, path: str, as_json: bool) -> None:
+    """Delete the group PATH, which must be empty."""
+    from terracrew.client.http import segment
+
+    target.api().delete(f"/groups/{segment(path)}")
+    if as_json:
+        return output.as_json({"deleted": path})
+    return click.echo(f"deleted group {path}")

@@ -1,0 +1,80 @@
+"""Renders a job for a terminal: why it waits, its steps, and what became of each attempt."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli.commands.job import follow
+from terracrew.cli.printing import output
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+_MAX_ATTEMPTS_SHOWN = 10
+"""Only this many of the newest attempts are listed with their runners."""
+
+
+def job(api: "Api", found: dict[str, Any]) -> None:
+    decided: dict[str, Any] = found.get("kept_plan") or {}
+    doubts: list[dict[str, Any]] = found.get("doubts") or []
+    notes: list[dict[str, Any]] = found.get("notes") or []
+    output.facts(
+        [
+            ("job", f"#{found['number']}  {found['id']}"),
+            ("module", found["module_path"]),
+            ("type", output.job_type(found)),
+            ("status", found["status"]),
+            ("waits", found.get("reason") and follow.why(found)),
+            ("to do", follow.suggested_command(found)),
+            ("message", found.get("message")),
+            ("runner", found.get("runner_path")),
+            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
+            ("plan", output.plan(found.get("plan") or {})),
+            ("decided", decided.get("decision") and f"{decided['decision']} by {decided['decided_by']}"),
+            ("lock", lock(found.get("lock"))),
+            ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
+            ("created", output.age(found["created_at"])),
+            ("took", output.duration(found.get("started_at"), found.get("finished_at"))),
+        ]
+    )
+    if steps := found.get("steps"):
+        click.echo()
+        rows = [
+            (s["name"], s["status"], output.duration(s.get("started_at"), s.get("finished_at")), s.get("attempt"))
+            for s in steps
+        ]
+        output.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
+    run: list[dict[str, Any]] = found.get("run") or []
+    if told := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
+        click.echo()
+        click.echo("\n".join(told))
+    if attempts := found.get("attempts"):
+        click.echo()
+        rows = [
+            _attempt(api.get(f"/jobs/{found['id']}/attempts/{a['number']}")) for a in attempts[-_MAX_ATTEMPTS_SHOWN:]
+        ]
+        output.table(("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON"), rows, empty="")
+    for note in notes:
+        click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
+
+
+def lock(holder: dict[str, Any] | None) -> str:
+    """Describe who holds a module's lock, and when a lost holder was last in contact."""
+    if not holder:
+        return "free"
+    who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
+    return f"{who}; lost, last contact {output.moment(holder['lost_at'])}" if holder.get("lost_at") else who
+
+
+def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
+    outcome = known["outcome"] or ("lost" if known["lost_at"] else "running")
+    doubt = ", in doubt" if known["is_in_doubt"] else ", gone" if outcome == "lost" and known["is_gone"] else ""
+    return (
+        known["attempt"],
+        " · ".join(filter(None, (known["runner_path"], known["instance_name"]))),
+        output.moment(known["claimed_at"]),
+        output.moment(known["begun_at"]),
+        output.moment(known["ended_at"]),
+        outcome + doubt,
+        known["reason"],
+    )

@@ -1,0 +1,1 @@
+"""`terracrew module`: its commands."""

@@ -1,0 +1,1 @@
+"""`terracrew runner`: its commands."""

@@ -1,0 +1,1 @@
+"""`terracrew server`: its commands and its options."""

@@ -1,0 +1,17 @@
+"""`terracrew up`: runs everything on this machine in one process."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.commands.server.server import place_options, serve
+
+
+@click.command()
+@place_options
+def up(**given: Any) -> None:
+    """Start everything on this machine: server, SQLite, and a runner that serves all modules.
+
+    The first start prints a login link. Ctrl-C stops it; running jobs continue, and the next start finds them.
+    """
+    serve(given, with_builtin_runner=True)
