@@ -15,7 +15,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.spec import Step
 from terracrew.runner.instance import LocalInstance
-from terracrew.server.db.sqlite import open_sqlite
+from terracrew.server.db.sqlite.database import open_sqlite
 from terracrew.server.objects import open_objects
 from terracrew.server.secrets import keyring
 from tests.powercut.synced import PowerCut

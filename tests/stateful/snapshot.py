@@ -1,8 +1,8 @@
 """All that the database says about jobs and states, as it was at one moment."""
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import plan_store, store
 from terracrew.server.jobs.model import Attempt, Job, Plan, Reason
 from terracrew.server.runs import reasons

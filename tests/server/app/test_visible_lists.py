@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from terracrew.server.db import open_database
-from terracrew.server.db.background import MAX_THREADS
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.sqlite.background import MAX_THREADS
 from tests.server.app.world import Person, World
 
 SLOW = """WITH RECURSIVE n (i) AS (SELECT CAST(1 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from terracrew.server.db.clock import SLEW_RATE, SteadyClock
-from terracrew.server.db.postgres_clock import FRESH_SECONDS, Clock
-from terracrew.server.db.sqlite import open_sqlite
+from terracrew.server.db.postgres.clock import FRESH_SECONDS, Clock
+from terracrew.server.db.sqlite.database import open_sqlite
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("O6")

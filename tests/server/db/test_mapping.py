@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terracrew.server.db import Database, Tx
-from terracrew.server.db.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 
 
 class Status(enum.StrEnum):

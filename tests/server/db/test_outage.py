@@ -182,7 +182,7 @@ async def cutting(target: int) -> AsyncGenerator[tuple[int, asyncio.Event]]:
 async def test_more_work_than_connections_for_too_long_is_unavailable_and_no_outage(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("terracrew.server.db.postgres.CONNECTION_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("terracrew.server.db.postgres.database.CONNECTION_WAIT_SECONDS", 0.2)
     held = asyncio.Event()
 
     async def hold(_: Tx) -> None:
@@ -228,7 +228,7 @@ async def test_a_sqlite_file_that_another_process_has_locked_stops_nobody_and_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It once made the server stand still, five seconds at a time, for as long as the lock was held."""
-    monkeypatch.setattr("terracrew.server.db.sqlite.BUSY_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("terracrew.server.db.sqlite.database.BUSY_TIMEOUT_SECONDS", 0.3)
     db = await open_database(str(tmp_path / "a.db"))
     await db.write(lambda tx: tx.run("CREATE TABLE things (id text PRIMARY KEY)"))
     shell = sqlite3.connect(tmp_path / "a.db", isolation_level=None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.server.db import sql
+from terracrew.server.db.statements import sql
 
 
 def test_names_become_numbers_and_a_repeated_name_keeps_its_number() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import terracrew.server
-from terracrew.server.db import fragments
+from terracrew.server.db.statements import fragments
 from terracrew.server.jobs.model import ACTIVE, TERMINAL
 
 SERVER = Path(terracrew.server.__file__).parent
@@ -21,7 +21,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "assignments": ("assignments/store.py",),
     "attempts": ("jobs/store.py", "jobs/claims.py"),
     "audit": ("audit/store.py",),
-    "clock": ("db/postgres_clock.py", "db/sqlite.py"),
+    "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "groups": ("groups/store.py",),
     "instances": ("connections/store.py",),
     "jobs": ("jobs/store.py", "jobs/claims.py"),
@@ -159,7 +159,7 @@ def tables() -> set[str]:
 def test_every_table_has_an_owner() -> None:
     assert set(STORES) == tables()
     for files in STORES.values():
-        assert len({Path(file).parent for file in files}) == 1, f"{files} are files of one package"
+        assert len({Path(file).parts[0] for file in files}) == 1, f"{files} are files of one package"
 
 
 def test_a_table_is_changed_in_the_store_of_its_owner_only() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import terracrew.server
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.table import KNOWN_TABLES, Table
+from terracrew.server.db.statements.table import KNOWN_TABLES, Table
 
 _POSTGRES_COLUMNS = """SELECT column_name AS name, data_type AS type, is_nullable = 'YES' AS is_nullable
 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :name"""

@@ -157,7 +157,7 @@ async def test_a_listener_that_lost_its_connection_comes_back_and_wakes_everybod
 
 @pytest.mark.postgres
 def test_a_payload_stays_below_the_limit_of_postgresql() -> None:
-    from terracrew.server.db.notify import payloads
+    from terracrew.server.db.postgres.notify import payloads
 
     wakes = [("jobs", f"job_{n:032}ä") for n in range(1000)]
     packed = list(payloads("srv_x", wakes))

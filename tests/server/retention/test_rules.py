@@ -8,8 +8,8 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import ArchiveSource, Source
-from terracrew.server.db.mapping import to_params
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import passes, policy
 from terracrew.server.retention.loop import Retention

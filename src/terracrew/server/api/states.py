@@ -11,8 +11,8 @@ from litestar.params import FromPath, QueryParameter
 from terracrew.errors import NotFound
 from terracrew.server.api.context import ApiCall
 from terracrew.server.audit import service as audit
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start

@@ -3,8 +3,8 @@
 from typing import LiteralString
 
 from terracrew.server.assignments.model import Assignment, PlaceKind
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 
 
 async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.audit.model import Entry
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Param, Tx
-from terracrew.server.db.table import Table, values
+from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.table import Table, values
 
 NEWEST_ID = "aud_zzzz"
 """Sorts after the id of every entry."""

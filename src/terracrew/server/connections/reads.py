@@ -8,10 +8,10 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.connections.heartbeats import IS_ELSEWHERE, STALE_SECONDS
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.table import Table
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.db.statements.table import Table
 
 
 class ServedRunner(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.db.mapping import to_params
 from terracrew.server.db.seam import Columns, Param, Row, Tx
-from terracrew.server.db.table import Table
+from terracrew.server.db.statements.mapping import to_params
+from terracrew.server.db.statements.table import Table
 
 
 class Connecting(msgspec.Struct, frozen=True):

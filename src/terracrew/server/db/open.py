@@ -25,14 +25,14 @@ async def open_database(url: str, clock: Callable[[], float] | None = None) -> D
 
 
 async def _sqlite(path: Path, clock: Callable[[], float] | None) -> Database:
-    from terracrew.server.db.sqlite import open_sqlite
+    from terracrew.server.db.sqlite.database import open_sqlite
 
     return await open_sqlite(path, clock)
 
 
 async def _postgres(url: str, clock: Callable[[], float] | None) -> Database:
     try:
-        from terracrew.server.db.postgres import open_postgres
+        from terracrew.server.db.postgres.database import open_postgres
     except ModuleNotFoundError as missing:
         if missing.name != "asyncpg":
             raise

@@ -4,9 +4,9 @@ from typing import LiteralString
 
 from terracrew import ids
 from terracrew.errors import NotFound
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.table import assignments
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import assignments
 from terracrew.server.groups.model import Group, Interrupted, Organization
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible

@@ -15,8 +15,8 @@ from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.hub import takeover
 from terracrew.server.hub.context import HubContext
 from terracrew.server.principals import authorize

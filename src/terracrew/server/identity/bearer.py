@@ -3,8 +3,8 @@
 import msgspec
 
 from terracrew.errors import Unauthenticated
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.keys.signing import GENERIC

@@ -10,9 +10,9 @@ import msgspec
 from terracrew.errors import Forbidden
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
-from terracrew.server.db.fragments import ENDED_STATUSES
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.db.statements.fragments import ENDED_STATUSES
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import service as groups
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.model import JobListed, JobStatus

@@ -10,9 +10,9 @@ import msgspec
 
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Database, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, decide_plan, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Plan

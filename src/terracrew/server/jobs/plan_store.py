@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from terracrew.errors import Superseded
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.table import Table, assignments
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.jobs.model import Plan
 
 PLANS = Table("plans", Plan)

@@ -10,8 +10,8 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility

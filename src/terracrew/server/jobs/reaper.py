@@ -7,9 +7,9 @@ from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import approvals, contact, decide, service, store
 from terracrew.server.jobs.model import Attempt, Job
 

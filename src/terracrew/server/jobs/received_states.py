@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from terracrew.server.audit import service as audit
-from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.modules.model import DestroyLimits

@@ -9,9 +9,9 @@ from terracrew import ids
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Lock

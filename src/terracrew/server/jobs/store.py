@@ -6,9 +6,9 @@ from functools import partial
 from typing import LiteralString, NamedTuple
 
 from terracrew.errors import NotFound, Superseded
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Columns, Param, Tx
-from terracrew.server.db.table import Table, assignments, batch_assignments, values
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments, batch_assignments, values
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import plan_store
 from terracrew.server.jobs.decide import Decision

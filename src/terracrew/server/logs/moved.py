@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.protocol.events import Kind, Record, Stream
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.logs import blocks, chunks
 from terracrew.server.logs.blocks import Block
 

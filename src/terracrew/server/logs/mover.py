@@ -20,9 +20,10 @@ import zstandard
 
 from terracrew import backoff, ids
 from terracrew.logging import get_logger
-from terracrew.server.db import batches, lease
-from terracrew.server.db.mapping import rows_to
+from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements import batches
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.logs import blocks, store
 from terracrew.server.logs import metrics as counts
 from terracrew.server.objects import Objects

@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from terracrew.errors import NotFound
-from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.logs import chunks, moved
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
-from terracrew.server.db import batches
 from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.statements import batches
 from terracrew.server.logs import blocks
 from terracrew.server.logs.blocks import Block
 

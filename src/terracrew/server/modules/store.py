@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.table import Table, assignments
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.groups.store import DELETED_ORGANIZATION
 from terracrew.server.modules.model import Archive, Module
 

@@ -7,8 +7,8 @@ import asyncio
 from typing import LiteralString
 
 from terracrew import backoff
-from terracrew.server.db.fragments import ENDED_STATUSES
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.jobs import plan_store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS

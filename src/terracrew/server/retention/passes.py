@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.server.audit import service as audit
-from terracrew.server.db import batches
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements import batches
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
 from terracrew.server.retention.rules import RULES, RetentionRule

@@ -8,8 +8,8 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes
 from terracrew.server.retention.passes import LastRun

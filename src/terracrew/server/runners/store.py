@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.table import Table, assignments
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.runners.model import Runner
 
 RUNNERS = Table("runners", Runner)

@@ -4,8 +4,8 @@ import msgspec
 
 from terracrew.errors import NotFound
 from terracrew.escapes import plain
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.logs import chunks, ending

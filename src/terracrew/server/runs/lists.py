@@ -4,8 +4,8 @@ import msgspec
 
 from terracrew.errors import NotFound
 from terracrew.server import paging
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.modules import service as modules

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import AttemptReport, Lock
 from terracrew.server.modules.model import Module

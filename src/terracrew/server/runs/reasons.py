@@ -8,9 +8,9 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import contact, decide, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal

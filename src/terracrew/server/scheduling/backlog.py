@@ -5,8 +5,8 @@ from typing import get_args
 import msgspec
 
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.fragments import ACTIVE_STATUSES, ENDED_STATUSES
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus, Reason
 from terracrew.server.scheduling import explain

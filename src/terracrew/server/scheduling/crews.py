@@ -9,9 +9,9 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.model import SILENCE_SECONDS
 

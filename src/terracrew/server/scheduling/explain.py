@@ -8,8 +8,8 @@ from urllib.parse import quote
 import msgspec
 
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.jobs.model import Job, Reason
 from terracrew.server.jobs.reads import OPEN
 from terracrew.server.principals import authorize

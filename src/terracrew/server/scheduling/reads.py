@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import LiteralString
 
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.runners import eligibility
 from terracrew.server.scheduling.queue import Waiting
 

@@ -5,8 +5,8 @@ import msgspec
 from terracrew import ids
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
-from terracrew.server.db.fragments import ACTIVE_STATUSES
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from terracrew.server.db import batches
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.table import Table
+from terracrew.server.db.statements import batches
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table
 from terracrew.server.state.content import Contexts, Sealed, state_contexts
 from terracrew.server.state.model import Received, State
 

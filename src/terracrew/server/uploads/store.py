@@ -4,9 +4,9 @@ import msgspec
 
 from terracrew import ids
 from terracrew.protocol.uploads import UploadWanted
-from terracrew.server.db.mapping import row_to, rows_to, to_params
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.table import Table
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table
 
 PAGE_ROWS = 100
 """How many unused uploads are read at a time."""

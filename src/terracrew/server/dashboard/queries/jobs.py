@@ -8,8 +8,8 @@ from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.events import Output
 from terracrew.server.dashboard.queries import module_search, states
 from terracrew.server.dashboard.views import JobPage, JobRow, JobsPage, OutputRow
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import approver_rules, reads, service
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import policy

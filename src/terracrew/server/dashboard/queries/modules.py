@@ -7,9 +7,9 @@ import msgspec
 
 from terracrew.server.dashboard.queries import jobs, module_search, nav, states
 from terracrew.server.dashboard.views import ModulePage, ModuleRow, ModulesPage
-from terracrew.server.db.fragments import ACTIVE_STATUSES
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import service
 from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize

@@ -3,8 +3,8 @@
 from typing import LiteralString
 
 from terracrew.server.dashboard.views import Nav
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs.reads import OPEN
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Verb

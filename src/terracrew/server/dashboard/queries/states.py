@@ -1,8 +1,8 @@
 """States in quarantine, with what one needs to know to decide about them."""
 
 from terracrew.server.dashboard.views import QuarantineRow
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -4,8 +4,8 @@ from typing import LiteralString
 
 from terracrew import ids
 from terracrew.errors import NotFound
-from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible

@@ -11,8 +11,8 @@ from litestar.datastructures import Cookie
 from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Forbidden
-from terracrew.server.db.mapping import row_to
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.people import devices, store
 from terracrew.server.identity.people.model import Session, User
 from terracrew.server.principals.model import Principal

@@ -2,8 +2,8 @@
 
 from terracrew import ids
 from terracrew.errors import NotFound
-from terracrew.server.db.mapping import row_to, rows_to
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 
 

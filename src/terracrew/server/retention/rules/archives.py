@@ -2,8 +2,8 @@
 
 from typing import LiteralString
 
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.modules import store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy

@@ -1,8 +1,8 @@
 """Old lines of the audit log."""
 
 from terracrew.server.audit import store
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
 
 

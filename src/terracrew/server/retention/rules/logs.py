@@ -1,7 +1,7 @@
 """Logs of ended jobs. A log that is removed says so in its place (`logs/moved.Removal`)."""
 
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.topics import log_of
 from terracrew.server.logs import store
 from terracrew.server.retention import objects

@@ -1,7 +1,7 @@
 """Old versions of states: never the current one, never one in quarantine, and never one of the newest of a module."""
 
-from terracrew.server.db.mapping import rows_to
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
 from terracrew.server.state import store

@@ -16,13 +16,13 @@ from typing import Any
 from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Unavailable
 from terracrew.process_lock import AlreadyLockedError
-from terracrew.server.db.background import BackgroundReads
 from terracrew.server.db.clock import NEWEST, SteadyClock
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
-from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
+from terracrew.server.db.sqlite.background import BackgroundReads
+from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
 

@@ -6,8 +6,8 @@ from typing import Generic, LiteralString, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from terracrew.server.db.mapping import to_params
 from terracrew.server.db.seam import Columns, Param
+from terracrew.server.db.statements.mapping import to_params
 
 S = TypeVar("S", bound=msgspec.Struct)
 _TYPES: tuple[tuple[type[inspect.Type], LiteralString], ...] = (

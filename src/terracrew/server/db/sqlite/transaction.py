@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
 from terracrew.errors import Invalid, Unavailable
-from terracrew.server.db import sql as texts
 from terracrew.server.db import violations
 from terracrew.server.db.seam import Columns, Param, Row, Work
+from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
 

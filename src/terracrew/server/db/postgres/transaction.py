@@ -7,9 +7,9 @@ from typing import Any, LiteralString, Protocol, cast
 import asyncpg
 
 from terracrew.errors import Invalid, TerracrewError, Unavailable
-from terracrew.server.db import sql as texts
 from terracrew.server.db import violations
 from terracrew.server.db.seam import Columns, Param, Row
+from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import T, Work
-from terracrew.server.db.sqlite_tx import SqliteTx, connect, drive
+from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 
 MAX_THREADS = 4
 MAX_WAIT_SECONDS = 10.0

@@ -14,9 +14,9 @@ from terracrew.server.db.availability import RETRY_AFTER_SECONDS, Availability, 
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
-from terracrew.server.db.notify import Notifier
-from terracrew.server.db.postgres_clock import Clock
-from terracrew.server.db.postgres_tx import Connection, PostgresTx, is_away, translated
+from terracrew.server.db.postgres.clock import Clock
+from terracrew.server.db.postgres.notify import Notifier
+from terracrew.server.db.postgres.transaction import Connection, PostgresTx, is_away, translated
 from terracrew.server.db.seam import Item, Result, T, Tx, Work
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, WakeupBus

@@ -11,7 +11,7 @@ from terracrew.backoff import Backoff
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db.availability import Availability
-from terracrew.server.db.postgres_tx import Connection, is_away, translated
+from terracrew.server.db.postgres.transaction import Connection, is_away, translated
 from terracrew.server.db.wakeups import Wake, WakeupBus
 
 CHANNEL = "terracrew"
