@@ -10,10 +10,10 @@ import pytest
 
 from terracrew.server.db import Database, open_database
 from terracrew.testing.clock import ShiftedClock
-from tests import cgroup
-from tests.needs import need
-from tests.postgres_server import PostgresServer, missing
-from tests.sqlite_template import copy_template, memory
+from tests.machine import cgroup
+from tests.machine.needs import need
+from tests.machine.postgres_server import PostgresServer, missing
+from tests.machine.sqlite_template import copy_template, memory
 
 # A machine that is busy for a fifth of a second says nothing about an example.
 hypothesis.settings.register_profile("terracrew", deadline=None)

@@ -7,7 +7,7 @@ import pytest
 
 from terracrew import trees
 from terracrew.runner.processes import cgroup_discovery, cgroups
-from tests import cgroup
+from tests.machine import cgroup
 
 DEPTH = 1_100
 

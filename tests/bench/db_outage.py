@@ -17,7 +17,7 @@ from tests.bench.stage import Env
 from tests.chaos import engine
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.system import eventually
-from tests.postgres_server import OwnServer
+from tests.machine.postgres_server import OwnServer
 
 JOBS, RUNNERS = 50, 5
 LINES, SECONDS = 600, 60

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tests.e2e.system import free_port
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from tests.bench.crew import Access
 from tests.bench.fleet import Muster, Order, Report
 from tests.bench.load import Figures, Task
 from tests.e2e.system import Process, System, running
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 
 GROUPS = 10
 _SOURCE = json.dumps({"kind": "local", "path": "/nowhere", "subdirectory": ""})

@@ -13,7 +13,7 @@ CHECKS: Checks = {
     Rules.LOCK_FOLLOWS_ATTEMPT: (checks.all_ended, checks.no_overlap),
     Rules.LEAST_PRIVILEGE: (
         "Nobody in the storm asks for what is not theirs: it attacks processes, disks, clocks and the network. "
-        "tests.e2e.test_tenants and tests.executor.test_isolation attack privileges with real processes."
+        "tests.e2e.test_tenants and tests.executor.isolation.test_landlock attack privileges with real processes."
     ),
     Rules.MADE_ONCE: (checks.made_once,),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.cli.main import run
-from tests.client.site import Site, running
+from tests.client.scripted_server import Site, running
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 
 from terracrew.cli.main import cli
 from tests.cli.conftest import Terracrew
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 THEN = "2024-01-02T03:04:05Z"
 ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import known, view
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 pytestmark = pytest.mark.feature("E1")
 PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}

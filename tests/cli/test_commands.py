@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.cli.printing import output
 from tests.cli.conftest import Terracrew
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 pytestmark = pytest.mark.feature("E1")
 THEN = "2024-01-02T03:04:05Z"

@@ -8,7 +8,7 @@ import pytest
 from terracrew.cli.main import run
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, view
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 pytestmark = [pytest.mark.feature("E1"), pytest.mark.feature("J1")]
 NAMES = [f"aws_instance.web[{number}]" for number in range(20)]

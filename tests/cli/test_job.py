@@ -9,7 +9,7 @@ import pytest
 from terracrew.cli.commands.job import follow
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, known, view
-from tests.client.site import Asked, Site
+from tests.client.scripted_server import Asked, Site
 
 pytestmark = pytest.mark.feature("E1")
 

@@ -12,7 +12,7 @@ import pytest
 from terracrew import errors
 from terracrew.cli.main import COMMANDS
 from tests.cli.conftest import Terracrew
-from tests.client.site import Asked, Site
+from tests.client.scripted_server import Asked, Site
 
 pytestmark = pytest.mark.feature("E1")
 

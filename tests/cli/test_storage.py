@@ -5,7 +5,7 @@ from typing import Any
 
 from terracrew.cli.commands.server import storage
 from tests.cli.conftest import Terracrew
-from tests.client.site import Asked, Site
+from tests.client.scripted_server import Asked, Site
 
 PREVIEW: dict[str, Any] = {
     "policy": {

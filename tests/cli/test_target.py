@@ -10,7 +10,7 @@ from terracrew.cli.connection import local, profiles
 from terracrew.cli.connection.target import Target
 from terracrew.errors import Invalid
 from tests.cli.conftest import Terracrew
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 pytestmark = pytest.mark.feature("E1")
 

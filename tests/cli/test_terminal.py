@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from terracrew.cli.printing.terminal import GuardedStream
-from tests.client.site import Site
+from tests.client.scripted_server import Site
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 LINK = "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.site import Site, running
+from tests.client.scripted_server import Site, running
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from terracrew import errors
 from terracrew.client.http import Api, segment
 from terracrew.client.sse import OPEN, Event
-from tests.client.site import Asked, Site
+from tests.client.scripted_server import Asked, Site
 
 SECRET = "tcu_very-secret-token"
 

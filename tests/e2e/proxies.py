@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.e2e.system import eventually, free_port
-from tests.needs import need
+from tests.machine.needs import need
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MINIMAL = """

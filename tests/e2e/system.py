@@ -17,7 +17,7 @@ from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
 from terracrew.toolchains import cache
-from tests.sqlite_template import copy_template
+from tests.machine.sqlite_template import copy_template
 
 T = TypeVar("T")
 ACTIVE = ("QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL")

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e import modules
 from tests.e2e.system import System, eventually, lines_of, running
-from tests.needs import need
-from tests.postgres_server import PostgresServer, missing
+from tests.machine.needs import need
+from tests.machine.postgres_server import PostgresServer, missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("O6")]
 LINES = 60
@@ -156,7 +156,7 @@ def admin_token(system: System) -> str:
 
 
 def program(name: str) -> str:
-    from tests.postgres_server import _programs  # pyright: ignore[reportPrivateUsage]
+    from tests.machine.postgres_server import _programs  # pyright: ignore[reportPrivateUsage]
 
     folder = _programs()
     assert folder is not None

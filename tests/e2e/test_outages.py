@@ -18,8 +18,8 @@ from terracrew.errors import Unavailable
 from tests.e2e import modules
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.system import eventually
-from tests.needs import need
-from tests.postgres_server import OwnServer, missing
+from tests.machine.needs import need
+from tests.machine.postgres_server import OwnServer, missing
 
 pytestmark = [pytest.mark.postgres, pytest.mark.engine]
 AWAY_SECONDS = float(os.environ.get("TERRACREW_TEST_AWAY_SECONDS", "15"))

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.e2e import modules
 from tests.e2e.system import System, eventually, running
-from tests.needs import chromium
+from tests.machine.needs import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.timeout(300)]
 SHOTS = Path("build/screenshots")

@@ -8,9 +8,7 @@ import pytest
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from terracrew.toolchains import discovery, install
-from tests.executor.approval import second as second
-from tests.executor.approval import source as source
-from tests.small_disk import mounted
+from tests.machine.small_disk import mounted
 
 
 @pytest.fixture(scope="session")

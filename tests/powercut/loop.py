@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import need
+from tests.machine.needs import need
 
 IMAGE_BYTES = 192 << 20
 OPTIONS = "loop,noauto_da_alloc,commit=300"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from tests.needs import need
+from tests.machine.needs import need
 
 S = TypeVar("S")
 

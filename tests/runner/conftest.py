@@ -18,8 +18,8 @@ from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
 from terracrew.testing import fake_runner_hub
 from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
-from tests.runner import stage
-from tests.runner.stage import Actor, Stage
+from tests.runner import scripted_executors
+from tests.runner.scripted_executors import Actor, Stage
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(terracrew.__file__).parents[1]
@@ -34,7 +34,7 @@ async def hub() -> AsyncIterator[FakeRunnerHub]:
 
 @pytest.fixture
 async def theatre() -> AsyncIterator[Stage]:
-    async with stage.opened() as opened:
+    async with scripted_executors.opened() as opened:
         yield opened
 
 
@@ -92,7 +92,7 @@ class Bench:
             client_secret="secret",
             working_directory=str(self.directory),
             temp_directory=str(self.directory / ".temp"),
-            executor_entry="tests.runner.entry:run",
+            executor_entry="tests.runner.scripted_executor_process:run",
         )
         return msgspec.structs.replace(config, **changes)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.messages import Claim, Heartbeat, Offer
-from tests import cgroup
+from tests.machine import cgroup
 from tests.runner.conftest import Bench, granted, until_gone
 
 MEMORY_MB = 40

@@ -16,7 +16,7 @@ from terracrew.protocol.messages import (
 )
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
-from tests import small_disk
+from tests.machine import small_disk
 from tests.runner.conftest import BOUND, INT, TERM, Bench, refs
 
 
@@ -135,7 +135,9 @@ async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STAGE_proxy", bench.environment["STAGE"])  # the allow-list would keep the stage from us
     stop = Stop()
-    config = bench.config(is_built_in=True, executor_entry="tests.runner.entry:run_behind_allow_list")
+    config = bench.config(
+        is_built_in=True, executor_entry="tests.runner.scripted_executor_process:run_behind_allow_list"
+    )
     running = asyncio.create_task(run(config, stop))
     actor = await bench.grant(await bench.hub.peer())
     assert actor.facts["environment"]["LC_ALL"] == "C"

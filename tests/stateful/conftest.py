@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.server.db import availability
 from terracrew.server.hub import runners, takeover
-from tests.sqlite_template import copy_template, memory
+from tests.machine.sqlite_template import copy_template, memory
 from tests.stateful.machine import Machine
 
 

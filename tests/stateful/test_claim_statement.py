@@ -11,7 +11,7 @@ from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.jobs import claims, store
 from terracrew.server.jobs.claims import Claimant, ClaimRequest
 from terracrew.server.jobs.model import Job, JobStatus
-from tests.sqlite_template import copy_template
+from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected
 from tests.stateful.site import KEYS
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
 

@@ -8,11 +8,11 @@ import pytest
 from terracrew.errors import Unavailable
 from terracrew.server import readiness
 from terracrew.server.db.seam import Tx
-from tests.needs import need
-from tests.postgres_server import OwnServer, missing
+from tests.machine.needs import need
+from tests.machine.postgres_server import OwnServer, missing
+from tests.machine.small_disk import fill, mounted
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World, open_world
-from tests.small_disk import fill, mounted
 
 pytestmark = pytest.mark.feature("O6")
 

@@ -13,7 +13,7 @@ from terracrew.errors import Unavailable
 from terracrew.server import app, serve
 from terracrew.server.settings import ServerSettings
 from terracrew.server.waiting import until_database_answers
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 from tests.server.app.world import KEY
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O6")]

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from tests.needs import chromium
+from tests.machine.needs import chromium
 from tests.server.app.fixtures import world as world
 from tests.server.app.world import World
 from tests.server.dashboard.seed import company

@@ -10,7 +10,7 @@ import pytest
 from terracrew.errors import Incompatible
 from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.db.migrate import Migration, known, migrate, split
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 
 FUTURE = known()[-1].number + 1
 

@@ -15,9 +15,9 @@ from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, open_database
 from terracrew.server.db.availability import Availability, retry_when_back
 from terracrew.server.supervise import supervise
-from tests.needs import need
-from tests.postgres_server import OwnServer, missing
-from tests.small_disk import fill, mounted
+from tests.machine.needs import need
+from tests.machine.postgres_server import OwnServer, missing
+from tests.machine.small_disk import fill, mounted
 
 AT_ONCE = 1.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, open_database
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
 

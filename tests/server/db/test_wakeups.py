@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.errors import Unavailable
 from terracrew.server.db import Database, Tx, Work, open_database
-from tests.postgres_server import PostgresServer
+from tests.machine.postgres_server import PostgresServer
 
 Add = Callable[..., Work[None]]
 

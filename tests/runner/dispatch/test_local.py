@@ -12,7 +12,7 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
-from tests.runner.stage import Stage
+from tests.runner.scripted_executors import Stage
 
 
 @pytest.mark.feature("J9")
@@ -20,7 +20,11 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
     theatre: Stage, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
-    local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}, kill_seconds=0.1)
+    local = Local(
+        "tests.runner.scripted_executor_process:run",
+        {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"},
+        kill_seconds=0.1,
+    )
     try:
         directory = directories.create(tmp_path, granted(), "http://server")
         handle = await local.start(
@@ -47,7 +51,7 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
 
 async def test_what_was_sealed_is_not_adopted(tmp_path: Path) -> None:
     directory = directories.create(tmp_path, granted(), "http://server")
-    local = Local("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    local = Local("tests.runner.scripted_executor_process:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     try:
         with pytest.raises(NotStarted):
             local.adopt(directory)

@@ -14,9 +14,9 @@ from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.messages import BeginRefused, CancelAttempt, SupersededNotice
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
-from tests.executor.approval import files, planned, spec_of
 from tests.executor.engine_runs import statuses
-from tests.small_disk import fill
+from tests.executor.saved_plan.waiting_plans import files, planned, spec_of
+from tests.machine.small_disk import fill
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 

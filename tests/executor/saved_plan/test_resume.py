@@ -14,8 +14,8 @@ from terracrew.protocol.messages import BeginRefused, Begun, Granted
 from terracrew.protocol.spec import JobType, StateSeed
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
-from tests.executor.approval import SECOND, planned, resume_of, resumed, spec_of
 from tests.executor.engine_runs import statuses
+from tests.executor.saved_plan.waiting_plans import SECOND, planned, resume_of, resumed, spec_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 

@@ -20,7 +20,9 @@ async def test_a_start_whose_directory_was_removed_ends_without_a_traceback(
     directory = directories.create(tmp_path, granted(), "http://server")
     ownership.forbid_start(directory)
     directories.remove(directory)
-    helper = ZygoteClient("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    helper = ZygoteClient(
+        "tests.runner.scripted_executor_process:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
+    )
     try:
         forked = await helper.fork(
             ExecutorStart("http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), {}, granted())

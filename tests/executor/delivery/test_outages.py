@@ -25,7 +25,7 @@ from terracrew.protocol.spec import JobType, Step
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, joined, module, session
 from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 from tests.executor.engine_runs import at_the_gate, gated
-from tests.small_disk import fill
+from tests.machine.small_disk import fill
 
 pytestmark = pytest.mark.engine
 

@@ -18,7 +18,7 @@ from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream
 from terracrew.protocol.spec import Step
-from tests.small_disk import fill
+from tests.machine.small_disk import fill
 
 
 def line(text: bytes) -> bytes:

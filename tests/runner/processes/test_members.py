@@ -13,9 +13,9 @@ from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat, Settled
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
-from tests import cgroup
+from tests.machine import cgroup
 from tests.runner.conftest import BOUND, ROOT, SOURCES, Bench, granted, refs, until_gone
-from tests.runner.stage import Stage
+from tests.runner.scripted_executors import Stage
 
 
 @pytest.fixture(params=["cgroup", "subreaper"])
@@ -129,7 +129,7 @@ class Dispatcher:
 
     def __init__(self, theatre: Stage, folder: Path, mechanism: str, key: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
-        self.local = Local("tests.runner.entry:run", environment, kill_seconds=0.1)
+        self.local = Local("tests.runner.scripted_executor_process:run", environment, kill_seconds=0.1)
         if mechanism != "off":
             self.local.track_in(cgroup_discovery.find(mechanism, key))
         folder.mkdir()

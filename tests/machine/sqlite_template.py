@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.postgres_server import migrate
+from tests.machine.postgres_server import migrate
 
 
 def memory() -> str | None:

@@ -12,12 +12,12 @@ from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
-from tests.runner.stage import Stage
+from tests.runner.scripted_executors import Stage
 
 
 @pytest.fixture
 async def helper() -> AsyncIterator[ZygoteClient]:
-    made = ZygoteClient("tests.runner.entry:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
+    made = ZygoteClient("tests.runner.scripted_executor_process:run", {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"})
     yield made
     await made.close()
 
