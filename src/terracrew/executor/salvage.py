@@ -15,6 +15,7 @@ from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.output.engine_output import EngineOutput
+from terracrew.executor.state import identity as identities
 from terracrew.executor.state import leftover, states
 from terracrew.executor.state.large_states import PLAIN
 from terracrew.executor.steps import cloud_tokens
@@ -104,7 +105,7 @@ def _collect_state(parts: AttemptDelivery) -> None:
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 in known:
         return
-    identity, problem = states.identified(engine, content)
+    identity, problem = identities.read_or_problem(engine, content)
     fact = states.fact_of(sha256, content, identity, problem, "errored", is_inline=False)
     parts.large_states.write(content)
     parts.large_states.place(parts.outbox.last + 1, PLAIN)

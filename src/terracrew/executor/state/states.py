@@ -6,26 +6,17 @@ import time
 from typing import Literal
 
 from terracrew.attempt.encryption import AttemptCipher
-from terracrew.errors import Conflict, Invalid
+from terracrew.errors import Conflict
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
-from terracrew.executor.engines import registry
 from terracrew.executor.engines.contract import StateIdentity
+from terracrew.executor.state import identity as identities
 from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 
 _THREAD_ABOVE_BYTES = 4 << 20
 _RETRY_SECONDS = 1.0
-_MAX_PROBLEM_CHARACTERS = 500
-
-
-def identified(engine: str, content: bytes) -> tuple[StateIdentity, str]:
-    """Identify content that is kept in any case. If it cannot be read: an empty identity, and the problem."""
-    try:
-        return registry.get(engine).identify_state(content), ""
-    except Invalid as error:
-        return StateIdentity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
 
 
 def fact_of(
@@ -69,7 +60,7 @@ class States:
     async def delete(self) -> None:
         """Replace the current state by an empty one, which is what deleting a state means here."""
         if self.current:
-            await self.write(registry.get(self._engine).emptied_state(self.current))
+            await self.write(identities.emptied(self._engine, self.current))
 
     async def settle(self) -> None:
         """Return when no state is being written: what follows must stand behind it in the outbox."""
@@ -79,9 +70,9 @@ class States:
     async def _write(self, content: bytes, origin: Literal["engine", "errored"]) -> int:
         self.has_unsaved = True
         if origin == "errored":
-            identity, problem = identified(self._engine, content)
+            identity, problem = identities.read_or_problem(self._engine, content)
         else:
-            identity, problem = registry.get(self._engine).identify_state(content), ""
+            identity, problem = identities.read(self._engine, content), ""
         if len(content) > _THREAD_ABOVE_BYTES:
             sha256, sealed = await asyncio.to_thread(self._seal, content)
         else:

@@ -27,7 +27,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
     try:
         if leftover.remove(session.leftover, workspace.of(context.directory)):
             recorder.say(f"Removed an old {session.leftover.name}, which is not of this {step}")
-        leftover.expect(context.directory, session.leftover, context.engine.name)
+        leftover.expect(context.directory, session.leftover, context.spec.engine)
     except (TerracrewError, OSError) as error:
         return context.not_started(step, error)
     for _ in range(1 + MAX_REPLANS):

@@ -1,0 +1,48 @@
+"""Asks an engine about its states. An engine of another package can raise anything, so every error becomes `Invalid` here.
+
+Otherwise the salvage of a dead attempt would crash on the same state again and again, and the state would never be delivered.
+"""
+
+import logging
+
+import msgspec
+
+from terracrew.errors import Invalid
+from terracrew.executor.engines import registry
+from terracrew.executor.engines.contract import StateIdentity
+
+_MAX_PROBLEM_CHARACTERS = 500
+_logger = logging.getLogger("terracrew.executor")
+
+
+def read(engine: str, content: bytes) -> StateIdentity:
+    """Return the identity of a state. Raises Invalid if the engine cannot read the content, whatever the reason."""
+    try:
+        found = registry.get(engine).identify_state(content)
+        return msgspec.convert(
+            msgspec.to_builtins(found), StateIdentity
+        )  # its types are checked here, not at the server
+    except Invalid:
+        raise
+    except Exception as error:  # the code of another package
+        _logger.exception("the engine %r failed to read a state of %d bytes", engine, len(content))
+        raise Invalid(f"the engine {engine!r} failed to read this state: {type(error).__name__}: {error}") from error
+
+
+def read_or_problem(engine: str, content: bytes) -> tuple[StateIdentity, str]:
+    """Read the identity of content that is kept in any case. If that fails: an empty identity, and the problem."""
+    try:
+        return read(engine, content), ""
+    except Invalid as error:
+        return StateIdentity(0, ""), error.message.replace("\0", "")[:_MAX_PROBLEM_CHARACTERS]
+
+
+def emptied(engine: str, content: bytes) -> bytes:
+    """Return the state that replaces this one when the engine deletes its state. Raises Invalid if the engine fails."""
+    try:
+        return registry.get(engine).emptied_state(content)
+    except Invalid:
+        raise
+    except Exception as error:  # the code of another package
+        _logger.exception("the engine %r failed to empty a state of %d bytes", engine, len(content))
+        raise Invalid(f"the engine {engine!r} failed to empty its state: {type(error).__name__}: {error}") from error

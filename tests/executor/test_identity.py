@@ -1,0 +1,68 @@
+"""The identity of a state, asked from an engine of another package that fails in its own way."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from terracrew import plugins
+from terracrew.errors import Invalid
+from terracrew.executor.engines.contract import StateIdentity
+from terracrew.executor.state import identity
+
+
+class _FaultyEngine:
+    name = "faulty"
+
+    def __init__(self) -> None:
+        self.answer: object = None
+
+    def identify_state(self, content: bytes) -> StateIdentity:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+    def emptied_state(self, content: bytes) -> bytes:
+        raise KeyError("serial")
+
+
+ENGINE = _FaultyEngine()
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[_FaultyEngine]:
+    monkeypatch.setitem(plugins.BUILT_IN[plugins.ENGINES], "faulty", f"{__name__}:ENGINE")
+    plugins.load.cache_clear()
+    yield ENGINE
+    plugins.load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [KeyError("serial"), RecursionError(), None, StateIdentity("1", "a"), StateIdentity(-1, "a")],  # type: ignore[arg-type]
+    ids=["an error", "too deep", "nothing", "a serial that is a text", "a negative serial"],
+)
+def test_every_failure_of_an_engine_is_a_problem_of_the_state_and_ends_there(
+    engine: _FaultyEngine, answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plug-in raised KeyError, and the delivery of the dead attempt's state crashed and was started again, for ever."""
+    engine.answer = answer
+    found, problem = identity.read_or_problem("faulty", b"a state")
+    assert found == StateIdentity(0, "")
+    assert "the engine 'faulty' failed to read this state" in problem
+    assert "failed to read a state of 7 bytes" in caplog.text
+
+
+def test_a_problem_that_the_engine_explains_is_kept_as_it_is(engine: _FaultyEngine) -> None:
+    engine.answer = Invalid("this is not a state of mine")
+    assert identity.read_or_problem("faulty", b"") == (StateIdentity(0, ""), "this is not a state of mine")
+
+
+def test_a_state_of_an_engine_that_is_not_installed_any_more_is_kept_with_the_reason() -> None:
+    found, problem = identity.read_or_problem("absent", b"a state")
+    assert found == StateIdentity(0, "")
+    assert "there is no engine 'absent' here" in problem
+
+
+def test_a_state_that_cannot_be_emptied_is_refused_with_the_reason(engine: _FaultyEngine) -> None:
+    with pytest.raises(Invalid, match="failed to empty its state: KeyError"):
+        identity.emptied(engine.name, b"a state")
