@@ -18,7 +18,7 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `states/`       | executor                             | States and outputs that are too large for an event, encrypted.    |
 | `mutation.json` | executor                             | A mutating step was about to start; names its leftover state.     |
 | `saved_plan`    | executor                             | A plan on its way to or from the server, encrypted.               |
-| `providers.json`| executor                             | Plug-ins that the runner may add to the shared cache.             |
+| `downloads.json`| executor                             | What the runner may add to the shared cache (`downloads`).        |
 | `workspace`     | executor; the runner restores it     | A link to the attempt's workspace.                                |
 | `done`          | executor; the runner, to remove it   | The server has acknowledged everything (`delivered`).             |
 | `refused`       | executor                             | The server refused the rest for good (`delivered`).               |
@@ -37,7 +37,7 @@ OUTPUT_OFFSET = "output.offset"
 STATES = "states"
 MUTATION = "mutation.json"
 SAVED_PLAN = "saved_plan"
-PROVIDERS = "providers.json"
+DOWNLOADS = "downloads.json"
 WORKSPACE = "workspace"
 DONE = "done"
 REFUSED = "refused"

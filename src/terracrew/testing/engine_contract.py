@@ -42,7 +42,7 @@ class EngineContract:
     def session(self, engine: Engine, folder: Path, tmp_path: Path) -> EngineSession:
         files = EngineDirectory(tmp_path / "engine")
         files.make()
-        context = EngineContext(folder, files, tmp_path, tmp_path / "cache", {})
+        context = EngineContext(folder, files, tmp_path / "cache", {})
         return engine.open(engine.find([]), context)
 
     def test_an_engine_has_its_name_and_the_steps_that_every_job_needs(self, engine: Engine) -> None:

@@ -24,12 +24,21 @@ class EngineContext(msgspec.Struct, frozen=True):
     """The folder with the module's root files, in the attempt's own copy of the source. The engine runs here."""
     files: EngineDirectory
     """The files that the engine reads and writes beside the module's own files."""
-    attempt_directory: Path
-    """The executor's own files. The engine cannot reach them."""
     cache_directory: Path
     """Shared by all attempts of the runner; the engine can only read it."""
     runner_environment: Mapping[str, str]
     """The environment of the runner, without Terracrew's own variables."""
+
+
+class DownloadContext(msgspec.Struct, frozen=True):
+    """How a runner lets an engine download something for all attempts."""
+
+    cache_directory: Path
+    """The same as in `EngineContext`; here, the engine writes to it."""
+    environment: Mapping[str, str]
+    """The environment of the runner, without Terracrew's own variables."""
+    engine_paths: Sequence[str]
+    """Where the program is looked for first."""
 
 
 class StateAccess(msgspec.Struct, frozen=True):
@@ -112,6 +121,17 @@ class EngineSession(Protocol):
         ...
 
     @property
+    def operator_paths(self) -> Sequence[str]:
+        """Absolute paths that the operator of this machine set up for the engine, such as its configuration or a mirror. The
+        engine may read and execute them as well, except the parts that hold the runner's own files."""
+        ...
+
+    @property
+    def missing_downloads(self) -> Sequence[str]:
+        """What `init` had to download because the shared cache did not have it, as items for `Engine.download`."""
+        ...
+
+    @property
     def leftover(self) -> Path:
         """Where the engine leaves a state that it could not give to its backend, inside the workspace."""
         ...
@@ -140,6 +160,12 @@ class Engine(Protocol):
         """The steps that this engine has. Other steps of a job are reported as skipped."""
         ...
 
+    @property
+    def configuration_patterns(self) -> Sequence[str]:
+        """Patterns for the names of configuration files (`*.tf`). A folder without such a file is refused, because many
+        engines would destroy everything that exists there."""
+        ...
+
     def find(self, paths: Sequence[str]) -> FoundEngine:
         """Find the program on this machine, first in these directories. Raises EngineMissing if it is not installed."""
         ...
@@ -154,4 +180,11 @@ class Engine(Protocol):
 
     def emptied_state(self, content: bytes) -> bytes:
         """Return the state that replaces this one when the engine deletes its state."""
+        ...
+
+    async def download(self, item: str, context: DownloadContext) -> bool:
+        """Download an item of `missing_downloads` into the shared cache. Returns False if there was nothing to do.
+
+        The runner calls this after the attempt. The text of the item may come from a module, so the engine checks it.
+        """
         ...

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.executor.engines.contract import EngineSession
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.sources import workspace
@@ -62,32 +63,23 @@ CREDENTIALS_IN_HOME = (
     ".config/gh",
     ".config/git",
     ".config/helm",
-    ".config/opentofu",
     ".docker",
     ".git-credentials",
     ".gitconfig",
     ".kube",
     ".local/bin",
     ".local/share/helm",
-    ".local/share/opentofu",
-    ".local/share/terraform",
     ".netrc",
     ".oci",
     ".ssh",
-    ".terraform.d",
-    ".terraformrc",
-    ".tofurc",
     ".vault-token",
     ".asdf",
     ".cargo/bin",
     ".local/share/mise",
     ".nvm",
-    ".tenv",
-    ".tfenv",
-    ".tofuenv",
     ".volta",
 )
-"""What a module authenticates with, and how engines and version switchers are configured."""
+"""What a module authenticates with, and version switchers of programming languages. Engines name their own paths."""
 SERVICE_ACCOUNT_TOKENS = (
     "/var/run/secrets/kubernetes.io",
     "/var/run/secrets/eks.amazonaws.com",
@@ -117,13 +109,9 @@ VARIABLES_WITH_PATHS = (
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
-    "TF_CLI_CONFIG_FILE",
-    "TF_PLUGIN_CACHE_DIR",
 )
 """Variables of the runner's own environment. A module's environment opens nothing."""
-_ENGINE_CONFIGURATIONS = (".tofurc", ".terraformrc", ".config/opentofu/tofurc")
 _DENIED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
-_QUOTED_PATH = re.compile(r'"(/[^"\n]+)"')
 _HINT = (
     "The engine and what it runs are isolated (Landlock). Where a permission was denied to something that this module needs, "
     "the runner's settings executor.read_paths and executor.write_paths allow more"
@@ -138,17 +126,17 @@ class Isolation:
         self._is_on = start.isolation.mode == "landlock" and landlock.abi() > 0
         self._ruleset: Ruleset | None = None
 
-    def ruleset(self, program: str, readable: Sequence[Path]) -> Ruleset | None:
+    def ruleset(self, program: str, session: EngineSession) -> Ruleset | None:
         """Return what the engine is restricted to; None where it is not isolated."""
         if self._is_on and self._ruleset is None:
-            self._ruleset = Ruleset(self._rules(program, readable))
+            self._ruleset = Ruleset(self._rules(program, session))
         return self._ruleset
 
     def hint(self, printed: str) -> str:
         """Return what to say to a person whose engine failed after it printed this."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
-    def _rules(self, program: str, readable: Sequence[Path]) -> Iterator[PathRule]:
+    def _rules(self, program: str, session: EngineSession) -> Iterator[PathRule]:
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
@@ -156,19 +144,20 @@ class Isolation:
         for path in ("/proc", "/sys", self._files.provided):
             yield PathRule(str(path), READ)
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
-        for path in (*programs, *readable, *settings.read_paths):
+        for path in (*programs, *session.readable_paths, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
         private = [os.path.realpath(path) for path in settings.private_paths]
         private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]
         surroundings = Surroundings(private)
         wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
-        for path in dict.fromkeys(map(os.path.realpath, (*wanted, *_of_environment(start.environment)))):
+        operators = (*_of_environment(start.environment), *session.operator_paths)
+        for path in dict.fromkeys(map(os.path.realpath, (*wanted, *operators))):
             for part in surroundings.parts(path) if path != "/" else ():
                 yield PathRule(part, READ_AND_EXECUTE)
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the runner's own environment points to: programs, credentials, certificates and mirrors."""
+    """Yield what the runner's own environment points to: programs, credentials and certificates."""
     for folder in _absolute(environment.get("PATH", "").split(os.pathsep)):
         # The shims of a version switcher run programs that are beside their directory.
         yield os.path.dirname(folder) if os.path.basename(folder) == "shims" else folder
@@ -177,17 +166,6 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
     home = environment.get("HOME", "")
     if os.path.isabs(home):
         yield from (os.path.join(home, name) for name in CREDENTIALS_IN_HOME)
-    configurations = [os.path.join(home, name) for name in _ENGINE_CONFIGURATIONS]
-    for configuration in _absolute([environment.get("TF_CLI_CONFIG_FILE", ""), *configurations]):
-        yield from _mirrors(Path(configuration))
-
-
-def _mirrors(configuration: Path) -> list[str]:
-    """Return the directories that an operator's configuration of the engine names: mirrors of providers, and overrides."""
-    try:
-        return _QUOTED_PATH.findall(configuration.read_text(errors="replace"))
-    except OSError:
-        return []
 
 
 def _absolute(paths: Sequence[str]) -> Iterator[str]:

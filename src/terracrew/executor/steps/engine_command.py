@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from terracrew.attempt import downloads
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.process import EngineProcess
@@ -36,7 +37,7 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
         stdout=stdout,
-        ruleset=context.isolation.ruleset(context.found.path, session.readable_paths),
+        ruleset=context.isolation.ruleset(context.found.path, session),
     )
     context.mutation.is_started = step.is_mutating
     since = context.recorder.offsets.position
@@ -70,6 +71,8 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
     if code:
         raise EngineFailedError(code)
     session.after(step)
+    if step is Step.INIT and (items := session.missing_downloads):
+        downloads.record(context.directory, context.spec.engine, items)
 
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:

@@ -57,8 +57,9 @@ async def _fetch_source(context: StepContext) -> None:
     folder, resolved = await sources.fetch(spec, place, able)
     context.recorder.fact(resolved)
     context.recorder.say(f"Source: {resolved.description}")
-    if not any(configurations.is_configuration(each.name, spec.engine) for each in os.scandir(folder)):
-        raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine))
+    patterns = context.engine.configuration_patterns
+    if not any(configurations.is_match(each.name, patterns) for each in os.scandir(folder)):
+        raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine, patterns))
     _open_session(context, folder)
 
 
@@ -96,7 +97,7 @@ def _open_session(context: StepContext, folder: Path) -> None:
     context.folder = folder
     context.session = session = context.engine.open(
         context.found,
-        EngineContext(folder, context.files, context.directory, Path(start.cache_directory), start.environment),
+        EngineContext(folder, context.files, Path(start.cache_directory), start.environment),
     )
     if leftover.remove(session.leftover, workspace.of(context.directory)):
         context.recorder.say(

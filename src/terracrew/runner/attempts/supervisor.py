@@ -14,6 +14,7 @@ from terracrew import durable
 from terracrew.attempt import (
     delivered,
     directories,
+    downloads,
     executor_log,
     exit_codes,
     files,
@@ -24,7 +25,6 @@ from terracrew.attempt import (
 )
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.backoff import Backoff
-from terracrew.executor.engines.tofu import plugins
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, HandBack
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
@@ -35,7 +35,7 @@ from terracrew.runner.attempts.workspaces import Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import Dispatcher, NotStarted
 from terracrew.runner.instance import LocalInstance
-from terracrew.runner.resources.plugin_cache import PluginCache
+from terracrew.runner.resources.download_cache import DownloadCache
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class AttemptSupervisor:
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
         self._starts = ExecutorStarts(config, instance, self._engine_directories, environment)
-        self._plugin_cache = PluginCache(instance.cache, environment, config.engine_paths)
+        self._download_cache = DownloadCache(instance.cache, environment, config.engine_paths)
         self._tasks = tasks
         self._tasks_by_attempt: dict[AttemptRef, asyncio.Task[None]] = {}
         self._handles: dict[AttemptRef, Any] = {}
@@ -78,8 +78,8 @@ class AttemptSupervisor:
         return sorted(self._tasks_by_attempt.keys() - self._failing)
 
     def recover(self) -> None:
-        """Take over what an earlier process left in the working directory, and start filling the cache of plug-ins."""
-        filling = self._tasks.create_task(self._plugin_cache.run())
+        """Take over what an earlier process left in the working directory, and start filling the shared cache of downloads."""
+        filling = self._tasks.create_task(self._download_cache.run())
         self._background_tasks.add(filling)  # `stop_watching` cancels it with the others
         found = directories.scan(self._instance.attempts)
         self._temp_directories.sweep(found)
@@ -218,7 +218,8 @@ class AttemptSupervisor:
             await asyncio.sleep(delays.next())
 
     async def _remove(self, ref: AttemptRef, directory: Path) -> None:
-        self._plugin_cache.want(await asyncio.to_thread(plugins.recorded, directory))
+        if missing := await asyncio.to_thread(downloads.read, directory):
+            self._download_cache.want(missing.engine, missing.items)
         await asyncio.to_thread(self._workspaces.remove, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         try:

@@ -218,7 +218,7 @@ async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, 
         raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")
     known = archive.configurations
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
-        raise Invalid(f"source: {configurations.missing(source.subdirectory, engine)}")
+        raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
 
 

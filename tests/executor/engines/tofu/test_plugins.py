@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.tofu import plugins
+from terracrew.attempt import downloads
+from terracrew.attempt.downloads import MissingDownloads
+from terracrew.errors import Invalid
+from terracrew.executor.engines.contract import DownloadContext
+from terracrew.executor.engines.tofu import plugins, provider_download
 from terracrew.executor.engines.tofu.lockfile import Provider
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
-from terracrew.runner.resources.plugin_cache import PluginCache
+from terracrew.runner.resources.download_cache import DownloadCache
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
@@ -68,9 +72,12 @@ def engine_directory(tmp_path: Path, job: str) -> Path:
     return tmp_path / f"engine-{job}"
 
 
-def cache_of(stage: ExecutorProcesses, home: Path) -> PluginCache:
+async def download(stage: ExecutorProcesses, home: Path) -> None:
+    """What the runner does with what an attempt reports."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    return PluginCache(stage.cache, environment | {"HOME": str(home)}, [])
+    context = DownloadContext(stage.cache, environment | {"HOME": str(home)}, [])
+    assert await provider_download.download(FAKE.folder, context)
+    assert not await provider_download.download(FAKE.folder, context), "it has it"
 
 
 def link_of(stage: ExecutorProcesses, job: str) -> Path:
@@ -85,12 +92,12 @@ async def test_what_a_job_downloads_is_its_own_and_what_the_runner_gets_is_used_
     source = module(tmp_path / "m", main=MAIN)
     first = await run(stage, home, tmp_path, source)
     assert os.path.realpath(link_of(stage, "job_1")).startswith(str(tmp_path / "engine-"))
-    assert plugins.recorded(first.directory) == [FAKE]
-    cache = cache_of(stage, home)
-    await cache.get(FAKE)
-    package = cache.shared / FAKE.folder / plugins.platform()
+    assert downloads.read(first.directory) == MissingDownloads("tofu", [FAKE.folder])
+    await download(stage, home)
+    shared = plugins.shared_cache(stage.cache)
+    package = shared / FAKE.folder / plugins.platform()
     assert sorted(path.name for path in package.iterdir()) == ["LICENSE", "terraform-provider-fake_v1.2.3"]
-    assert plugins.checksum_file(cache.shared, FAKE).read_text() == plugins.checksum(package)
+    assert plugins.checksum_file(shared, FAKE).read_text() == plugins.checksum(package)
     (tmp_path / "mirror").rename(tmp_path / "away")
     (tmp_path / "mirror" / FAKE.address).mkdir(parents=True)
     lock = (stage.workspaces / "job_1.1" / ".terraform.lock.hcl").read_text()
@@ -100,7 +107,7 @@ async def test_what_a_job_downloads_is_its_own_and_what_the_runner_gets_is_used_
     assert os.readlink(link_of(stage, "job_2")) == str(package), (
         "it is named directly: a plan that is kept needs no attempt"
     )
-    assert plugins.recorded(second.directory) == []
+    assert downloads.read(second.directory) is None
 
 
 async def test_a_package_that_the_lock_file_does_not_accept_is_not_used(
@@ -128,7 +135,7 @@ async def test_a_package_that_jobs_of_an_earlier_version_put_into_the_cache_is_n
     (shared / "terraform-provider-fake_v1.2.3").write_text("poisoned")
     await run(stage, home, tmp_path, module(tmp_path / "m", main=MAIN))
     assert os.path.realpath(link_of(stage, "job_1")).startswith(str(tmp_path / "engine-"))
-    await cache_of(stage, home).get(FAKE)
+    await download(stage, home)
     assert (shared / "LICENSE").exists(), "the runner's own takes its place"
 
 
@@ -157,17 +164,25 @@ async def test_an_unexpected_error_of_one_download_ends_neither_the_cache_nor_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Any error that was neither an OSError nor a timeout ended the task, its group, and the runner with all its jobs."""
-    cache, done = PluginCache(tmp_path, {}, []), asyncio.Event()
+    cache, done = DownloadCache(tmp_path, {}, []), asyncio.Event()
 
-    async def get(_: PluginCache, provider: Provider) -> None:
-        if provider.version == "1.0.0":
+    async def failing(item: str, _: DownloadContext) -> bool:
+        if item.endswith("1.0.0"):
             raise ValueError("a name that nobody expected")
         done.set()
+        return True
 
-    monkeypatch.setattr(PluginCache, "get", get)
+    monkeypatch.setattr(provider_download, "download", failing)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(cache.run())
-        cache.want([Provider("registry.opentofu.org/a/b", version) for version in ("1.0.0", "2.0.0")])
+        cache.want("tofu", [f"registry.opentofu.org/a/b/{version}" for version in ("1.0.0", "2.0.0")])
         await done.wait()
         running.cancel()
     assert "a name that nobody expected" in caplog.text
+
+
+@pytest.mark.parametrize("item", ["", "1.2.3", "../../etc/1.2.3", "registry.opentofu.org/a/b/../../c", 'x"/y/z/1.2.3'])
+async def test_a_download_that_is_not_the_folder_of_a_provider_is_refused(tmp_path: Path, item: str) -> None:
+    """The text comes from the lock file of a module, and becomes part of a path and of a configuration."""
+    with pytest.raises(Invalid, match="not the folder of a provider"):
+        await provider_download.download(item, DownloadContext(tmp_path, {}, []))

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from terracrew.executor.engines.contract import EngineContext, StateIdentity
-from terracrew.executor.engines.tofu import state
+from terracrew import configurations
+from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
+from terracrew.executor.engines.tofu import provider_download, state
 from terracrew.executor.engines.tofu.session import TofuSession
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import discovery
@@ -13,6 +14,7 @@ from terracrew.toolchains.discovery import FoundEngine
 class OpenTofu:
     name = "tofu"
     steps = frozenset(Step)
+    configuration_patterns = configurations.PATTERNS[name]
 
     def find(self, paths: Sequence[str]) -> FoundEngine:
         return discovery.require(self.name, paths)
@@ -25,6 +27,9 @@ class OpenTofu:
 
     def emptied_state(self, content: bytes) -> bytes:
         return state.emptied(content)
+
+    async def download(self, item: str, context: DownloadContext) -> bool:
+        return await provider_download.download(item, context)
 
 
 ENGINE = OpenTofu()

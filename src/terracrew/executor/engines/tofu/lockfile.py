@@ -37,6 +37,13 @@ class LockedProvider(msgspec.Struct, frozen=True):
     hashes: frozenset[str]
 
 
+def provider_of(folder: str) -> Provider | None:
+    """Return the provider whose packages are in this folder of a cache; None if the text is not such a folder."""
+    address, _, version = folder.rpartition("/")
+    provider = Provider(address, version)
+    return provider if is_sound(provider) else None
+
+
 def is_sound(provider: Provider) -> bool:
     """Return whether its names can be part of a path and of a configuration."""
     return bool(_ADDRESS.fullmatch(provider.address) and _NUMBER.fullmatch(provider.version))

@@ -14,16 +14,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import msgspec
-
-from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines.tofu import lockfile
 from terracrew.executor.engines.tofu.lockfile import LockedProvider, Provider
 from terracrew.toolchains import cache
 
 _VARIABLE = "TF_PLUGIN_CACHE_DIR"
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(list[Provider]).decode
 
 
 def platform() -> str:
@@ -55,11 +51,10 @@ class Plugins:
                         link.unlink()
                         link.symlink_to(package)
 
-    def record(self, folder: Path, directory: Path) -> None:
-        """Leave a note, in the attempt's directory, of what the module used and the shared cache has not."""
+    def missing(self, folder: Path) -> list[str]:
+        """Return the folders of the providers that the module uses and the shared cache does not have."""
         used = [one.provider for one in lockfile.read(folder)]
-        if missing := [one for one in used if not has(self.shared, one)]:
-            (directory / files.PROVIDERS).write_bytes(_encode(missing))  # not durable: it only saves a download
+        return [one.folder for one in used if not has(self.shared, one)]
 
     def _packages(self) -> Iterator[tuple[Provider, Path]]:
         for root in (self._operators, self.shared):
@@ -74,17 +69,12 @@ class Plugins:
 
 def of_attempt(environment: Mapping[str, str], cache_directory: Path, files: EngineDirectory) -> Plugins:
     operators = environment.get(_VARIABLE, "")
-    shared = cache_directory / "plugins"
+    shared = shared_cache(cache_directory)
     return Plugins(files.produced / "plugins", shared, Path(operators) if os.path.isabs(operators) else None)
 
 
-def recorded(directory: Path) -> list[Provider]:
-    """Return what the executor of the attempt in this directory left for the runner."""
-    try:
-        found = _decode((directory / files.PROVIDERS).read_bytes())
-    except (OSError, ValueError):
-        return []
-    return [one for one in found if lockfile.is_sound(one)]
+def shared_cache(cache_directory: Path) -> Path:
+    return cache_directory / "plugins"
 
 
 def has(shared: Path, provider: Provider) -> bool:

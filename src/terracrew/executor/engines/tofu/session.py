@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.errors import Conflict, EngineMissing, Invalid
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
-from terracrew.executor.engines.tofu import failure, hcl, plan_summary, plugins
+from terracrew.executor.engines.tofu import failure, hcl, operator_paths, plan_summary, plugins
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
@@ -108,7 +108,6 @@ class TofuSession:
     def after(self, step: Step) -> None:
         if step is Step.INIT:
             self._plugins.relink(self._context.folder)
-            self._plugins.record(self._context.folder, self._context.attempt_directory)
 
     def summarize(self, state: bytes | None) -> PlanSummary:
         return plan_summary.summarize(self._facts, state)
@@ -131,6 +130,14 @@ class TofuSession:
     @property
     def readable_paths(self) -> Sequence[Path]:
         return [self._plugins.shared]
+
+    @property
+    def operator_paths(self) -> Sequence[str]:
+        return operator_paths.find(self._context.runner_environment)
+
+    @property
+    def missing_downloads(self) -> Sequence[str]:
+        return self._plugins.missing(self._context.folder)
 
     @property
     def leftover(self) -> Path:

@@ -1,0 +1,86 @@
+"""Downloads a provider plug-in into the cache that attempts share, for the runner.
+
+A module could have put anything into its own cache under any provider's name. So the engine downloads the same version again,
+for a configuration that names nothing else, with the operator's own settings, and checks it as it always does.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from terracrew.errors import Invalid
+from terracrew.executor.engines.contract import DownloadContext
+from terracrew.executor.engines.tofu import lockfile, plugins
+from terracrew.executor.engines.tofu.lockfile import Provider
+from terracrew.toolchains import discovery
+
+_DOWNLOAD_SECONDS = 900.0
+_CONFIGURATION = """terraform {{
+  required_providers {{
+    wanted = {{ source = "{source}", version = "= {version}" }}
+  }}
+}}
+"""
+
+
+async def download(item: str, context: DownloadContext) -> bool:
+    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if it cannot be had."""
+    provider = lockfile.provider_of(item)
+    if provider is None:
+        raise Invalid(f"{item!r} is not the folder of a provider")
+    shared, partial = plugins.shared_cache(context.cache_directory), context.cache_directory / "partial"
+    if plugins.has(shared, provider) or not (engine := discovery.find("tofu", context.engine_paths)):
+        return False
+    partial.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=partial))
+    try:
+        (folder / "main.tf").write_text(_CONFIGURATION.format(source=provider.address, version=provider.version))
+        await _init(engine.path, folder, context)
+        await asyncio.to_thread(_admit, provider, folder, shared)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    return True
+
+
+async def _init(program: str, folder: Path, context: DownloadContext) -> None:
+    environment = {**context.environment, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
+    environment.pop("TF_DATA_DIR", None)
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "init",
+        "-backend=false",
+        "-input=false",
+        "-no-color",
+        cwd=folder,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_DOWNLOAD_SECONDS):
+            _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise OSError(f"`tofu init` failed: {said.decode(errors='replace').strip()[-500:]}")
+
+
+def _admit(provider: Provider, folder: Path, shared: Path) -> None:
+    """Move the package into the cache. Its checksum is written last, so a package with a checksum is complete."""
+    found = folder / ".terraform" / "providers" / provider.folder / plugins.platform()
+    target = shared / provider.folder / plugins.platform()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    package = folder / "package"
+    # It is a link where the operator has a cache or a mirror of directories.
+    shutil.copytree(os.path.realpath(found), package)
+    if os.path.lexists(target):  # an earlier version of Terracrew let jobs write here
+        target.rename(folder / "replaced")
+    package.rename(target)
+    draft = folder / "checksum"
+    draft.write_text(plugins.checksum(target))
+    draft.rename(plugins.checksum_file(shared, provider))

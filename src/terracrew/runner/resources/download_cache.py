@@ -1,0 +1,48 @@
+"""Fills the cache that attempts share and only read: has engines download again what an attempt had to download."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from terracrew.executor.engines import registry
+from terracrew.executor.engines.contract import DownloadContext
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 100
+_RETRY_SECONDS = 3600.0
+
+
+class Download(NamedTuple):
+    engine: str
+    item: str
+
+
+class DownloadCache:
+    def __init__(self, root: Path, environment: Mapping[str, str], engine_paths: Sequence[str]) -> None:
+        self._context = DownloadContext(root, dict(environment), engine_paths)
+        self._queue: asyncio.Queue[Download] = asyncio.Queue(MAX_WAITING)
+        self._tried_at: dict[Download, float] = {}
+
+    def want(self, engine: str, items: Iterable[str]) -> None:
+        """Queue these for download. One that failed is tried again after an hour, if an attempt uses it again."""
+        for wanted in (Download(engine, item) for item in items):
+            if time.monotonic() - self._tried_at.get(wanted, -_RETRY_SECONDS) >= _RETRY_SECONDS:
+                with contextlib.suppress(asyncio.QueueFull):  # the next attempt that uses it asks again
+                    self._queue.put_nowait(wanted)
+                    self._tried_at[wanted] = time.monotonic()
+
+    async def run(self) -> None:
+        while True:
+            wanted = await self._queue.get()
+            try:
+                if await registry.get(wanted.engine).download(wanted.item, self._context):
+                    log.info("%s is kept for other jobs", wanted.item)
+            except (OSError, TimeoutError) as error:
+                log.warning("%s cannot be kept for other jobs: %s", wanted.item, error)
+            except Exception:  # it would end the whole runner, and the cache only saves downloads
+                log.exception("%s cannot be kept for other jobs", wanted.item)
