@@ -9,7 +9,8 @@ from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs import decide, decide_plan, model
+from terracrew.server.jobs import decide, model
+from terracrew.server.jobs.plans import decide_plan
 from tests.explore import rows
 from tests.explore.rows import THIS_MOMENT, VERSIONS
 from tests.explore.world import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.db import Tx
-from terracrew.server.jobs import claims, decide
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.model import Job, JobStatus
 from tests.stateful.site import KEYS
 

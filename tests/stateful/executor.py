@@ -11,7 +11,7 @@ from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import KeptPlan, Kind, Output, OutputsRead, PlanSummary, Result, StateFact, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Step
-from terracrew.server.jobs import plan_store
+from terracrew.server.jobs.plans import store as plan_store
 from tests.stateful.link import KILLED, Link
 from tests.stateful.outbox import Plain
 

@@ -19,9 +19,9 @@ from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.context import Identity, open_identity
-from terracrew.server.jobs.claims import claims
+from terracrew.server.jobs.attempts.claims import claims
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
-from terracrew.server.jobs.ingest import ingest
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import NewModule

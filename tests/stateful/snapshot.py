@@ -3,8 +3,9 @@
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.jobs import plan_store, store
+from terracrew.server.jobs import store
 from terracrew.server.jobs.model import Attempt, Job, Plan, Reason
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.state import store as states

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.server.jobs import claims, store
-from terracrew.server.jobs.claims import Claimant, ClaimRequest
+from terracrew.server.jobs import store
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claims import Claimant, ClaimRequest
 from terracrew.server.jobs.model import Job, JobStatus
 from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected

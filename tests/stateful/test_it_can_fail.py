@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from msgspec.structs import replace
 
-from terracrew.server.jobs import decide, decide_plan
+from terracrew.server.jobs import decide
+from terracrew.server.jobs.plans import decide_plan
 from tests.stateful.examples import EXAMPLES
 from tests.stateful.machine import Machine
 

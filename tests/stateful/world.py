@@ -9,7 +9,8 @@ from terracrew import ids
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs import approvals, lost_attempts, service
+from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules

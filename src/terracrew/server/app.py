@@ -50,9 +50,9 @@ from terracrew.server.hub import endpoint, transfer
 from terracrew.server.hub.context import TransferCall
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import open_identity
-from terracrew.server.jobs.claims import claims
+from terracrew.server.jobs.attempts.claims import claims
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
-from terracrew.server.jobs.ingest import ingest
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document

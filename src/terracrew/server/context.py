@@ -17,9 +17,9 @@ from terracrew.server.http.streams import Streams
 from terracrew.server.hub.context import HubContext, TransferContext
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import Identity
-from terracrew.server.jobs.claims import Claims
+from terracrew.server.jobs.attempts.claims import Claims
+from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.jobs.create import Create
-from terracrew.server.jobs.ingest import Ingest
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys

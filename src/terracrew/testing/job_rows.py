@@ -5,8 +5,9 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import begin as permission
-from terracrew.server.jobs import claims, store
+from terracrew.server.jobs import store
+from terracrew.server.jobs.attempts import begin as permission
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.secrets.keyring import Keyring
 

@@ -5,8 +5,9 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import claims, decide, received_states, service
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import decide, service
+from terracrew.server.jobs.attempts import claims, received_states
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received

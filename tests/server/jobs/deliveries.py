@@ -13,7 +13,7 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs.ingest import Delivery
+from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
 

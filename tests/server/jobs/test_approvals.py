@@ -9,7 +9,8 @@ from terracrew.errors import Conflict, NotFound
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, decide, plan_store, service
+from terracrew.server.jobs import approvals, decide, service
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects

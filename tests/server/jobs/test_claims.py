@@ -6,7 +6,7 @@ from typing import LiteralString
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import claims
+from terracrew.server.jobs.attempts import claims
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("S3")

@@ -11,8 +11,9 @@ from terracrew.protocol.events import EngineUsed, Output, OutputsRead, PlanSumma
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, received_states, service, store
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.state import service as states
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, state

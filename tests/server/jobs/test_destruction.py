@@ -11,9 +11,10 @@ from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, approver_rules, decide
-from terracrew.server.jobs.destruction import reason_to_ask, removes_everything
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import approvals, decide
+from terracrew.server.jobs.attempts.ingest import ingest
+from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.jobs.plans.destruction import reason_to_ask, removes_everything
 from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal

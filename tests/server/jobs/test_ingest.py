@@ -15,8 +15,9 @@ from terracrew.protocol.events import (
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, received_states, service, store
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
 from terracrew.testing.job_rows import KEYS, JobRows, begin

@@ -10,8 +10,10 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, contact, decide, lost_attempts, plan_store, service, store
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import approvals, decide, service, store
+from terracrew.server.jobs.attempts import contact, lost_attempts
+from terracrew.server.jobs.attempts.ingest import ingest
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons

@@ -9,7 +9,8 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, received_states, service
+from terracrew.server.jobs import approvals, service
+from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.model import Job, LoggedChange
 from terracrew.server.runs import attempt_report, made
 from terracrew.server.state.model import Received

@@ -11,8 +11,9 @@ from terracrew.protocol.events import KeptPlan, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import decide, received_states, service, store
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs.attempts import received_states
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state.model import Received
 from terracrew.testing.job_rows import KEYS, JobRows, begin

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
-from terracrew.server.jobs.ingest import ingest
+from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.principals.model import Principal
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact

@@ -20,7 +20,7 @@ from terracrew.protocol.spec import Credentials, Step
 from terracrew.server.context import Server
 from terracrew.server.hub import event_contents
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.ingest import Delivery
+from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
 from terracrew.testing.job_rows import Instance, JobRows, begin

@@ -55,7 +55,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "hub/transfer.py",
         "secrets/keyring.py",
         "identity/keys/signing.py",
-        "jobs/claims.py",
+        "jobs/attempts/claims.py",
         "modules/contents.py",
         "rekey/service.py",
         "state/content.py",

@@ -10,7 +10,7 @@ from terracrew.protocol import events, frames
 from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Stream
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs.received_states import MAX_UNREADABLE
+from terracrew.server.jobs.attempts.received_states import MAX_UNREADABLE
 from terracrew.server.runs import module_standing
 from terracrew.testing.job_rows import begin
 from tests.server.hub.wire import Hub, listening

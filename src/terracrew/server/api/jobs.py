@@ -12,7 +12,8 @@ from terracrew.server import paging
 from terracrew.server.api.context import ApiCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs import approvals, bulk_cancel, create, lost_attempts, service
+from terracrew.server.jobs import approvals, bulk_cancel, create, service
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import AttemptReport, Job, JobListed, JobStatus, JobView
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb

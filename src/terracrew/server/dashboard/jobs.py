@@ -14,7 +14,8 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.queries import jobs as rows
-from terracrew.server.jobs import approvals, create, lost_attempts, service
+from terracrew.server.jobs import approvals, create, service
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals.authorize import Verb
 

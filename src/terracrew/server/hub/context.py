@@ -11,8 +11,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.http import request
 from terracrew.server.hub.grants import Archives
 from terracrew.server.identity.context import Identity
-from terracrew.server.jobs.claims import Claims
-from terracrew.server.jobs.ingest import Ingest
+from terracrew.server.jobs.attempts.claims import Claims
+from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.objects import Objects
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler

@@ -33,10 +33,12 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub import event_contents
 from terracrew.server.hub.context import HubContext
 from terracrew.server.hub.module_secrets import ModuleSecrets
-from terracrew.server.jobs import begin, claims, decide, plan_store
+from terracrew.server.jobs import decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.ingest import Delivery
+from terracrew.server.jobs.attempts import begin, claims
+from terracrew.server.jobs.attempts.ingest import Delivery
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import chunks
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content

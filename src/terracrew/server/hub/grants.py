@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import Granted
-from terracrew.server.jobs.claims import ClaimWon
+from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.objects import Objects
 
 KEPT_BYTES = 64 << 20

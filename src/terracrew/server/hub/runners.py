@@ -22,8 +22,9 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub import instances, takeover, takeover_audit
 from terracrew.server.hub.context import HubContext
 from terracrew.server.identity.bearer import principal_from_bearer
-from terracrew.server.jobs import claims, decide
+from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS
 

@@ -26,9 +26,11 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.hub import uploads
 from terracrew.server.hub.context import TransferCall, TransferContext
 from terracrew.server.identity.oidc import cloud
-from terracrew.server.jobs import claims, decide, plan_store
+from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import reads as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -9,8 +9,11 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approver_rules, contact, decide_plan, plan_store, received_states, service, store
+from terracrew.server.jobs import service, store
+from terracrew.server.jobs.attempts import contact, received_states
 from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.jobs.plans import approver_rules, decide_plan
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

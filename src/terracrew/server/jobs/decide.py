@@ -15,8 +15,8 @@ from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, Doubt, LastContact, ModuleStanding, Report
-from terracrew.server.jobs.destruction import reason_to_ask
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Outcome, Plan, plain
+from terracrew.server.jobs.plans.destruction import reason_to_ask
 
 MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)

@@ -10,7 +10,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import approvals, contact, decide, service, store
+from terracrew.server.jobs import approvals, decide, service, store
+from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.model import Attempt, Job
 
 POLL_SECONDS = 1.0

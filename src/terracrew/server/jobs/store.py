@@ -10,9 +10,9 @@ from terracrew.server.db.seam import Columns, Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, batch_assignments, values
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs import plan_store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Note, StepRow
+from terracrew.server.jobs.plans import store as plan_store
 
 JOBS = Table("jobs", Job)
 ATTEMPTS = Table("attempts", Attempt)

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from terracrew.server.db.seam import Param, Row
 from terracrew.server.identity.keys import signing
-from terracrew.server.jobs import claims
+from terracrew.server.jobs.attempts import claims
 from terracrew.server.modules import contents
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content

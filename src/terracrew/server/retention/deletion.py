@@ -7,9 +7,9 @@ that do it at the same time delete each row once.
 from terracrew.errors import Conflict, Superseded
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import plan_store
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
 from terracrew.server.modules import removal
 from terracrew.server.modules import store as modules

@@ -9,7 +9,7 @@ from typing import LiteralString
 from terracrew import backoff
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.fragments import ENDED_STATUSES
-from terracrew.server.jobs import plan_store
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS
 

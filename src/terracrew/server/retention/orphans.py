@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from terracrew.server.db.seam import Columns, Database, Tx
-from terracrew.server.jobs import plan_store
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.objects import Listed, Objects
 from terracrew.server.retention.policy import DAY_SECONDS, Tally
 from terracrew.server.state import object_names

@@ -11,7 +11,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import contact, decide, store
+from terracrew.server.jobs import decide, store
+from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import explain

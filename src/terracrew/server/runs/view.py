@@ -4,8 +4,9 @@ import msgspec
 
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import plan_store, service, store
+from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobView, StepRow
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report, reasons, summary
 
 

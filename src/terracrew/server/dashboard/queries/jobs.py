@@ -10,8 +10,9 @@ from terracrew.server.dashboard.queries import module_search, states
 from terracrew.server.dashboard.views import JobPage, JobRow, JobsPage, OutputRow
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import approver_rules, reads, service
+from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

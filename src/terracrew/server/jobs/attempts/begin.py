@@ -5,7 +5,9 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import contact, decide, plan_store, received_states, store
+from terracrew.server.jobs import decide, store
+from terracrew.server.jobs.attempts import contact, received_states
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import policy
 from terracrew.server.state import service as states
 

@@ -14,9 +14,11 @@ from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.db.topics import log_of
-from terracrew.server.jobs import decide, plan_store, received_states, store
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
+from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import chunks
 from terracrew.server.logs import store as log_store
 from terracrew.server.principals.model import SYSTEM

@@ -13,9 +13,10 @@ from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Sourc
 from terracrew.server.db.seam import Columns, Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import decide, decide_plan, store
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.model import Plan
+from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.modules import contents
 from terracrew.server.runners import eligibility
 from terracrew.server.secrets import credentials
