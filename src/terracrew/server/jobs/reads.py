@@ -11,7 +11,7 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import ENDED_STATUSES
+from terracrew.server.db.statements.fragments import ENDED_STATUSES, IS_OPEN_JOB, instance_name, runner_path
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
@@ -21,13 +21,21 @@ NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""
 COLUMNS_OF_A_LIST: LiteralString = store.JOBS.columns_without("plan")
 """The columns of a job without its plan, which can be large and which no list shows."""
+_STARTED_BY: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
+    (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
+COLUMNS_OF_A_ROW: LiteralString = f"""{COLUMNS_OF_A_LIST}, modules.path AS module_path,
+    {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name,
+    (SELECT min(name) FROM steps
+        WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS step,
+    (SELECT outcome FROM attempts
+        WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, {_STARTED_BY}"""
+"""The columns of a list, and the names of everything that a job refers to by an id."""
 _ENDED: LiteralString = f"jobs.status IN {ENDED_STATUSES}"
-OPEN: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
 # The statements name the predicates of the partial indexes, which no database derives from a parameter.
 _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
-_OPEN_STATUS: LiteralString = " AND " + OPEN + " AND jobs.status = :status"
-_ANY_OPEN: LiteralString = " AND " + OPEN
+_OPEN_STATUS: LiteralString = " AND " + IS_OPEN_JOB + " AND jobs.status = :status"
+_ANY_OPEN: LiteralString = " AND " + IS_OPEN_JOB
 # A deleted module is moved to another organization at once, and its jobs are removed afterwards.
 _MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
     WHERE modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id)"""
@@ -138,4 +146,20 @@ async def places(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
         JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
         {"id": "text"},
         [(job_id,) for job_id in job_ids],
+    )
+
+
+async def started_by(tx: Tx, job_id: str) -> str:
+    """Return the name of the person or service account that queued a job."""
+    row = await tx.one("SELECT " + _STARTED_BY + " FROM jobs WHERE jobs.id = :id", id=job_id)
+    assert row is not None
+    return row["started_by"]
+
+
+async def runners_of_attempts(tx: Tx, job_id: str) -> list[Row]:
+    """Return the number of each attempt of a job, and the names of the runner and the instance that it ran on."""
+    return await tx.all(
+        f"""SELECT attempts.number, {runner_path("attempts")} AS runner_path, {instance_name("attempts")} AS instance_name
+        FROM attempts WHERE attempts.job_id = :id""",
+        id=job_id,
     )

@@ -1,12 +1,15 @@
-"""Reads the modules of a page of a list, limited to those that the reader may see."""
+"""Reads the modules of a page of a list, or those that match a search, limited to those that the reader may see."""
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
+from terracrew.server.search import patterns
 
 _BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)"""
@@ -25,6 +28,39 @@ _OF_READER: LiteralString = (
         AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"""
     + _END
 )
+
+_SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
+    AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
+    AND (CAST(:word_2 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_2 AS text) ESCAPE '\\')
+    AND (CAST(:word_3 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_3 AS text) ESCAPE '\\')
+    AND (CAST(:word_4 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_4 AS text) ESCAPE '\\')"""
+_SEARCHED_IN_ORGANIZATION: LiteralString = (
+    "SELECT modules.id FROM groups JOIN modules ON modules.group_id = groups.id"
+    " WHERE groups.organization_id = :organization_id AND " + _SEARCHED
+)
+_SEARCHED_BY_READER: LiteralString = (
+    visibility.SEEN_MODULES
+    + """ SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id
+    JOIN groups ON groups.id = modules.group_id WHERE """
+    + _SEARCHED
+)
+_PATHS_ONLY: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modules.description", "modules.path")
+_BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
+_WITH_NEWEST_JOB: LiteralString = f"""
+SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
+    modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
+    jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
+    (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
+    EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id
+        WHERE gone.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt,
+    (SELECT attempts.lost_at FROM jobs AS holder
+        JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
+        WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES}) AS orphaned_at,
+    coalesce(jobs.finished_at, jobs.started_at, jobs.created_at) AS job_at,
+    (SELECT min(name) FROM steps
+        WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
+FROM batch JOIN modules ON modules.id = batch.id JOIN groups ON groups.id = modules.group_id
+LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)"""
 
 
 class ModuleScope(msgspec.Struct, frozen=True):
@@ -48,6 +84,31 @@ async def page(tx: Tx, seen: Visible, within: ModuleScope, after: str, count: in
     if within.group_id is None:
         return await tx.all(_OF_ORGANIZATION, organization_id=within.organization_id, **given)
     return await tx.all(_BELOW_GROUP if within.is_recursive else _IN_GROUP, group_id=within.group_id, **given)
+
+
+async def search(
+    tx: Tx, organization_id: str, seen: Visible, words: str, after: str, count: int, *, only_paths: bool = False
+) -> list[str]:
+    """Return the ids of the first `count` modules after the path `after` that match, ordered by group and name.
+
+    A module matches if each word is in its path or description; with `only_paths`, in its path.
+    """
+    if seen.is_nothing:
+        return []
+    group_path, _, name = after.rpartition("/")
+    given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(words)}
+    if seen.is_everything(organization_id):
+        sql = _SEARCHED_IN_ORGANIZATION.replace(*_PATHS_ONLY) if only_paths else _SEARCHED_IN_ORGANIZATION
+        rows = await tx.all(sql + _BY_PATH, organization_id=organization_id, **given)
+    else:
+        sql = _SEARCHED_BY_READER.replace(*_PATHS_ONLY) if only_paths else _SEARCHED_BY_READER
+        rows = await tx.all(sql + _BY_PATH, **given, **visibility.params(seen))
+    return [row["id"] for row in rows]
+
+
+async def with_newest_job(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return what a list shows of these modules: their newest job, and what stands in the way of the next one."""
+    return await tx.each(_WITH_NEWEST_JOB, {"id": "text"}, [(module_id,) for module_id in module_ids])
 
 
 async def names(tx: Tx, module_id: str) -> Row | None:

@@ -9,9 +9,8 @@ import msgspec
 
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
 from terracrew.server.jobs.model import Job, Reason
-from terracrew.server.jobs.reads import OPEN
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
@@ -200,7 +199,7 @@ async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
     rows = await tx.each(
         "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
         " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
-        + OPEN
+        + IS_OPEN_JOB
         + " AND "
         + _BEFORE
         + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",

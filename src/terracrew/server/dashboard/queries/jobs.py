@@ -1,12 +1,10 @@
 """Jobs as rows of a list, and everything on the page of one."""
 
-from typing import LiteralString
-
 import msgspec
 
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.events import Output
-from terracrew.server.dashboard.queries import module_search, states
+from terracrew.server.dashboard.queries import states
 from terracrew.server.dashboard.views import JobPage, JobRow, JobsPage, OutputRow
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -14,6 +12,7 @@ from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules import policy
+from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -21,27 +20,13 @@ from terracrew.server.runs import attempt_report, lists, reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import reads as state_reads
 from terracrew.server.state.service import outputs_context
 
 PAGE_ROWS = 50
 MAX_SEARCHED_MODULES = 20
 """While a path is being typed, the jobs of so many matching modules are shown."""
 MAX_NUMBER_DIGITS = 19
-_NAMES: LiteralString = """coalesce((SELECT name FROM users WHERE users.id = jobs.created_by),
-    (SELECT name FROM service_accounts WHERE service_accounts.id = jobs.created_by), jobs.created_by) AS started_by"""
-_COLUMNS: LiteralString = (
-    reads.COLUMNS_OF_A_LIST
-    + """, modules.path AS module_path,
-    coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
-        (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
-    coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
-        (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name,
-    (SELECT min(name) FROM steps
-        WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS step,
-    (SELECT outcome FROM attempts
-        WHERE attempts.job_id = jobs.id AND attempts.number = jobs.attempt - 1) AS earlier, """
-    + _NAMES
-)
 
 
 async def listing(
@@ -71,7 +56,9 @@ async def active(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[
 
 async def _rows(tx: Tx, who: Principal, wanted: reads.JobFilter, watch: Watch, count: int) -> list[JobRow]:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
-    return await _made(tx, await reads.page(tx, _COLUMNS, who.organization_id or "", seen, wanted, count), watch)
+    return await _made(
+        tx, await reads.page(tx, reads.COLUMNS_OF_A_ROW, who.organization_id or "", seen, wanted, count), watch
+    )
 
 
 async def _searched(
@@ -87,10 +74,10 @@ async def _searched(
             found = []
     else:
         # A row of a job does not show the module's description: a match in it would look like a mistake.
-        modules = await module_search.matching(tx, who, seen, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
+        modules = await module_reads.search(tx, organization_id, seen, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
         of_each = [msgspec.structs.replace(wanted, module_id=each) for each in modules]
         found = [job for each in of_each for job in await reads.ids(tx, organization_id, seen, each, count)]
-    return await _made(tx, await reads.rows(tx, _COLUMNS, sorted(found, reverse=True)[:count]), watch)
+    return await _made(tx, await reads.rows(tx, reads.COLUMNS_OF_A_ROW, sorted(found, reverse=True)[:count]), watch)
 
 
 async def _made(tx: Tx, rows: list[Row], watch: Watch) -> list[JobRow]:
@@ -103,14 +90,14 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     job = await service.find(tx, who, name, Verb.JOB_READ)
     view = await read_view(tx, job, watch)
     place = authorize.module(job.organization_id, view.module_path)
-    row = await tx.one("SELECT " + _NAMES + " FROM jobs WHERE jobs.id = :id", id=job.id)
+    started_by = await reads.started_by(tx, job.id)
     may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
     is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
     refusal = approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)) if is_asked else None
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     return JobPage(
         view=view,
-        started_by="you" if job.created_by == who.id else row["started_by"] if row else job.created_by,
+        started_by="you" if job.created_by == who.id else started_by,
         runners=await _runners(tx, job.id),
         outputs=await _outputs(tx, who, place, job, keys),
         may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
@@ -125,23 +112,15 @@ async def page(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
 
 
 async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
-    rows = await tx.all(
-        """SELECT attempts.number, coalesce(runners.path, was.name) AS path, coalesce(instances.name, once.name) AS name
-        FROM attempts
-        LEFT JOIN runners ON runners.id = attempts.runner_id LEFT JOIN instances ON instances.id = attempts.instance_id
-        LEFT JOIN removed AS was ON was.id = attempts.runner_id
-        LEFT JOIN removed AS once ON once.id = attempts.instance_id
-        WHERE attempts.job_id = :id""",
-        id=job_id,
-    )
-    return {each["number"]: " · ".join(filter(None, (each["path"], each["name"]))) for each in rows}
+    rows = await reads.runners_of_attempts(tx, job_id)
+    return {each["number"]: " · ".join(filter(None, (each["runner_path"], each["instance_name"]))) for each in rows}
 
 
 async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:
     """Return what the job put out, for those who may read the module's state."""
     if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
         return None
-    row = await tx.one("SELECT content, object FROM outputs WHERE job_id = :id", id=job.id)
+    row = await state_reads.outputs_of_job(tx, job.id)
     if row is None:
         return None
     if row["object"] is not None:

@@ -2,7 +2,8 @@
 
 from terracrew.server.dashboard.views import RunnerRow, RunnersPage
 from terracrew.server.db.seam import Tx
-from terracrew.server.principals import authorize, visibility
+from terracrew.server.groups import reads as group_reads
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
@@ -31,20 +32,4 @@ async def listing(tx: Tx, who: Principal, status: RunnerStatus | None, search: s
 async def groups(tx: Tx, who: Principal) -> list[str]:
     """Return the paths of groups in which the reader may make a runner, as many as a form can offer."""
     allowed = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
-    if allowed.is_nothing:
-        return []
-    if allowed.is_everything(who.organization_id or ""):
-        rows = await tx.all(
-            "SELECT path FROM groups WHERE organization_id = :id ORDER BY path LIMIT :most",
-            id=who.organization_id,
-            most=MAX_GROUPS,
-        )
-    else:
-        rows = await tx.all(
-            visibility.SEEN_GROUPS
-            + """ SELECT groups.path FROM seen_groups JOIN groups ON groups.id = seen_groups.id
-            ORDER BY groups.path LIMIT :most""",
-            most=MAX_GROUPS,
-            **visibility.params(allowed),
-        )
-    return [row["path"] for row in rows]
+    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)

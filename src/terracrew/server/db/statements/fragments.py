@@ -1,6 +1,7 @@
-"""Parts of conditions that many statements share.
+"""Parts of statements that several packages share: conditions, and names of what a row refers to by its id.
 
-Partial indexes of the migrations have the same texts: a database uses such an index only where a statement repeats its condition.
+Partial indexes of the migrations have the same conditions: a database uses such an index only where a statement repeats its
+condition literally.
 """
 
 from typing import LiteralString
@@ -9,3 +10,17 @@ ACTIVE_STATUSES: LiteralString = "('CLAIMED', 'PROCESSING')"
 """The statuses of jobs that an attempt owns: `jobs.status IN {ACTIVE_STATUSES}`."""
 ENDED_STATUSES: LiteralString = "('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
 """The statuses of jobs that do not change any more."""
+IS_OPEN_JOB: LiteralString = f"jobs.status NOT IN {ENDED_STATUSES}"
+"""The condition that a job has not ended."""
+
+
+def runner_path(table: LiteralString) -> LiteralString:
+    """Return an expression for the path of the runner that a row of `table` refers to, also if the runner is deleted."""
+    return f"""coalesce((SELECT path FROM runners WHERE runners.id = {table}.runner_id),
+        (SELECT name FROM removed WHERE removed.id = {table}.runner_id))"""
+
+
+def instance_name(table: LiteralString) -> LiteralString:
+    """Return an expression for the name of the instance that a row of `table` refers to, also if the instance is deleted."""
+    return f"""coalesce((SELECT name FROM instances WHERE instances.id = {table}.instance_id),
+        (SELECT name FROM removed WHERE removed.id = {table}.instance_id))"""

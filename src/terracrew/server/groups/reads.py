@@ -1,0 +1,56 @@
+"""Reads what an organization holds, limited to what the reader may see."""
+
+from typing import LiteralString
+
+from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.fragments import IS_OPEN_JOB
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
+
+_SHARED: LiteralString = "SELECT id FROM runners WHERE organization_id IS NULL AND CAST(:is_shared AS boolean)"
+_COUNTS_OF_ORGANIZATION: LiteralString = f"""SELECT name AS organization,
+    (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND {IS_OPEN_JOB}
+        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
+    (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE organization_id = :id AND {IS_OPEN_JOB}
+        ORDER BY jobs.id LIMIT :most) AS counted) AS open_jobs,
+    (SELECT count(*) FROM (SELECT 1 FROM modules WHERE organization_id = :id LIMIT :most) AS counted) AS modules,
+    (SELECT count(*) FROM (SELECT id FROM runners WHERE organization_id = :id UNION ALL {_SHARED}
+        LIMIT :most) AS counted) AS runners
+FROM organizations WHERE id = :id"""
+_COUNTS_OF_READER: LiteralString = f"""{visibility.SEEN_MODULES} SELECT name AS organization,
+    (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND {IS_OPEN_JOB}
+        AND jobs.status = 'AWAITING_APPROVAL' LIMIT :most) AS counted) AS to_approve,
+    (SELECT count(*) FROM (SELECT 1 FROM seen_modules JOIN jobs ON jobs.module_id = seen_modules.id AND {IS_OPEN_JOB}
+        LIMIT :most) AS counted) AS open_jobs,
+    (SELECT count(*) FROM (SELECT 1 FROM seen_modules LIMIT :most) AS counted) AS modules,
+    (SELECT count(*) FROM (SELECT runners.id FROM seen_groups JOIN runners ON runners.group_id = seen_groups.id
+        UNION ALL {_SHARED} LIMIT :most) AS counted) AS runners
+FROM organizations WHERE id = :id"""
+_PATHS_OF_ORGANIZATION: LiteralString = "SELECT path FROM groups WHERE organization_id = :id ORDER BY path LIMIT :most"
+_PATHS_OF_READER: LiteralString = (
+    visibility.SEEN_GROUPS
+    + """ SELECT groups.path FROM seen_groups JOIN groups ON groups.id = seen_groups.id
+    ORDER BY groups.path LIMIT :most"""
+)
+
+
+async def counts(tx: Tx, organization_id: str, seen: Visible, most: int, *, is_shared: bool) -> Row | None:
+    """Return the name of an organization, and how many open jobs, modules and runners of it there are, each up to `most`.
+
+    With `is_shared`, the runners that serve every organization are counted, too.
+    """
+    given: dict[str, Param] = {"id": organization_id, "most": most, "is_shared": is_shared}
+    if seen.is_everything(organization_id):
+        return await tx.one(_COUNTS_OF_ORGANIZATION, **given)
+    return await tx.one(_COUNTS_OF_READER, **given, **visibility.params(seen))
+
+
+async def paths(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[str]:
+    """Return the paths of the first `most` groups, ordered."""
+    if seen.is_nothing:
+        return []
+    if seen.is_everything(organization_id):
+        rows = await tx.all(_PATHS_OF_ORGANIZATION, id=organization_id, most=most)
+    else:
+        rows = await tx.all(_PATHS_OF_READER, most=most, **visibility.params(seen))
+    return [row["path"] for row in rows]
