@@ -16,9 +16,9 @@ from tests.explore.moves import WORDS
 from tests.rules import Checks, Rules
 from tests.stateful import catalogue as stateful
 from tests.stateful import rules as stated
-from tests.stateful.crew import Crew
-from tests.stateful.executor import Executor
-from tests.stateful.world import World
+from tests.stateful.simulated_executor import Executor
+from tests.stateful.simulated_runners import SimulatedRunners
+from tests.stateful.simulation import Simulation
 
 INSTRUMENTS: dict[str, Checks] = {"explore": explore.CHECKS, "stateful": stateful.CHECKS, "chaos": chaos.CHECKS}
 
@@ -53,7 +53,7 @@ def test_the_explorer_asks_after_every_rule_and_after_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("instrument", "callers"),
     [
-        ("stateful", [stated.check, World.check, Crew.witness, Executor]),
+        ("stateful", [stated.check, Simulation.check, SimulatedRunners.witness, Executor]),
         ("chaos", [checks.violations]),
     ],
 )

@@ -27,7 +27,7 @@ from tests.bench import (
     start,
 )
 from tests.bench.figures import table
-from tests.bench.stage import Env
+from tests.bench.filled_server import Env
 
 BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "disk": disk.run,

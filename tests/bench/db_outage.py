@@ -13,7 +13,7 @@ import psycopg
 
 from terracrew import archive
 from terracrew.client.http import segment
-from tests.bench.stage import Env
+from tests.bench.filled_server import Env
 from tests.chaos import engine
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.system import eventually

@@ -3,9 +3,9 @@
 import time
 from datetime import datetime
 
+from tests.bench.filled_server import Env, filled
 from tests.bench.hosts import Host, hosts
 from tests.bench.real import MODULE
-from tests.bench.stage import Env, filled
 from tests.e2e.system import System
 
 TIMES, JOBS = 5, 8

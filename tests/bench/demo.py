@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from terracrew.toolchains import cache
-from tests.bench.stage import Env
+from tests.bench.filled_server import Env
 from tests.e2e.system import free_port
 
 _LONGEST_SECONDS = 300

@@ -4,7 +4,7 @@ import os
 import time
 
 from tests.bench.figures import median, percentile
-from tests.bench.stage import Env
+from tests.bench.filled_server import Env
 
 TIMES, GAP_SECONDS = 200, 0.005
 

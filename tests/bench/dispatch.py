@@ -1,8 +1,8 @@
 """`dispatch_ms`: from the request that enqueues a job to its grant, by connected runners and by jobs that wait for what is not there."""
 
 from tests.bench.figures import median, percentile
+from tests.bench.filled_server import Env, filled, put_load
 from tests.bench.load import Task
-from tests.bench.stage import Env, filled, put_load
 
 SAMPLES = 500
 RUNNERS = (1, 10, 100, 1_000, 5_000)

@@ -5,8 +5,8 @@ import time
 from datetime import datetime
 
 from tests.bench.figures import median, percentile
+from tests.bench.filled_server import Env, filled
 from tests.bench.hosts import hosts
-from tests.bench.stage import Env, filled
 from tests.e2e import modules
 from tests.e2e.gate import Gate
 from tests.e2e.system import System, eventually

@@ -21,7 +21,7 @@ from terracrew.errors import TerracrewError, Unavailable, Unreachable, tree
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
-from tests.bench.crew import Access
+from tests.bench.simulated_runners import Access
 from tests.bench.wire import BINARY, TEXT, HttpClient, HttpError, WebSocket, allow_connections
 
 _AT_ONCE = 32

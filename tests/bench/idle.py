@@ -4,8 +4,8 @@ import time
 
 import psutil
 
+from tests.bench.filled_server import Env, Filled, filled, fleet
 from tests.bench.fleet import Order
-from tests.bench.stage import Env, Filled, filled, fleet
 
 RUNNERS, FEW = 5_000, 100
 SETTLE_SECONDS, IDLE_SECONDS = 15, 60

@@ -3,8 +3,8 @@
 import psutil
 
 from tests.bench import peer
+from tests.bench.filled_server import Env, Filled, filled, put_load
 from tests.bench.load import Task
-from tests.bench.stage import Env, Filled, filled, put_load
 
 JOBS = 3_000
 RUNNERS = 10

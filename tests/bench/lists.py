@@ -25,10 +25,10 @@ from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from tests.bench import large
-from tests.bench.crew import Access
 from tests.bench.figures import median, percentile
+from tests.bench.filled_server import Env, insert_runners, put_load
 from tests.bench.load import Task
-from tests.bench.stage import Env, insert_runners, put_load
+from tests.bench.simulated_runners import Access
 from tests.bench.wire import HttpClient
 from tests.e2e.system import running
 

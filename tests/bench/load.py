@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 import uvloop
 
-from tests.bench.crew import Access, Crew
+from tests.bench.simulated_runners import Access, SimulatedRunners
 from tests.bench.wire import HttpClient, allow_connections
 
 _CLIENTS = 32
@@ -47,7 +47,7 @@ class Figures(msgspec.Struct, frozen=True):
 class Load:
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._crew = Crew(task.url, task.capacity)
+        self._crew = SimulatedRunners(task.url, task.capacity)
         self._crew.on_granted = self._granted
         self._crew.on_done = self._done
         self._granted_at: dict[str, float] = {}

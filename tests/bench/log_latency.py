@@ -6,8 +6,8 @@ import time
 
 from terracrew.client.http import segment
 from tests.bench.figures import median, percentile
+from tests.bench.filled_server import Env
 from tests.bench.real import crewed
-from tests.bench.stage import Env
 
 LINES, EVERY_SECONDS = 500, 0.02
 _PRINTED = re.compile(r"at=(\d+\.\d+)")

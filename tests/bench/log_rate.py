@@ -11,8 +11,8 @@ from pathlib import Path
 
 from terracrew.protocol.spec import Step
 from tests.bench.bare import PLAN, Bare
+from tests.bench.filled_server import Env
 from tests.bench.real import crewed
-from tests.bench.stage import Env
 from tests.e2e.system import System
 
 LINES = 1_000_000

@@ -4,8 +4,8 @@ import time
 
 import psutil
 
+from tests.bench.filled_server import Env
 from tests.bench.real import crewed
-from tests.bench.stage import Env
 
 IDLE_SECONDS = 10
 

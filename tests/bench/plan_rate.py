@@ -4,8 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.bench.bare import PLAN, Bare
+from tests.bench.filled_server import Env
 from tests.bench.real import MODULE, crewed
-from tests.bench.stage import Env
 from tests.e2e.system import System, eventually
 
 PLANS, MODULES, SLOTS = 200, 20, 10

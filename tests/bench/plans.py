@@ -2,8 +2,8 @@
 
 from tests.bench.bare import PLAN, Bare
 from tests.bench.figures import median, percentile
+from tests.bench.filled_server import Env
 from tests.bench.real import MODULE, crewed, timed
-from tests.bench.stage import Env
 
 PLANS = 30
 

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from terracrew.client.http import segment
+from tests.bench.filled_server import Env, filled
 from tests.bench.proxy import distant
-from tests.bench.stage import Env, filled
 from tests.e2e.system import ACTIVE, Process, System, eventually
 
 MODULE = """

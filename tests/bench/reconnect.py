@@ -6,8 +6,8 @@ import psutil
 
 from terracrew.client.http import Api
 from tests.bench.figures import median
+from tests.bench.filled_server import Env, Filled, Fleet, filled, fleet
 from tests.bench.fleet import Order
-from tests.bench.stage import Env, Filled, Fleet, filled, fleet
 from tests.e2e.system import eventually
 
 RUNNERS = (2_000, 5_000)

@@ -6,7 +6,7 @@ import sys
 import time
 
 from tests.bench.figures import median
-from tests.bench.stage import Env
+from tests.bench.filled_server import Env
 from tests.e2e.system import free_port
 
 TIMES = 5

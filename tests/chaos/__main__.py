@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos.installation import Plan
 from tests.chaos.run import run
-from tests.chaos.site import Plan
 
 
 def main() -> int:

@@ -10,9 +10,9 @@ import msgspec
 
 from terracrew.client.http import segment
 from tests.chaos import hosts, witness
+from tests.chaos.installation import Installation, reason_code
 from tests.chaos.made_once import Look, MadeTwice, made_twice
 from tests.chaos.person import Person
-from tests.chaos.site import Site, reason_code
 from tests.chaos.witness import Record
 from tests.chaos.work import Work
 
@@ -42,14 +42,14 @@ class Found(msgspec.Struct, frozen=True):
     asked_to_cancel: set[str] = set()
 
 
-def gather(site: Site, work: Work, person: Person) -> Found:
+def gather(site: Installation, work: Work, person: Person) -> Found:
     api = site.api(timeout=60)
     jobs = [api.get(f"/jobs/{listed['id']}") for listed in list(api.list("/jobs", limit=200))]
     states = {path: list(api.list(f"/modules/{segment(path)}/states", limit=200)) for path in work.modules}
     return Found(jobs, states, witness.read(site.witnesses), person.looks, person.canceled)
 
 
-def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
+def violations(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
     yield from all_ended(site, work, found)
     yield from no_overlap(found)
     yield from made_once(found, frozenset(work.retried))
@@ -63,7 +63,7 @@ def violations(site: Site, work: Work, found: Found) -> Iterator[Violation]:
     yield from _no_surprise(site)
 
 
-def all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
+def all_ended(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
     alive = hosts.attempts(site.members())
     known = {job["id"] for job in found.jobs}
     for job_id in work.jobs.keys() - known:
@@ -76,7 +76,7 @@ def all_ended(site: Site, work: Work, found: Found) -> Iterator[Violation]:
             yield Violation("no lock left", f"{_name(job)} is {job['status']} and holds the lock", attempt=_name(job))
 
 
-def no_job_lost_to_a_fault(site: Site, found: Found) -> Iterator[Violation]:
+def no_job_lost_to_a_fault(site: Installation, found: Found) -> Iterator[Violation]:
     """A job may fail if its engine was killed or found no room on its disk, or after its fifth lost attempt; else none may."""
     killed: set[str] = set()
     full: set[str] = set()
@@ -195,7 +195,7 @@ def only_asked_cancels(found: Found) -> Iterator[Violation]:
             yield Violation("no cancel unasked", text, attempt=_name(job))
 
 
-def logs(site: Site, found: Found) -> Iterator[Violation]:
+def logs(site: Installation, found: Found) -> Iterator[Violation]:
     printed: dict[str, int] = {}
     for one in found.witnesses:
         printed[one.owner] = max(printed.get(one.owner, 0), one.printed)
@@ -224,7 +224,7 @@ def log(text: bytes, owner: str, attempt: dict[str, Any], least: int) -> Iterato
         yield Violation(rule, text_, attempt=owner)
 
 
-def _no_surprise(site: Site) -> Iterator[Violation]:
+def _no_surprise(site: Installation) -> Iterator[Violation]:
     for entry in site.timeline.entries:
         if entry.kind == "exit":
             yield Violation("no process ends by itself", f"{entry.target} {entry.what}", entry.at, entry.target)

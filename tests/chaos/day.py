@@ -30,7 +30,7 @@ from terracrew.server.hub import runners, takeover
 from terracrew.server.jobs import decide
 from tests.chaos.database import Postgres
 from tests.stateful.happenings import HAPPENINGS, Happening
-from tests.stateful.world import World
+from tests.stateful.simulation import Simulation
 
 HOUR_SECONDS = 3600.0
 _WAITS_SECONDS = (5, 5, 20, 60, 60, 300, 900)
@@ -59,7 +59,7 @@ class Lived(msgspec.Struct, frozen=True):
 async def live(url: str, hours: float, seed: int) -> Lived:
     """Raises where a rule is broken. In the end all hosts are lost, come back, and every job comes to its end."""
     rng = random.Random(seed)
-    world = await World.make(url)
+    world = await Simulation.make(url)
     try:
         happened = await _pass(world, hours, rng)
         await world.all_die()
@@ -70,7 +70,7 @@ async def live(url: str, hours: float, seed: int) -> Lived:
         await world.close()
 
 
-async def _pass(world: World, hours: float, rng: random.Random) -> Counter[str]:
+async def _pass(world: Simulation, hours: float, rng: random.Random) -> Counter[str]:
     names = [each for each in HAPPENINGS if each.__name__ not in _LEFT_OUT]
     weights = [HAPPENINGS[each] for each in names]
     happened: Counter[str] = Counter()
@@ -93,7 +93,7 @@ async def _pass(world: World, hours: float, rng: random.Random) -> Counter[str]:
     return happened
 
 
-async def _lose_one(world: World, rng: random.Random) -> bool:
+async def _lose_one(world: Simulation, rng: random.Random) -> bool:
     """A host is lost in the middle of a change, and nobody does anything: the lease runs out by itself."""
     for _ in range(200):
         changing = [each for each in world.crew.executors.values() if each.process == "alive" and each.is_mutating]
@@ -115,7 +115,7 @@ async def _lose_one(world: World, rng: random.Random) -> bool:
     return True
 
 
-async def _one(world: World, names: list[Happening], weights: list[int], rng: random.Random) -> str:
+async def _one(world: Simulation, names: list[Happening], weights: list[int], rng: random.Random) -> str:
     while True:
         happening = rng.choices(names, weights)[0]
         work = happening(world, rng)
@@ -124,14 +124,14 @@ async def _one(world: World, names: list[Happening], weights: list[int], rng: ra
             return happening.__name__
 
 
-async def _go_on(world: World, rng: random.Random) -> None:
+async def _go_on(world: Simulation, rng: random.Random) -> None:
     for _ in range(rng.randrange(_NATURAL_STEPS)):
         if actions := world.natural():
             await rng.choice(actions)[1]()
             await world.check(with_reasons=False)
 
 
-def _lease_seconds(world: World) -> list[float]:
+def _lease_seconds(world: Simulation) -> list[float]:
     """For each attempt that was given up after a loss: how long it had been lost."""
     return [
         (each.ended_at - each.lost_at) / timedelta(seconds=1)

@@ -5,16 +5,16 @@ import random
 from tests.chaos import clock as wall_clock
 from tests.chaos.clock_faults import ClockFaults
 from tests.chaos.host_faults import HostFaults
+from tests.chaos.installation import Installation
 from tests.chaos.network_faults import NetworkFaults
 from tests.chaos.process_faults import ProcessFaults
-from tests.chaos.site import Site
 from tests.chaos.targets import Fault, Targets
 
 
 class Faults:
     """Each fault by its name, with its weight."""
 
-    def __init__(self, site: Site, rng: random.Random) -> None:
+    def __init__(self, site: Installation, rng: random.Random) -> None:
         targets = Targets(site, rng)
         process, host = ProcessFaults(targets), HostFaults(targets)
         network, clock = NetworkFaults(targets), ClockFaults(targets)

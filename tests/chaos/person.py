@@ -13,15 +13,15 @@ from typing import Any
 from terracrew.client.http import segment
 from terracrew.errors import Conflict, Locked, NotFound, TerracrewError
 from tests.chaos import witness
+from tests.chaos.installation import Installation, reason_code
 from tests.chaos.made_once import Look
-from tests.chaos.site import Site, reason_code
 from tests.chaos.work import Work
 
 _EVERY = 1.0
 
 
 class Person:
-    def __init__(self, site: Site, work: Work, rng: random.Random) -> None:
+    def __init__(self, site: Installation, work: Work, rng: random.Random) -> None:
         self._site, self._work, self._random = site, work, rng
         self._ended = threading.Event()
         self._thread = threading.Thread(target=site.timeline.watched("the person", self._watch), daemon=True)

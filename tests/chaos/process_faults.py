@@ -5,7 +5,7 @@ import time
 
 from tests.chaos import hosts
 from tests.chaos.hosts import Member, Role
-from tests.chaos.site import Process
+from tests.chaos.installation import Process
 from tests.chaos.targets import Struck, Targets, nothing
 
 _TERM_SECONDS = 10

@@ -4,12 +4,12 @@ from collections import Counter
 from typing import Any
 
 from tests.chaos.checks import BY_ITSELF, TERMINAL, Found, Violation
-from tests.chaos.site import Site
+from tests.chaos.installation import Installation
 
 _COLUMNS = ("fault", "times", "attempts hit", "went on", "requeued", "fenced", "jobs ended", "explained", "violations")
 
 
-def table(site: Site, found: Found, violations: list[Violation]) -> str:
+def table(site: Installation, found: Found, violations: list[Violation]) -> str:
     """What became of the attempts that had a process where a fault struck, and of their jobs."""
     became = {f"{job['id']}.{one['number']}": _became(one) for job in found.jobs for one in job["attempts"]}
     ended = {job["id"]: job["status"] in TERMINAL for job in found.jobs}
@@ -44,7 +44,7 @@ def _became(attempt: dict[str, Any]) -> str:
     return "requeued" if attempt["outcome"] else "open"
 
 
-def summary(site: Site, found: Found) -> str:
+def summary(site: Installation, found: Found) -> str:
     statuses = Counter(job["status"] for job in found.jobs)
     attempts = [one for job in found.jobs for one in job["attempts"]]
     outcomes = Counter(one["outcome"] or "open" for one in attempts)
@@ -80,7 +80,7 @@ def unfinished(found: Found) -> str:
     return _drawn(("job", "status", "reason"), rows)
 
 
-def told(site: Site, violation: Violation) -> str:
+def told(site: Installation, violation: Violation) -> str:
     lines = [f"VIOLATION of “{violation.rule}”: {violation.text}"]
     if violation.at or violation.attempt:
         words = (violation.attempt,) if violation.attempt else ()

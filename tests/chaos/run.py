@@ -11,8 +11,8 @@ from terracrew.errors import TerracrewError
 from tests.chaos import checks, report
 from tests.chaos.checks import Found, Violation
 from tests.chaos.faults import Faults
+from tests.chaos.installation import Installation, Plan, built
 from tests.chaos.person import Person
-from tests.chaos.site import Plan, Site, built
 from tests.chaos.storm import Storm
 from tests.chaos.timeline import Timeline
 from tests.chaos.work import Work
@@ -57,7 +57,7 @@ def run(plan: Plan, directory: Path, *, is_loud: bool = False) -> Outcome:
         return Outcome(found, wrong, "\n\n".join(parts))
 
 
-def _settle(site: Site) -> float:
+def _settle(site: Installation) -> float:
     """Wait until every job has ended, or as long as the plan allows."""
     if site.postgres:
         site.postgres.start()

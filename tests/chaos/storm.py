@@ -6,14 +6,14 @@ import random
 import time
 
 from tests.chaos.faults import Faults
-from tests.chaos.site import Site
+from tests.chaos.installation import Installation
 from tests.chaos.targets import Struck, Undo
 
 _TICK = 0.05
 
 
 class Storm:
-    def __init__(self, site: Site, faults: Faults, rng: random.Random) -> None:
+    def __init__(self, site: Installation, faults: Faults, rng: random.Random) -> None:
         self._site, self._faults, self._random = site, faults, rng
         wanted = site.plan.faults or tuple(faults.all)
         self._names = [name for name in faults.all if name in wanted]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.chaos import hosts
-from tests.chaos.site import Process, Site
+from tests.chaos.installation import Installation, Process
 
 Undo = Callable[[], "Struck | None"]
 """Ends a fault, or begins its next stage."""
@@ -25,7 +25,7 @@ class Struck(NamedTuple):
 
 
 class Targets:
-    def __init__(self, site: Site, rng: random.Random) -> None:
+    def __init__(self, site: Installation, rng: random.Random) -> None:
         self.site, self.random = site, rng
         self.busy: set[str] = set()
         """What already suffers from a fault: a second one of the same kind would only undo the first."""

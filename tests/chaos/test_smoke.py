@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.installation import Plan
 from tests.chaos.run import run
-from tests.chaos.site import Plan
 
 _QUICK = (
     "kill server",

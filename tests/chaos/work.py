@@ -10,7 +10,7 @@ import msgspec
 from terracrew import archive, ids
 from terracrew.client.http import segment
 from terracrew.errors import Conflict, TerracrewError
-from tests.chaos.site import Site
+from tests.chaos.installation import Installation
 
 GROUPS = 5
 APPROVED = 0.2
@@ -47,7 +47,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Work:
-    def __init__(self, site: Site, rng: random.Random) -> None:
+    def __init__(self, site: Installation, rng: random.Random) -> None:
         self._site, self._random = site, rng
         self.modules: dict[str, str] = {}
         """Witness name by module path."""

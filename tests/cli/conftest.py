@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.cli.main import run
-from tests.client.scripted_server import Site, running
+from tests.client.scripted_server import ScriptedServer, running
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     with running() as found:
         monkeypatch.setenv("TERRACREW_URL", found.url)
         monkeypatch.setenv("TERRACREW_TOKEN", "tcu_secret")

@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 
 from terracrew.cli.main import cli
 from tests.cli.conftest import Terracrew
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 THEN = "2024-01-02T03:04:05Z"
 ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
@@ -28,7 +28,7 @@ def page(*items: Any) -> dict[str, Any]:
     return {"items": list(items), "next": None}
 
 
-def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: Site) -> None:
+def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: ScriptedServer) -> None:
     me = {"kind": "user", "id": "usr_1", "name": "ada", "is_system_admin": False, "roles": [ROLE]}
     site.on("GET /api/v1/me", me)
     out = terracrew("whoami")
@@ -38,7 +38,7 @@ def test_whoami_names_person_roles_and_server(terracrew: Terracrew, site: Site) 
     assert json.loads(terracrew("whoami", "--json"))["url"] == site.url
 
 
-def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, site: Site) -> None:
+def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/me", {"name": "ada"})
     terracrew("login", "--token-stdin", stdin="tcu_mine\n")
     assert terracrew("logout") == f"deleted the stored token for {site.url}\n"
@@ -46,7 +46,7 @@ def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, si
     assert (terracrew.code, "no token is stored" in terracrew.err) == (4, True)
 
 
-def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, site: Site) -> None:
+def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/users", {"user": ADA, "link": "https://x/login/link/1"}, 201)
     site.on("GET /api/v1/users", page(ADA))
     site.on("PATCH /api/v1/users/usr_1", ADA | {"is_disabled": True})
@@ -59,7 +59,7 @@ def test_a_user_is_made_listed_and_disabled_by_name(terracrew: Terracrew, site: 
     assert (terracrew.code, "there is no user 'bob'" in terracrew.err) == (4, True)
 
 
-def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, site: Site) -> None:
+def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/roles", ROLE, 201)
     site.on("GET /api/v1/roles", page(ROLE))
     site.on("GET /api/v1/users", page(ADA))
@@ -74,7 +74,7 @@ def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracre
     assert terracrew.code == 4
 
 
-def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, site: Site) -> None:
+def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
     secret = {"id": "sec_1", "client_id": "org_1:sac_1", "client_secret": "tcs_once", "expires_at": None}
     site.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
@@ -83,7 +83,9 @@ def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, site: Site
     assert (terracrew.code, "sac_1, sac_2" in terracrew.err) == (5, True)
 
 
-def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(terracrew: Terracrew, site: Site) -> None:
+def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     """`token revoke` wanted an id, and so did `state show 4`."""
     site.on("GET /api/v1/tokens", page({"id": "tok_1", "name": "laptop", "created_at": THEN}))
     site.on("DELETE /api/v1/tokens/tok_1", None, 204)
@@ -98,7 +100,7 @@ def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(terracr
     assert "with --module PATH" in terracrew.err
 
 
-def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:
+def test_the_audit_is_listed(terracrew: Terracrew, site: ScriptedServer) -> None:
     entry = {
         "created_at": THEN,
         "actor_name": "ada",
@@ -110,7 +112,9 @@ def test_the_audit_is_listed(terracrew: Terracrew, site: Site) -> None:
     assert terracrew("audit", "list").splitlines()[1].split()[2:] == ["ada", "module.create", "a/b"]
 
 
-def test_a_password_is_read_from_standard_input_and_never_from_the_line(terracrew: Terracrew, site: Site) -> None:
+def test_a_password_is_read_from_standard_input_and_never_from_the_line(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("POST /api/v1/me/password", {"sessions_ended": 2, "tokens_revoked": 1})
     assert terracrew("user", "password", stdin="old one\nnew one\n") == "changed your password\n"
     assert site.asked[-1].json() == {"new_password": "new one", "current_password": "old one"}
@@ -121,7 +125,7 @@ def test_a_password_is_read_from_standard_input_and_never_from_the_line(terracre
     assert terracrew.code == 2
 
 
-def test_any_request_can_be_sent(terracrew: Terracrew, site: Site) -> None:
+def test_any_request_can_be_sent(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/me", {"name": "ada"})
     site.on("POST /api/v1/groups", {"path": "a"}, 201)
     assert json.loads(terracrew("api", "get", "/api/v1/me")) == {"name": "ada"}
@@ -151,7 +155,7 @@ def test_any_request_can_be_sent(terracrew: Terracrew, site: Site) -> None:
     ],
 )
 def test_names_are_completed_by_the_server(
-    site: Site, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
+    site: ScriptedServer, line: list[str], place: str, items: list[dict[str, Any]], names: list[str]
 ) -> None:
     site.on(f"GET /api/v1/{place}", page(*items))
     assert completed([*line], "n") == names
@@ -172,7 +176,7 @@ def completed(line: list[str], typed: str) -> list[str]:
     return [each.value for each in found]
 
 
-def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, site: Site) -> None:
+def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, site: ScriptedServer) -> None:
     """`runner register` printed 127.0.0.1 for a runner on another machine, without a word."""
     environment = {"TERRACREW_API_URL": "http://127.0.0.1:7400", "TERRACREW_RUNNER_ID": "rnr_1"}
     made = {"path": "edge", "environment": environment, "command": "terracrew runner start"}

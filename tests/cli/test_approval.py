@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import known, view
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1")
 PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", "address": "aws_vpc.main"}]}
@@ -29,7 +29,9 @@ def asking(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.feature("J8")
-def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracrew: Terracrew, site: Site) -> None:
+def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("GET /api/v1/jobs/7", asking())
     site.on("POST /api/v1/jobs/job_1/approve", view("QUEUED"))
     terracrew("job", "approve", "7", stdin="n\n")
@@ -48,7 +50,9 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(terracr
 
 
 @pytest.mark.feature("J8")
-def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(terracrew: Terracrew, site: Site) -> None:
+def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("GET /api/v1/jobs/7", asking())
     terracrew("job", "approve", "7", "--plan", "2", "--yes")
     assert (terracrew.code, len(site.asked)) == (5, 1)
@@ -62,7 +66,9 @@ def test_a_plan_that_is_no_longer_the_one_that_was_looked_at_is_not_approved(ter
 
 
 @pytest.mark.feature("J8", "O3")
-def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(terracrew: Terracrew, site: Site) -> None:
+def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     made = [{"address": "a.b", "action": "created", "id": "i-1"}, {"address": "a.c", "action": "creating", "id": ""}]
     state = {"version": 4, "serial": 9, "created_at": "2024-01-02T03:04:05Z", "resources": 2, "is_own": True}
     doubt = known(reason="ada said that it is gone", job_id="job_0", made=made, module_state=state)
@@ -85,7 +91,7 @@ def test_in_doubt_what_is_known_of_the_lost_attempt_comes_before_the_plan(terrac
 
 
 @pytest.mark.feature("J8")
-def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site: Site) -> None:
+def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/7", asking() | {"is_plan_stale": True})
     site.on("POST /api/v1/jobs/job_1/replan", view("QUEUED"))
     terracrew("job", "approve", "7", "--yes")
@@ -95,7 +101,7 @@ def test_a_stale_plan_is_not_approved_but_made_again(terracrew: Terracrew, site:
 
 
 @pytest.mark.feature("J8")
-def test_declining_says_why(terracrew: Terracrew, site: Site) -> None:
+def test_declining_says_why(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/7", asking())
     site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED", message="declined by ada: too early"))
     out = terracrew("job", "decline", "7", "--reason", "too early")
@@ -104,7 +110,9 @@ def test_declining_says_why(terracrew: Terracrew, site: Site) -> None:
 
 
 @pytest.mark.feature("O3")
-def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(terracrew: Terracrew, site: Site) -> None:
+def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2, cancel_mode=None))
     site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, lost_at="2024-01-02T03:05:00Z"))
     site.on("POST /api/v1/jobs/job_1/attempts/2/gone", view("QUEUED"))
@@ -122,7 +130,7 @@ def test_giving_up_an_attempt_shows_what_is_known_and_the_risk_and_asks(terracre
 
 
 @pytest.mark.feature("O3")
-def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: Site) -> None:
+def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/7", view("PROCESSING", attempt=2))
     site.on("GET /api/v1/jobs/job_1/attempts/2", known(2))
     terracrew("job", "gone", "7", "--yes")
@@ -131,7 +139,9 @@ def test_who_is_heard_is_not_given_up(terracrew: Terracrew, site: Site) -> None:
 
 
 @pytest.mark.feature("O3")
-def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(terracrew: Terracrew, site: Site) -> None:
+def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     """`job gone` on an ended job first asked for a confirmation and then refused."""
     site.on("GET /api/v1/jobs/7", view("SUCCEEDED", attempt=2))
     site.on("GET /api/v1/jobs/job_1/attempts/2", known(2, ended_at="2024-01-02T03:05:00Z", outcome="succeeded"))
@@ -142,7 +152,7 @@ def test_an_attempt_that_is_over_is_refused_before_anything_is_asked(terracrew: 
 
 
 @pytest.mark.feature("O3")
-def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, site: Site) -> None:
+def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracrew, site: ScriptedServer) -> None:
     processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
     site.on(processing, {"items": [], "next": None})
     site.on("GET /api/v1/jobs?module=a%2Fm&status=CLAIMED&limit=1", {"items": [], "next": None})
@@ -160,7 +170,7 @@ def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracre
 
 
 @pytest.mark.feature("O3")
-def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, site: Site) -> None:
+def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terracrew, site: ScriptedServer) -> None:
     state = {
         "id": "sta_1",
         "version": None,
@@ -188,7 +198,7 @@ def test_states_in_quarantine_are_listed_adopted_and_discarded(terracrew: Terrac
 
 
 @pytest.mark.feature("J8")
-def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, site: Site) -> None:
+def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, site: ScriptedServer) -> None:
     module: dict[str, Any] = {"path": "a", "inputs": {}, "environment": {}}
     site.on("POST /api/v1/modules", module, 201)
     terracrew("module", "create", "a", "--path", "/srv/x", "--needs-approval", "--approval-timeout", "24h")
@@ -206,7 +216,7 @@ def test_a_module_asks_for_approval_and_says_for_how_long(terracrew: Terracrew, 
 
 @pytest.mark.feature("J8")
 def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules(
-    terracrew: Terracrew, site: Site
+    terracrew: Terracrew, site: ScriptedServer
 ) -> None:
     site.on("PATCH /api/v1/groups/a", {"path": "a"})
     terracrew("group", "update", "a", "--max-destroy", "3", "--self-approval", "no")
@@ -221,7 +231,7 @@ def test_how_much_may_be_destroyed_and_who_approves_is_set_on_groups_and_modules
     assert (terracrew.code, "neither a number nor `inherit`" in terracrew.err) == (2, True)
 
 
-def test_declining_shows_what_is_declined(terracrew: Terracrew, site: Site) -> None:
+def test_declining_shows_what_is_declined(terracrew: Terracrew, site: ScriptedServer) -> None:
     """`decline` did not show what it declined."""
     site.on("GET /api/v1/jobs/7", asking())
     site.on("POST /api/v1/jobs/job_1/decline", view("DECLINED"))

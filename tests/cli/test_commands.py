@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.cli.printing import output
 from tests.cli.conftest import Terracrew
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1")
 THEN = "2024-01-02T03:04:05Z"
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, site: Site) -> None:
+def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/modules?recursive=true", page(MODULE, MODULE | {"path": "a"}))
     lines = terracrew("module", "list").splitlines()
     assert lines[0].split() == ["PATH", "ENGINE", "SOURCE", "CREATED"]
@@ -49,19 +49,21 @@ def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew,
     assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
 
 
-def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(terracrew: Terracrew, site: Site) -> None:
+def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("GET /api/v1/groups", page())
     assert terracrew("group", "list") == ""
     assert "no groups yet" in terracrew.err
     assert json.loads(terracrew("group", "list", "--json")) == []
 
 
-def test_a_name_cannot_move_the_cursor(terracrew: Terracrew, site: Site) -> None:
+def test_a_name_cannot_move_the_cursor(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/groups", page({"path": "a\x1b[2J\nb", "description": "", "created_at": THEN}))
     assert "a�[2J�b" in terracrew("group", "list")
 
 
-def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: Site, folder: Path) -> None:
+def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: ScriptedServer, folder: Path) -> None:
     site.on("POST /api/v1/archives", {"id": "arc_9"}, 201)
     site.on("POST /api/v1/modules", MODULE, 201)
     site.on("POST /api/v1/groups?parents=true", {"path": "platform"}, 201)
@@ -80,7 +82,7 @@ def test_a_module_is_made_from_a_folder(terracrew: Terracrew, site: Site, folder
 
 
 @pytest.mark.feature("X4")
-def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, site: Site) -> None:
+def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/modules", MODULE, 201)
     clouds = ["--oidc-audience", "sts.amazonaws.com", "--oidc-audience", "api://azure"]
     terracrew("module", "create", "vpc", "--path", "/srv/x", *clouds)
@@ -91,27 +93,29 @@ def test_a_modules_audiences_are_given_replaced_and_removed(terracrew: Terracrew
     assert site.asked[-1].json() == {"oidc_audiences": []}
 
 
-def test_a_module_needs_a_source(terracrew: Terracrew, site: Site) -> None:
+def test_a_module_needs_a_source(terracrew: Terracrew, site: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc")
     assert terracrew.code == 2
     assert "hint: --from" in terracrew.err
     assert site.asked == []
 
 
-def test_an_input_without_a_value_is_refused_and_not_quoted(terracrew: Terracrew, site: Site) -> None:
+def test_an_input_without_a_value_is_refused_and_not_quoted(terracrew: Terracrew, site: ScriptedServer) -> None:
     terracrew("module", "create", "platform/vpc", "--path", "/srv/x", "--var", "=s3cret")
     assert terracrew.code == 2
     assert "s3cret" not in terracrew.err
 
 
-def test_an_update_changes_only_what_is_given(terracrew: Terracrew, site: Site) -> None:
+def test_an_update_changes_only_what_is_given(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/modules/platform%2Fvpc", MODULE)
     site.on("PATCH /api/v1/modules/platform%2Fvpc", MODULE)
     terracrew("module", "update", "platform/vpc", "--var", "b=2")
     assert site.asked[-1].json() == {"inputs": {"a": 1, "b": 2}}
 
 
-def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(terracrew: Terracrew, site: Site) -> None:
+def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     """`module update` had no --runner, --instance and --engine, and no way to remove an input."""
     place = "/api/v1/modules/platform%2Fvpc"
     site.on(f"GET {place}", MODULE | {"inputs": {"a": 1, "b": 2}})
@@ -127,7 +131,7 @@ def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(terrac
     assert "it has: a, b" in terracrew.err
 
 
-def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: Site) -> None:
+def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, site: ScriptedServer) -> None:
     """A registered runner showed 0/100 while its only instance takes 4."""
     runner: dict[str, Any] = {
         "path": "edge",
@@ -146,7 +150,7 @@ def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terra
 
 
 def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_can_have(
-    terracrew: Terracrew, site: Site
+    terracrew: Terracrew, site: ScriptedServer
 ) -> None:
     """It said "100 jobs on each instance", whatever the settings of the machine would allow."""
     runner = {"path": "edge", "type": "self-hosted", "status": "OFFLINE", "jobs": 0, "max_jobs": 100, "capacity": 0}
@@ -157,7 +161,7 @@ def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_
     assert "at most 100 jobs on each instance, and no more than its own settings allow" in shown
 
 
-def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
+def test_deleting_asks_first(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("DELETE /api/v1/modules/platform%2Fvpc", None, 204)
     terracrew("module", "delete", "platform/vpc", stdin="n\n")
     assert (terracrew.code, site.asked) == (1, [])
@@ -169,7 +173,7 @@ def test_deleting_asks_first(terracrew: Terracrew, site: Site) -> None:
     assert (terracrew.code, len(site.asked)) == (0, 1)
 
 
-def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, site: Site) -> None:
+def test_a_state_is_printed_byte_by_byte(terracrew: Terracrew, site: ScriptedServer) -> None:
     state = b'{"version": 4,\n  "serial": 2}\n'
     site.then(lambda asked: asked.answer(200, state))
     assert terracrew("module", "state", "platform/vpc") == state.decode()
@@ -181,7 +185,7 @@ HOSTILE = b'{"a": "\x1b]0;owned\x07\x1b[2J\xc2\x9b2Jb"}\n'
 @pytest.mark.feature("X4")
 @pytest.mark.parametrize("command", [("module", "state", "platform/vpc"), ("state", "show", "sta_1")])
 def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
-    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """A state that an engine had left cleared the operator's screen and set the title of the window."""
     for is_terminal, printed in ((False, HOSTILE.decode()), (True, '{"a": "b"}\n')):
@@ -191,7 +195,7 @@ def test_a_state_moves_no_cursor_on_a_terminal_and_is_unchanged_in_a_pipe(
 
 
 @pytest.mark.feature("X4")
-def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: Terracrew, site: Site) -> None:
+def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: Terracrew, site: ScriptedServer) -> None:
     """What made a state unreadable is quoted from it, and was printed with its control sequences."""
     item = {
         "id": "sta_1",
@@ -209,7 +213,7 @@ def test_the_problem_of_a_state_is_shown_without_control_characters(terracrew: T
     assert "this is not a state: \ufffd[2J" in terracrew.err
 
 
-def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: Site) -> None:
+def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: ScriptedServer) -> None:
     plain = {"url": {"value": "http://x", "sensitive": False}, "ids": {"value": [1, 2], "sensitive": False}}
     outputs = plain | {"password": {"value": None, "sensitive": True}}
     site.on("GET /api/v1/modules/platform%2Fvpc/outputs", {"outputs": outputs})
@@ -231,7 +235,7 @@ def test_sensitive_outputs_are_named_and_not_shown(terracrew: Terracrew, site: S
 
 @pytest.mark.feature("O3")
 def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
-    terracrew: Terracrew, site: Site
+    terracrew: Terracrew, site: ScriptedServer
 ) -> None:
     """`module show` did not say that a module was in doubt."""
     doubt = {
@@ -269,20 +273,20 @@ def test_a_module_says_that_it_is_in_doubt_or_has_a_state_in_quarantine_and_why(
     assert "in doubt" not in terracrew("module", "show", "platform/vpc")
 
 
-def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, site: Site) -> None:
+def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, site: ScriptedServer) -> None:
     """`login --link` made the link of the first start invalid without a word."""
     site.on("POST /api/v1/me/link", {"link": "http://x/login/link/1", "replaces_earlier_link": True}, 201)
     assert terracrew("login", "--link") == "http://x/login/link/1\n"
     assert "no longer work" in terracrew.err
 
 
-def test_a_token_is_printed_alone(terracrew: Terracrew, site: Site) -> None:
+def test_a_token_is_printed_alone(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"
     assert site.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
 
 
-def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, site: Site) -> None:
+def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, site: ScriptedServer) -> None:
     made = {
         "path": "a/fast",
         "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "a b"},
@@ -294,7 +298,7 @@ def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, si
     assert site.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
 
 
-def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: Site) -> None:
+def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/runners/a%2Ffast/assignments", page(), 201)
     site.on("DELETE /api/v1/runners/a%2Ffast/assignments", None, 204)
     assert terracrew("runner", "assign", "a/fast", "--group", "a/b") == "a/fast serves group a/b\n"
@@ -306,7 +310,7 @@ def test_assignments_are_made_and_taken_away(terracrew: Terracrew, site: Site) -
     assert terracrew.code == 2
 
 
-def test_draining_and_back(terracrew: Terracrew, site: Site) -> None:
+def test_draining_and_back(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("POST /api/v1/runners/fast/drain", {})
     terracrew("runner", "drain", "fast")
     terracrew("runner", "undrain", "fast")
@@ -337,7 +341,7 @@ def test_a_duration_is_never_negative() -> None:
     assert output.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
 
 
-def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: Site) -> None:
+def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, site: ScriptedServer) -> None:
     """It was listed as "DRAINING", as if somebody had asked for that."""
     instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
     runner: dict[str, Any] = {

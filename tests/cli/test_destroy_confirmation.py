@@ -8,7 +8,7 @@ import pytest
 from terracrew.cli.main import run
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, view
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 pytestmark = [pytest.mark.feature("E1"), pytest.mark.feature("J1")]
 NAMES = [f"aws_instance.web[{number}]" for number in range(20)]
@@ -25,17 +25,17 @@ def answered(monkeypatch: pytest.MonkeyPatch, answer: str, *arguments: str) -> i
 
 
 @pytest.fixture
-def module(site: Site) -> Site:
+def module(site: ScriptedServer) -> ScriptedServer:
     site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
     site.on("GET /api/v1/modules/a%2Fm/resources", {"version": 4, "count": 25, "addresses": NAMES})
     return site
 
 
-def posted(site: Site) -> list[Any]:
+def posted(site: ScriptedServer) -> list[Any]:
     return [asked.json() if asked.body else None for asked in site.asked if repr(asked).startswith("POST")]
 
 
-def test_a_plan_of_a_destroy_destroys_nothing(terracrew: Terracrew, module: Site) -> None:
+def test_a_plan_of_a_destroy_destroys_nothing(terracrew: Terracrew, module: ScriptedServer) -> None:
     """`job run M --plan --destroy` destroyed everything: the last flag won silently."""
     terracrew("job", "run", "a/m", "--plan", "--destroy")
     terracrew("job", "run", "a/m", "--destroy", "--plan")
@@ -44,7 +44,7 @@ def test_a_plan_of_a_destroy_destroys_nothing(terracrew: Terracrew, module: Site
 
 @pytest.mark.parametrize("flags", [("--apply", "--destroy"), ("--destroy", "--apply"), ("--plan", "--apply")])
 def test_flags_that_contradict_each_other_queue_nothing(
-    terracrew: Terracrew, module: Site, flags: tuple[str, str]
+    terracrew: Terracrew, module: ScriptedServer, flags: tuple[str, str]
 ) -> None:
     terracrew("job", "run", "a/m", *flags, "--yes")
     assert (terracrew.code, module.asked) == (2, [])
@@ -53,7 +53,7 @@ def test_flags_that_contradict_each_other_queue_nothing(
 
 
 def test_on_a_terminal_a_destroy_names_what_it_destroys_and_asks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, module: Site
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, module: ScriptedServer
 ) -> None:
     assert answered(monkeypatch, "n\n", "job", "run", "a/m", "--destroy") == 1
     said = capsys.readouterr().err
@@ -71,7 +71,9 @@ def test_on_a_terminal_a_destroy_names_what_it_destroys_and_asks(
     assert posted(module) == [{"type": "DESTROY"}]
 
 
-def test_without_a_terminal_a_destroy_needs_to_be_confirmed_by_a_flag(terracrew: Terracrew, module: Site) -> None:
+def test_without_a_terminal_a_destroy_needs_to_be_confirmed_by_a_flag(
+    terracrew: Terracrew, module: ScriptedServer
+) -> None:
     terracrew("job", "run", "a/m", "--destroy", stdin="y\n")
     assert (terracrew.code, posted(module)) == (2, [])
     assert "--yes" in terracrew.err
@@ -79,7 +81,7 @@ def test_without_a_terminal_a_destroy_needs_to_be_confirmed_by_a_flag(terracrew:
     assert (terracrew.code, posted(module)) == (0, [{"type": "DESTROY"}])
 
 
-def test_running_a_destroy_again_asks_like_the_first_time(terracrew: Terracrew, module: Site) -> None:
+def test_running_a_destroy_again_asks_like_the_first_time(terracrew: Terracrew, module: ScriptedServer) -> None:
     module.on("GET /api/v1/jobs/7", view("SUCCEEDED", type="DESTROY"))
     module.on("POST /api/v1/jobs/7/rerun", JOB, 201)
     terracrew("job", "rerun", "7")
@@ -88,7 +90,7 @@ def test_running_a_destroy_again_asks_like_the_first_time(terracrew: Terracrew, 
     assert (terracrew.code, len(posted(module))) == (0, 1)
 
 
-def test_a_destroy_plan_is_called_so(terracrew: Terracrew, site: Site) -> None:
+def test_a_destroy_plan_is_called_so(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on(
         "GET /api/v1/jobs?limit=50", {"items": [view("SUCCEEDED", type="PLAN", is_destroy_plan=True)], "next": None}
     )

@@ -9,7 +9,7 @@ import pytest
 from terracrew.cli.commands.job import follow
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import JOB, known, view
-from tests.client.scripted_server import Asked, Site
+from tests.client.scripted_server import Asked, ScriptedServer
 
 pytestmark = pytest.mark.feature("E1")
 
@@ -31,7 +31,9 @@ def streaming(*pieces: bytes) -> Callable[[Asked], None]:
     return lambda asked: asked.stream(*pieces)
 
 
-def test_a_job_is_a_plan_unless_told_otherwise_and_its_number_is_printed(terracrew: Terracrew, site: Site) -> None:
+def test_a_job_is_a_plan_unless_told_otherwise_and_its_number_is_printed(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
     assert terracrew("job", "run", "a/m") == "7\n"
     assert site.asked[-1].json() == {"type": "PLAN"}
@@ -39,7 +41,9 @@ def test_a_job_is_a_plan_unless_told_otherwise_and_its_number_is_printed(terracr
     assert site.asked[-1].json() == {"type": "APPLY", "priority": 5}
 
 
-def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(terracrew: Terracrew, site: Site) -> None:
+def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     site.then(Asked.hang_up, lambda asked: asked.answer(200, JOB))
     terracrew("job", "run", "a/m")
     terracrew_keys = [asked.headers["Idempotency-Key"] for asked in site.asked]
@@ -53,7 +57,7 @@ def test_a_request_whose_answer_was_lost_is_repeated_under_the_same_key(terracre
 @pytest.mark.feature("L4")
 @pytest.mark.parametrize(("status", "code"), [("SUCCEEDED", 0), ("FAILED", 10), ("CANCELED", 11), ("DECLINED", 12)])
 def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
-    terracrew: Terracrew, site: Site, status: str, code: int
+    terracrew: Terracrew, site: ScriptedServer, status: str, code: int
 ) -> None:
     site.on("POST /api/v1/modules/a%2Fm/jobs", JOB, 201)
     site.on("GET /api/v1/jobs/job_1", view(status, message="why"))
@@ -75,7 +79,7 @@ def test_following_prints_the_log_exactly_and_exits_as_the_job_did(
 
 
 @pytest.mark.feature("L4")
-def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: Site) -> None:
+def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
     site.then(
         streaming(log(1, 1, "a\n"), log(1, 2, "b\n")), Asked.hang_up, streaming(log(2, 1, "c\n"), event("end", {}))
@@ -84,7 +88,7 @@ def test_a_log_that_breaks_off_goes_on_where_it_was(terracrew: Terracrew, site: 
     assert [asked.headers["Last-Event-ID"] for asked in site.asked[:3]] == [None, "1.2", "1.2"]
 
 
-def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, site: Site) -> None:
+def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
     words = "Planned in 2.1 s · waited 19 m 00 s for approval · approved by admin\n"
     between = {"n": 0, "time": 0, "step": "between", "stream": 2, "text": words, "attempt": 2}
@@ -101,7 +105,7 @@ def test_following_a_run_shows_what_happened_between_its_attempts(terracrew: Ter
 
 @pytest.mark.parametrize("options", [(), ("-f",)])
 def test_colours_are_kept_only_where_somebody_wants_them(
-    terracrew: Terracrew, site: Site, options: tuple[str, ...]
+    terracrew: Terracrew, site: ScriptedServer, options: tuple[str, ...]
 ) -> None:
     text = "\x1b[1m\x1b[32mPlan:\x1b[0m 1 to add, \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\nlast"
     site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED"))
@@ -112,7 +116,9 @@ def test_colours_are_kept_only_where_somebody_wants_them(
 
 
 @pytest.mark.parametrize("options", [(), ("-f",)])
-def test_only_colours_of_a_log_reach_the_terminal(terracrew: Terracrew, site: Site, options: tuple[str, ...]) -> None:
+def test_only_colours_of_a_log_reach_the_terminal(
+    terracrew: Terracrew, site: ScriptedServer, options: tuple[str, ...]
+) -> None:
     """Clear screen, cursor movement and window titles reached the operator's terminal raw when colours were on."""
     pieces = ["a\x1b[2J\x1b[H\x1b]0;ti", "tle\x07\x1b[", "31mred\x1b]52;c;aGk=\x1b", "\\ \x9b2Jb\r\n"]
     site.on("GET /api/v1/jobs/job_1", view("SUCCEEDED", message="\x1b[2Jdone"))
@@ -125,7 +131,7 @@ def test_only_colours_of_a_log_reach_the_terminal(terracrew: Terracrew, site: Si
     assert "\x1b[2J" not in terracrew.err
 
 
-def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, site: Site) -> None:
+def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, site: ScriptedServer) -> None:
     views = iter([view("QUEUED"), view("PROCESSING"), view("FAILED")])
     site.routes["GET /api/v1/events"] = lambda asked: asked.stream(
         b"event: runners\ndata: rnr_1\n\n", b"event: jobs\ndata: job_2\n\n", *[b"event: jobs\ndata: job_1\n\n"] * 2
@@ -136,7 +142,7 @@ def test_waiting_subscribes_before_it_reads(terracrew: Terracrew, site: Site) ->
     assert [repr(asked).rpartition("/")[2] for asked in site.asked] == ["events", "job_1", "job_1", "job_1"]
 
 
-def test_waiting_has_an_end(terracrew: Terracrew, site: Site) -> None:
+def test_waiting_has_an_end(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs/job_1", view("QUEUED"))
     site.routes["GET /api/v1/events"] = streaming(b": alive\n\n")
     terracrew("job", "wait", "job_1", "--timeout", "0.3")
@@ -144,7 +150,7 @@ def test_waiting_has_an_end(terracrew: Terracrew, site: Site) -> None:
     assert terracrew.err == "job 7 QUEUED\nerror: job job_1 has not ended within 0.3 s; it continues\n"
 
 
-def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: Site) -> None:
+def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: ScriptedServer) -> None:
     """`job wait 7` never ended: what has changed is told by id."""
     views = iter([view("PROCESSING"), view("SUCCEEDED")])
     site.routes["GET /api/v1/events"] = lambda asked: asked.stream(b"event: jobs\ndata: job_1\n\n")
@@ -154,7 +160,7 @@ def test_a_job_is_waited_for_by_its_number_too(terracrew: Terracrew, site: Site)
 
 
 @pytest.mark.feature("S6")
-def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Terracrew, site: Site) -> None:
+def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Terracrew, site: ScriptedServer) -> None:
     full = {"code": "all_full", "text": "all of its runners are full, 3 jobs ahead of it", "link": ""}
     asks = {"code": "approval", "text": "its plan waits for a person", "until": "2024-01-09T03:04:05Z"}
     asking = view("AWAITING_APPROVAL", reason=asks, plan_attempt=2)
@@ -172,7 +178,7 @@ def test_while_waiting_a_reason_is_told_once_and_with_what_to_type(terracrew: Te
 
 @pytest.mark.feature("S6")
 def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
-    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = {"code": "silent", "text": "neither its runner nor its executor is heard", "since": "2024-01-02T03:04:05Z"}
     views = iter([view("PROCESSING"), view("PROCESSING", reason=silent), view("FAILED")])
@@ -186,7 +192,7 @@ def test_a_reason_that_time_alone_has_changed_is_told_while_nothing_happens(
 @pytest.mark.feature("J8")
 @pytest.mark.parametrize("command", [("wait", "job_1"), ("logs", "-f", "job_1")])
 def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
-    terracrew: Terracrew, site: Site, command: tuple[str, ...]
+    terracrew: Terracrew, site: ScriptedServer, command: tuple[str, ...]
 ) -> None:
     asking = view("AWAITING_APPROVAL", reason={"code": "approval", "text": "its plan waits"}, plan_attempt=1)
     site.on("GET /api/v1/jobs/job_1", asking)
@@ -198,7 +204,9 @@ def test_waiting_goes_on_through_an_approval_unless_told_to_stop_there(
     assert terracrew.code == 13
 
 
-def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(terracrew: Terracrew, site: Site) -> None:
+def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     """It ended with a KeyError: the job was PROCESSING, in its next attempt."""
     site.on("GET /api/v1/jobs/job_1", view("PROCESSING"))
     site.routes["GET /api/v1/jobs/job_1/log/stream?attempt=1"] = streaming(log(1, 1, "a\n"), event("end", {}))
@@ -207,7 +215,9 @@ def test_following_an_attempt_that_is_over_ends_though_the_job_goes_on(terracrew
 
 
 @pytest.mark.feature("O5", "S6")
-def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(terracrew: Terracrew, site: Site) -> None:
+def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     waiting = view("QUEUED", plan={"add": 2, "change": 0, "destroy": 1}) | {
         "reason": {"code": "all_full", "text": "all runners are full, 3 jobs ahead"},
         "steps": [{"name": "plan", "status": "RUNNING", "started_at": None, "finished_at": None}],
@@ -238,7 +248,7 @@ def test_a_job_is_shown_with_its_steps_its_attempts_the_lock_and_why_it_waits(te
     assert (shown["status"], shown["module_path"]) == ("QUEUED", "a/m")
 
 
-def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: Site) -> None:
+def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs?status=FAILED&active=true&limit=50", {"items": [view("FAILED")], "next": None})
     out = terracrew("job", "list", "--status", "failed", "--active")
     assert out.splitlines()[1].split()[:4] == ["#7", "APPLY", "FAILED", "a/m"]
@@ -248,7 +258,9 @@ def test_jobs_are_listed_and_cancelled(terracrew: Terracrew, site: Site) -> None
 
 
 @pytest.mark.feature("J9")
-def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(terracrew: Terracrew, site: Site) -> None:
+def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
+    terracrew: Terracrew, site: ScriptedServer
+) -> None:
     answers = [
         {"matching": 657, "ended": 0, "asked": 0, "up_to": "job_9", "next": None},
         {"matching": 500, "ended": 499, "asked": 1, "up_to": "job_5", "next": "job_5"},

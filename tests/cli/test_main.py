@@ -12,7 +12,7 @@ import pytest
 from terracrew import errors
 from terracrew.cli.main import COMMANDS
 from tests.cli.conftest import Terracrew
-from tests.client.scripted_server import Asked, Site
+from tests.client.scripted_server import Asked, ScriptedServer
 
 pytestmark = pytest.mark.feature("E1")
 
@@ -51,7 +51,7 @@ def test_a_misspelled_command_gets_a_suggestion(terracrew: Terracrew) -> None:
     ],
 )
 def test_an_error_of_the_server_is_a_message_and_an_exit_code(
-    terracrew: Terracrew, site: Site, status: int, code: str, exit_code: int
+    terracrew: Terracrew, site: ScriptedServer, status: int, code: str, exit_code: int
 ) -> None:
     site.then(lambda asked: asked.problem(status, code, "the group `a` is not empty", hint="empty it first"))
     terracrew("group", "delete", "a")
@@ -59,7 +59,7 @@ def test_an_error_of_the_server_is_a_message_and_an_exit_code(
     assert terracrew.err == "error: the group `a` is not empty\nhint: empty it first\n"
 
 
-def test_debug_shows_where_an_error_comes_from(terracrew: Terracrew, site: Site) -> None:
+def test_debug_shows_where_an_error_comes_from(terracrew: Terracrew, site: ScriptedServer) -> None:
     with pytest.raises(errors.NotFound):
         terracrew("--debug", "group", "delete", "a")
 
@@ -73,7 +73,7 @@ def test_no_server_and_no_token_says_that_there_is_no_server(terracrew: Terracre
 
 
 def test_a_server_without_a_token_says_how_to_log_in(
-    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TERRACREW_TOKEN")
     site.on("GET /readyz", {})
@@ -94,7 +94,7 @@ def test_completion_knows_commands_that_are_not_loaded(tmp_path: Path) -> None:
     assert done.stdout.split() == ["plain,cancel"]
 
 
-def test_ctrl_c_ends_quietly_with_130(site: Site, home: Path) -> None:
+def test_ctrl_c_ends_quietly_with_130(site: ScriptedServer, home: Path) -> None:
     waiting = threading.Event()
 
     def hold(asked: Asked) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from terracrew.cli.commands.server import storage
 from tests.cli.conftest import Terracrew
-from tests.client.scripted_server import Asked, Site
+from tests.client.scripted_server import Asked, ScriptedServer
 
 PREVIEW: dict[str, Any] = {
     "policy": {
@@ -32,7 +32,7 @@ USAGE: dict[str, Any] = {
 
 
 def test_usage_is_shown_with_progress_while_the_server_counts(
-    terracrew: Terracrew, site: Site, monkeypatch: Any
+    terracrew: Terracrew, site: ScriptedServer, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(storage, "_POLL_SECONDS", 0)
     busy = {"counting": "states", "elapsed_seconds": 3.0}
@@ -48,7 +48,7 @@ def test_usage_is_shown_with_progress_while_the_server_counts(
     assert "The sweep of orphans last ran" in shown
 
 
-def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: Site) -> None:
+def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: ScriptedServer) -> None:
     site.on("GET /api/v1/server/retention", PREVIEW)
     shown = terracrew("server", "retention", "--dry-run")
     assert "90 days" in shown
@@ -57,7 +57,7 @@ def test_the_dry_run_shows_what_would_be_removed(terracrew: Terracrew, site: Sit
     assert json.loads(terracrew("server", "retention", "--dry-run", "--json")) == PREVIEW
 
 
-def test_retention_is_not_run_from_the_command_line(terracrew: Terracrew, site: Site) -> None:
+def test_retention_is_not_run_from_the_command_line(terracrew: Terracrew, site: ScriptedServer) -> None:
     terracrew("server", "retention")
     assert terracrew.code == 2
     assert "--dry-run" in terracrew.err

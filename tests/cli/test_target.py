@@ -10,7 +10,7 @@ from terracrew.cli.connection import local, profiles
 from terracrew.cli.connection.target import Target
 from terracrew.errors import Invalid
 from tests.cli.conftest import Terracrew
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1")
 
@@ -82,7 +82,7 @@ def test_the_token_of_a_server_that_is_gone_is_not_given_to_whoever_listens_ther
 
 
 def test_login_checks_the_token_and_stores_it(
-    terracrew: Terracrew, site: Site, monkeypatch: pytest.MonkeyPatch
+    terracrew: Terracrew, site: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TERRACREW_TOKEN")
     terracrew("login", "--token-stdin", stdin="tcu_wrong\n")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from terracrew.cli.printing.terminal import GuardedStream
-from tests.client.scripted_server import Site
+from tests.client.scripted_server import ScriptedServer
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 LINK = "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\"
@@ -42,7 +42,7 @@ def on_a_terminal(arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("command", ["error", "raw", "groups"])
-def test_no_sequence_of_others_reaches_the_terminal(site: Site, command: str) -> None:
+def test_no_sequence_of_others_reaches_the_terminal(site: ScriptedServer, command: str) -> None:
     """A name or a message with OSC 52 wrote to the clipboard of whoever looked at it, and OSC 8 made links of it."""
     arguments, answer = COMMANDS[command]
     if answer is None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.scripted_server import Site, running
+from tests.client.scripted_server import ScriptedServer, running
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[ScriptedServer]:
     with running() as found:
         yield found

@@ -55,7 +55,7 @@ class Asked:
         self.handler.close_connection = True
 
 
-class Site:
+class ScriptedServer:
     def __init__(self, url: str) -> None:
         self.url = url
         self.asked: list[Asked] = []
@@ -81,7 +81,7 @@ class Site:
 
 
 @contextmanager
-def running() -> Iterator[Site]:
+def running() -> Iterator[ScriptedServer]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -101,7 +101,7 @@ def running() -> Iterator[Site]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    site = Site(f"http://127.0.0.1:{server.server_address[1]}")
+    site = ScriptedServer(f"http://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -10,7 +10,7 @@ import pytest
 from terracrew import errors
 from terracrew.client.http import Api, segment
 from terracrew.client.sse import OPEN, Event
-from tests.client.scripted_server import Asked, Site
+from tests.client.scripted_server import Asked, ScriptedServer
 
 SECRET = "tcu_very-secret-token"
 
@@ -20,7 +20,9 @@ SHARED_ERRORS = [(code, kind) for code, kind in errors.tree().items() if kind.__
 
 
 @pytest.mark.parametrize(("code", "kind"), SHARED_ERRORS)
-def test_every_error_of_the_tree_comes_back_as_itself(site: Site, code: str, kind: type[errors.TerracrewError]) -> None:
+def test_every_error_of_the_tree_comes_back_as_itself(
+    site: ScriptedServer, code: str, kind: type[errors.TerracrewError]
+) -> None:
     site.then(*[lambda asked: asked.problem(kind.status, code, "what happened", place="a/b")] * 4)
     with pytest.raises(kind) as caught:
         Api(site.url).post("/jobs", {})
@@ -31,7 +33,7 @@ def test_every_error_of_the_tree_comes_back_as_itself(site: Site, code: str, kin
 
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 413, 502])
 def test_an_answer_that_is_not_ours_says_that_something_between_here_and_the_server_answered(
-    site: Site, status: int
+    site: ScriptedServer, status: int
 ) -> None:
     """A firewall's 403 was shown as "you may not", and a proxy's 404 as "there is no such module"."""
     site.then(*[lambda asked: asked.answer(status, b"<html>proxy</html>", "text/html")] * 3)
@@ -39,32 +41,32 @@ def test_an_answer_that_is_not_ours_says_that_something_between_here_and_the_ser
         Api(site.url).get("/me")
 
 
-def test_a_problem_with_a_code_that_only_newer_servers_have_is_told_in_its_own_words(site: Site) -> None:
+def test_a_problem_with_a_code_that_only_newer_servers_have_is_told_in_its_own_words(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.problem(418, "teapot", "this server makes tea"))
     with pytest.raises(errors.TerracrewError, match="this server makes tea"):
         Api(site.url).get("/me")
 
 
-def test_details_that_would_break_the_error_are_left_out(site: Site) -> None:
+def test_details_that_would_break_the_error_are_left_out(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.problem(409, "conflict", "no", message="x", lock="job_1"))
     with pytest.raises(errors.Conflict) as caught:
         Api(site.url).post("/jobs")
     assert caught.value.details == {"lock": "job_1"}
 
 
-def test_a_path_of_the_tree_is_one_segment_and_a_query_is_encoded(site: Site) -> None:
+def test_a_path_of_the_tree_is_one_segment_and_a_query_is_encoded(site: ScriptedServer) -> None:
     site.on("GET /api/v1/modules/a%2Fb%20c%2F..?recursive=true&limit=5&group=x%2Fy", {"id": "mod_1"})
     found = Api(site.url).get(f"/modules/{segment('a/b c/..')}", recursive=True, limit=5, group="x/y", after=None)
     assert found == {"id": "mod_1"}
 
 
-def test_a_list_is_read_to_its_last_page(site: Site) -> None:
+def test_a_list_is_read_to_its_last_page(site: ScriptedServer) -> None:
     site.on("GET /api/v1/jobs?status=QUEUED", {"items": [1, 2], "next": "c2"})
     site.on("GET /api/v1/jobs?status=QUEUED&after=c2", {"items": [3], "next": None})
     assert list(Api(site.url).list("/jobs", status="QUEUED")) == [1, 2, 3]
 
 
-def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: Site) -> None:
+def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: ScriptedServer) -> None:
     site.then(
         Asked.hang_up, lambda asked: asked.problem(503, "unavailable", "starting"), lambda asked: asked.answer(200, 1)
     )
@@ -72,7 +74,7 @@ def test_reading_is_tried_again_when_the_server_hangs_up_or_is_busy(site: Site) 
     assert len(site.asked) == 3
 
 
-def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: Site) -> None:
+def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: ScriptedServer) -> None:
     site.then(Asked.hang_up)
     with pytest.raises(errors.Unreachable, match="may have been done"):
         Api(site.url).post("/groups", {"path": "a"})
@@ -82,14 +84,14 @@ def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(site: Site) ->
     assert [asked.headers["Idempotency-Key"] for asked in site.asked[1:]] == ["k", "k"]
 
 
-def test_a_delete_whose_answer_was_lost_has_succeeded(site: Site) -> None:
+def test_a_delete_whose_answer_was_lost_has_succeeded(site: ScriptedServer) -> None:
     site.then(Asked.hang_up, lambda asked: asked.problem(404, "not_found", "gone"))
     assert Api(site.url).delete("/tokens/tok_1") is None
     with pytest.raises(errors.NotFound):
         Api(site.url).delete("/tokens/tok_1")
 
 
-def test_a_repeated_put_sends_the_file_from_its_beginning(site: Site) -> None:
+def test_a_repeated_put_sends_the_file_from_its_beginning(site: ScriptedServer) -> None:
     site.then(Asked.hang_up, lambda asked: asked.answer(204))
     file = io.BytesIO(b"skipped" + b"x" * 100_000)
     file.seek(7)
@@ -97,7 +99,7 @@ def test_a_repeated_put_sends_the_file_from_its_beginning(site: Site) -> None:
     assert [asked.body for asked in site.asked] == [b"x" * 100_000] * 2
 
 
-def test_a_download_that_breaks_off_is_an_error(site: Site) -> None:
+def test_a_download_that_breaks_off_is_an_error(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.answer(200, b"whole", "text/plain"))
     whole = io.BytesIO()
     Api(site.url).download("/jobs/1/log", whole)
@@ -116,7 +118,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
     assert "terracrew up" in caught.value.details["hint"]
 
 
-def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
+def test_a_server_that_says_nothing_is_given_up(site: ScriptedServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -126,21 +128,21 @@ def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
 
 
 @pytest.mark.parametrize("token", [f"{SECRET}\nX-Evil: 1", f"{SECRET} x", f"{SECRET}ü"])
-def test_a_token_is_never_part_of_an_error(site: Site, token: str) -> None:
+def test_a_token_is_never_part_of_an_error(site: ScriptedServer, token: str) -> None:
     with pytest.raises(errors.Unauthenticated) as caught:
         Api(site.url, token).get("/me")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert site.asked == []
 
 
-def test_a_token_goes_only_to_the_server_it_is_for(site: Site) -> None:
+def test_a_token_goes_only_to_the_server_it_is_for(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.answer(302, Location="http://127.0.0.2:1/elsewhere"))
     with pytest.raises(errors.Invalid, match=r"sends its visitors to http://127\.0\.0\.2:1/elsewhere"):
         Api(site.url, SECRET).get("/me")
     assert site.asked[0].headers["Authorization"] == f"Bearer {SECRET}"
 
 
-def test_a_token_can_be_asked_for_at_each_request(site: Site) -> None:
+def test_a_token_can_be_asked_for_at_each_request(site: ScriptedServer) -> None:
     tokens = iter(["first", "second"])
     site.on("GET /api/v1/me", {})
     api = Api(site.url, lambda: next(tokens))
@@ -158,7 +160,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     assert "u:p" not in caught.value.message
 
 
-def test_a_stream_is_resumed_after_its_last_event(site: Site) -> None:
+def test_a_stream_is_resumed_after_its_last_event(site: ScriptedServer) -> None:
     site.then(
         lambda asked: asked.stream(
             b"id: 1.1\nevent: log\ndata: a\n\n", b"id: 1.2\nevent: log\ndata: b\n\nevent: log\nda"
@@ -177,7 +179,7 @@ def test_a_stream_is_resumed_after_its_last_event(site: Site) -> None:
     assert [asked.headers["Last-Event-ID"] for asked in site.asked] == [None, "1.2", "1.2", "1.2"]
 
 
-def test_a_silent_stream_is_opened_again(site: Site) -> None:
+def test_a_silent_stream_is_opened_again(site: ScriptedServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -186,14 +188,14 @@ def test_a_silent_stream_is_opened_again(site: Site) -> None:
             next(events)
 
 
-def test_a_stream_that_may_not_be_read_is_an_error_at_once(site: Site) -> None:
+def test_a_stream_that_may_not_be_read_is_an_error_at_once(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.problem(404, "not_found", "no such job"))
     with pytest.raises(errors.NotFound, match="no such job"):
         next(Api(site.url).events("/jobs/x/log/stream"))
 
 
 @pytest.mark.feature("O6")
-def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: Site) -> None:
+def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: ScriptedServer) -> None:
     body = {"status": 503, "code": "unavailable", "detail": "the database does not answer"}
     site.then(
         lambda asked: asked.answer(503, body, "application/problem+json", **{"Retry-After": "1"}),
@@ -212,7 +214,7 @@ def test_a_server_that_says_when_to_come_again_is_taken_at_its_word(site: Site) 
 
 
 @pytest.mark.feature("O6")
-def test_whoever_has_patience_outlasts_more_than_a_few_answers(site: Site) -> None:
+def test_whoever_has_patience_outlasts_more_than_a_few_answers(site: ScriptedServer) -> None:
     def starting(asked: Asked) -> None:
         asked.problem(503, "unavailable", "starting")
 

@@ -13,7 +13,7 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from tests.e2e import modules
-from tests.e2e.simulated import Client, batch, claim, executor_hello, hub, runner_hello, runner_token
+from tests.e2e.simulated_runner import Client, batch, claim, executor_hello, hub, runner_hello, runner_token
 from tests.e2e.system import System, eventually, running
 
 

@@ -21,7 +21,7 @@ from terracrew.server.app import ROUTERS
 from terracrew.server.http.request import App, Call
 from tests.e2e import modules
 from tests.e2e.people import People, everything, opened
-from tests.e2e.simulated import beating, claim, hub, runner_hello, runner_token
+from tests.e2e.simulated_runner import beating, claim, hub, runner_hello, runner_token
 from tests.e2e.system import System, running
 
 pytestmark = pytest.mark.feature("X2", "X3", "X4", "A5")

@@ -14,7 +14,7 @@ from tests.e2e import modules
 from tests.e2e.constants import constants, environment
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
-from tests.e2e.simulated import batch, claim, executor_hello, hub, runner_hello, runner_token
+from tests.e2e.simulated_runner import batch, claim, executor_hello, hub, runner_hello, runner_token
 from tests.e2e.system import System, eventually
 
 __all__ = ["servers"]

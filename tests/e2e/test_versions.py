@@ -11,7 +11,7 @@ from terracrew.protocol import version
 from tests.e2e import modules
 from tests.e2e.constants import ended, environment, speaking
 from tests.e2e.gate import Gate
-from tests.e2e.simulated import Client, hub, runner_hello, runner_token
+from tests.e2e.simulated_runner import Client, hub, runner_hello, runner_token
 from tests.e2e.system import Process, System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("C5"), pytest.mark.timeout(180)]

@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from tests.powercut.installation import Installation
 from tests.powercut.loop import LoopDisk
 from tests.powercut.model import ModelDisk
 from tests.powercut.recorder import Moment, Recorder
-from tests.powercut.site import Site
 
 DiskKind = Literal["model", "ext4"]
 Choice = Callable[[Sequence[Moment[Any]]], Sequence[Moment[Any]]]
@@ -44,7 +44,7 @@ def live(
         point = folder / "disk"
         disk: Any = ModelDisk(point) if disk_kind == "model" else LoopDisk(folder, point)
         try:
-            site = Site(folder, point)
+            site = Installation(folder, point)
             recorder = Recorder[Any](folder, disk, site.promised, ignoring)
             try:
                 site.work(recorder.environment, is_short=is_short)

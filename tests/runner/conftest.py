@@ -19,7 +19,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.testing import fake_runner_hub
 from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
 from tests.runner import scripted_executors
-from tests.runner.scripted_executors import Actor, Stage
+from tests.runner.scripted_executors import ScriptedExecutor, ScriptedExecutors
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(terracrew.__file__).parents[1]
@@ -33,7 +33,7 @@ async def hub() -> AsyncIterator[FakeRunnerHub]:
 
 
 @pytest.fixture
-async def theatre() -> AsyncIterator[Stage]:
+async def theatre() -> AsyncIterator[ScriptedExecutors]:
     async with scripted_executors.opened() as opened:
         yield opened
 
@@ -63,7 +63,7 @@ class RunnerProcess:
 class Bench:
     """Starts runners on one working directory, and plays the server's part in a claim."""
 
-    def __init__(self, hub: FakeRunnerHub, theatre: Stage, directory: Path) -> None:
+    def __init__(self, hub: FakeRunnerHub, theatre: ScriptedExecutors, directory: Path) -> None:
         self.hub, self.theatre, self.directory = hub, theatre, directory
         self.environment = {"STAGE": theatre.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self._runners: list[RunnerProcess] = []
@@ -115,7 +115,7 @@ class Bench:
         self._runners.append(RunnerProcess(process, output))
         return self._runners[-1]
 
-    async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> Actor:
+    async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> ScriptedExecutor:
         """Offer, hear the claim, grant; the executor that appears."""
         await peer.say(Offer(job, attempt))
         claim = await peer.hear(Claim)
@@ -129,7 +129,7 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(hub: FakeRunnerHub, theatre: Stage, tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(hub: FakeRunnerHub, theatre: ScriptedExecutors, tmp_path: Path) -> AsyncIterator[Bench]:
     made = Bench(hub, theatre, tmp_path / "work")
     made.directory.mkdir()
     yield made

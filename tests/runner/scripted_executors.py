@@ -12,7 +12,7 @@ from typing import Any
 BOUND = 60.0
 
 
-class Actor:
+class ScriptedExecutor:
     def __init__(self, facts: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.facts, self._reader, self._writer = facts, reader, writer
         self.pid: int = facts["pid"]
@@ -30,12 +30,12 @@ class Actor:
                 await self._reader.read()
 
 
-class Stage:
+class ScriptedExecutors:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._actors: asyncio.Queue[Actor] = asyncio.Queue()
+        self._actors: asyncio.Queue[ScriptedExecutor] = asyncio.Queue()
 
-    async def actor(self) -> Actor:
+    async def actor(self) -> ScriptedExecutor:
         async with asyncio.timeout(BOUND):
             return await self._actors.get()
 
@@ -44,13 +44,13 @@ class Stage:
         return self._actors.empty()
 
     async def enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._actors.put_nowait(Actor(json.loads(await reader.readline()), reader, writer))
+        self._actors.put_nowait(ScriptedExecutor(json.loads(await reader.readline()), reader, writer))
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Stage]:
+async def opened() -> AsyncIterator[ScriptedExecutors]:
     with tempfile.TemporaryDirectory(prefix="stage") as directory:
-        stage = Stage(f"{directory}/socket")
+        stage = ScriptedExecutors(f"{directory}/socket")
         writers: list[asyncio.StreamWriter] = []
 
         async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

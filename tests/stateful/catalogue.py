@@ -2,19 +2,19 @@
 
 from tests.rules import Checks, Rules
 from tests.stateful import rules
-from tests.stateful.crew import Crew
+from tests.stateful.simulated_runners import SimulatedRunners
 
 CHECKS: Checks = {
     Rules.ONE_OWNER: (rules.one_owner,),
     Rules.FENCING: (rules.superseded_changes_nothing, rules.nothing_after_a_result),
     Rules.NOTHING_LOST: (rules.nothing_is_lost, rules.states_are_earned),
-    Rules.PERMISSION_TO_APPLY: (Crew.begun, rules.plans_are_used_once),
+    Rules.PERMISSION_TO_APPLY: (SimulatedRunners.begun, rules.plans_are_used_once),
     Rules.TERMINAL_IS_TERMINAL: (rules.terminal_is_terminal,),
     Rules.NO_STUCK_JOB: (rules.nobody_is_stuck, rules.canceled_by_a_person),
-    Rules.LOCK_FOLLOWS_ATTEMPT: (rules.the_lock_follows_the_attempt, rules.gone_is_gone, Crew.witness),
+    Rules.LOCK_FOLLOWS_ATTEMPT: (rules.the_lock_follows_the_attempt, rules.gone_is_gone, SimulatedRunners.witness),
     Rules.LEAST_PRIVILEGE: (
         "The machine's hosts speak for their own attempts only. The hub's tests send what others may not: "
         "tests.server.hub.test_message_identities and tests.server.hub.test_finished_credential."
     ),
-    Rules.MADE_ONCE: (Crew._made_once,),  # pyright: ignore[reportPrivateUsage]
+    Rules.MADE_ONCE: (SimulatedRunners._made_once,),  # pyright: ignore[reportPrivateUsage]
 }

@@ -11,7 +11,7 @@ from terracrew.server.db import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.model import Job, JobStatus
-from tests.stateful.site import KEYS
+from tests.stateful.server_under_test import KEYS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import msgspec
 from terracrew.protocol import messages
 from terracrew.server.context import Server
 from terracrew.server.hub import endpoint
-from tests.stateful.faulty import PATIENCE
+from tests.stateful.faulty_database import PATIENCE
 
 SILENT, STOPPING, KILLED = 1011, 1012, 1006
 

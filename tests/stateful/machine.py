@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from terracrew.protocol.spec import JobType
 from tests.stateful.happenings import HAPPENINGS, Happening
-from tests.stateful.world import World
+from tests.stateful.simulation import Simulation
 
 T = TypeVar("T")
 LONGEST_STEP = 60.0
@@ -40,7 +40,7 @@ class Machine(RuleBasedStateMachine):
         url = self._stack.enter_context(type(self).fresh())
         self._loop = asyncio.new_event_loop()
         self._has_failed = False
-        self.world = self._run(World.make(url))
+        self.world = self._run(Simulation.make(url))
         self._run(self._begin())
 
     async def _begin(self) -> None:

@@ -12,9 +12,9 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
-from tests.stateful.crew import Crew
-from tests.stateful.faulty import patient
+from tests.stateful.faulty_database import patient
 from tests.stateful.outbox import facts
+from tests.stateful.simulated_runners import SimulatedRunners
 from tests.stateful.snapshot import Snapshot
 
 FINAL = ("outcome", "ended_at", "reason", "begun_at", "begun_state_version", "started_at", "lost_at")
@@ -217,14 +217,14 @@ def canceled_by_a_person(now: Snapshot, canceled: Container[str]) -> None:
         assert job.status is not JobStatus.CANCELED or job.id in canceled, f"nobody has canceled job {job.number}"
 
 
-def nothing_after_a_result(crew: Crew, now: Snapshot) -> None:
+def nothing_after_a_result(crew: SimulatedRunners, now: Snapshot) -> None:
     """A result is the last event of an attempt that is accepted."""
     for ref, executor in crew.executors.items():
         if now.attempts[ref].has_result:
             assert now.attempts[ref].mark == executor.result, f"something of {ref} was accepted after its result"
 
 
-def gone_is_gone(crew: Crew, now: Snapshot) -> None:
+def gone_is_gone(crew: SimulatedRunners, now: Snapshot) -> None:
     for ref, executor in crew.executors.items():
         assert not (executor.is_mutating and now.attempts[ref].is_gone), f"{ref} is said to be gone, and changes things"
 
@@ -232,7 +232,7 @@ def gone_is_gone(crew: Crew, now: Snapshot) -> None:
 # ---- rule 3
 
 
-async def nothing_is_lost(db: Database, crew: Crew, was: Snapshot, now: Snapshot) -> None:
+async def nothing_is_lost(db: Database, crew: SimulatedRunners, was: Snapshot, now: Snapshot) -> None:
     """Every acknowledged event is stored once, in order; the mark passes no state that is not stored."""
     for ref, executor in crew.executors.items():
         attempt, before = now.attempts[ref], was.attempts.get(ref)

@@ -10,7 +10,7 @@ from terracrew.server.runs import reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.state import store as states
 from terracrew.server.state.model import State
-from tests.stateful.faulty import patient
+from tests.stateful.faulty_database import patient
 
 
 class Snapshot:

@@ -14,7 +14,7 @@ from terracrew.server.jobs.attempts.claims import Claimant, ClaimRequest
 from terracrew.server.jobs.model import Job, JobStatus
 from tests.machine.sqlite_template import copy_template
 from tests.stateful.claim_cases import CASES, Case, build, expected
-from tests.stateful.site import KEYS
+from tests.stateful.server_under_test import KEYS
 
 
 class _Undo(Exception):

@@ -12,12 +12,12 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
-from tests.runner.scripted_executors import Stage
+from tests.runner.scripted_executors import ScriptedExecutors
 
 
 @pytest.mark.feature("J9")
 async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_engine(
-    theatre: Stage, tmp_path: Path
+    theatre: ScriptedExecutors, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     local = Local(

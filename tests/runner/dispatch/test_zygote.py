@@ -12,7 +12,7 @@ from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
 from tests.runner.conftest import BOUND, ROOT, SOURCES, granted
-from tests.runner.scripted_executors import Stage
+from tests.runner.scripted_executors import ScriptedExecutors
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ async def helper() -> AsyncIterator[ZygoteClient]:
 
 
 @pytest.fixture
-def start(theatre: Stage, tmp_path: Path) -> ExecutorStart:
+def start(theatre: ScriptedExecutors, tmp_path: Path) -> ExecutorStart:
     directory = directories.create(tmp_path, granted(), "http://server")
     environment = {"STAGE": theatre.path}
     return ExecutorStart(
@@ -37,7 +37,9 @@ async def _exit_code(forked: Forked) -> int | None:
         return await forked.exit_code
 
 
-async def test_exit_codes_and_signals_are_reported(helper: ZygoteClient, theatre: Stage, start: ExecutorStart) -> None:
+async def test_exit_codes_and_signals_are_reported(
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+) -> None:
     forked = await helper.fork(start)
     actor = await theatre.actor()
     assert forked.process.pid == actor.pid
@@ -47,7 +49,7 @@ async def test_exit_codes_and_signals_are_reported(helper: ZygoteClient, theatre
 
 
 async def test_a_signal_is_reported_as_a_negative_code(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     forked = await helper.fork(start)
     await (await theatre.actor()).kill()
@@ -55,7 +57,7 @@ async def test_a_signal_is_reported_as_a_negative_code(
 
 
 async def test_what_an_executor_raises_is_in_its_own_log(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     forked = await helper.fork(start)
     await (await theatre.actor()).tell("stumble")
@@ -64,7 +66,7 @@ async def test_what_an_executor_raises_is_in_its_own_log(
 
 
 async def test_an_executor_that_cannot_write_its_traceback_ends_at_once(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     """Symptom: it left the fork by an exception, and waited for its threads before it ended."""
     forked = await helper.fork(start)
@@ -73,7 +75,7 @@ async def test_an_executor_that_cannot_write_its_traceback_ends_at_once(
 
 
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     assert ownership.forbid_start(Path(start.directory))
     assert await _exit_code(await helper.fork(start)) == exit_codes.IN_USE
@@ -81,7 +83,7 @@ async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
 
 
 async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
     first = await helper.fork(salvage)
@@ -93,7 +95,7 @@ async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
 
 
 async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     pid = helper.pid
     assert pid
@@ -107,7 +109,7 @@ async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
 
 
 async def test_a_specification_larger_than_a_pipe_arrives_whole(
-    helper: ZygoteClient, theatre: Stage, start: ExecutorStart
+    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     start.environment["LARGE"] = "x" * (4 << 20)
     forked = await helper.fork(start)

@@ -15,7 +15,7 @@ from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
 from tests.machine import cgroup
 from tests.runner.conftest import BOUND, ROOT, SOURCES, Bench, granted, refs, until_gone
-from tests.runner.scripted_executors import Stage
+from tests.runner.scripted_executors import ScriptedExecutors
 
 
 @pytest.fixture(params=["cgroup", "subreaper"])
@@ -127,7 +127,7 @@ async def test_a_cancel_through_the_runner_interrupts_a_process_in_another_sessi
 class Dispatcher:
     """A dispatcher `local` and one attempt that it has started."""
 
-    def __init__(self, theatre: Stage, folder: Path, mechanism: str, key: str) -> None:
+    def __init__(self, theatre: ScriptedExecutors, folder: Path, mechanism: str, key: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self.local = Local("tests.runner.scripted_executor_process:run", environment, kill_seconds=0.1)
         if mechanism != "off":
@@ -148,7 +148,7 @@ class Dispatcher:
 
 @pytest.mark.feature("J9")
 async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runner(
-    theatre: Stage, tmp_path: Path, fifo: Path, mechanism: str
+    theatre: ScriptedExecutors, tmp_path: Path, fifo: Path, mechanism: str
 ) -> None:
     one = Dispatcher(theatre, tmp_path / "one", mechanism, "one")
     two = Dispatcher(theatre, tmp_path / "two", mechanism, "two")
@@ -184,7 +184,7 @@ async def test_a_runner_removes_its_own_empty_cgroups_when_it_starts_and_no_othe
 
 
 async def test_an_executor_that_cannot_join_its_cgroup_gets_a_subreaper(
-    theatre: Stage, tmp_path: Path, fifo: Path
+    theatre: ScriptedExecutors, tmp_path: Path, fifo: Path
 ) -> None:
     it = Dispatcher(theatre, tmp_path / "one", "off", "one")
     try:

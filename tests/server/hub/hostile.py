@@ -21,7 +21,7 @@ from terracrew.server.identity.oidc.tokens import KIND
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import AUDIENCE
 from terracrew.testing.job_rows import JobRows as Jobs
-from tests.e2e.simulated import batch
+from tests.e2e.simulated_runner import batch
 from tests.server.app.world import Person
 from tests.server.hub.wire import PATIENCE, Client, Hub, ref_of
 

@@ -7,7 +7,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from terracrew.protocol import messages
 from terracrew.protocol.events import Result
-from tests.e2e.simulated import batch
+from tests.e2e.simulated_runner import batch
 from tests.server.hub.wire import Hub
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [

@@ -24,7 +24,7 @@ from terracrew.protocol.events import HEADER, KeptPlan, Kind, Output, OutputsRea
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.testing.job_rows import Instance
-from tests.e2e.simulated import batch
+from tests.e2e.simulated_runner import batch
 from tests.server.app.fixtures import on_one
 from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
 from tests.server.hub.wire import Hub, ref_of

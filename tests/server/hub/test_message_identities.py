@@ -25,7 +25,7 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.spec import Step
 from terracrew.server.hub import runners
-from tests.e2e.simulated import batch
+from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
 from tests.server.hub.wire import Client, Hub, ref_of
 

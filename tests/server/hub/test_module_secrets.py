@@ -8,7 +8,7 @@ from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
 from terracrew.server.secrets.keyring import Keyring
-from tests.e2e.simulated import batch
+from tests.e2e.simulated_runner import batch
 from tests.server.hub.wire import Hub
 
 SECRET = "hunter2-hunter2"

@@ -20,7 +20,7 @@ from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
 from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
-from tests.stateful.faulty import Cut, Faulty
+from tests.stateful.faulty_database import Cut, Faulty
 
 LONG_AGO = timedelta(hours=1).total_seconds()
 APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))

@@ -5,16 +5,16 @@ from random import Random
 from typing import Any
 
 from terracrew.server.jobs.model import JobStatus
-from tests.stateful.executor import Executor
 from tests.stateful.happenings.registry import KINDS, alive, choose, connected, hosts, weight
 from tests.stateful.link import KILLED, SILENT
-from tests.stateful.world import MOST_OPEN, Action, World
+from tests.stateful.simulated_executor import Executor
+from tests.stateful.simulation import MOST_OPEN, Action, Simulation
 
 # ---- what goes well
 
 
 @weight(10)
-def executor_goes_on(world: World, random: Random) -> Awaitable[object] | None:
+def executor_goes_on(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, world.busy)
 
     async def work(executor: Executor) -> list[str]:
@@ -24,7 +24,7 @@ def executor_goes_on(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(6)
-def several_go_on_at_once(world: World, random: Random) -> Awaitable[object] | None:
+def several_go_on_at_once(world: Simulation, random: Random) -> Awaitable[object] | None:
     found = world.natural()
     chosen = random.sample(found, min(len(found), random.randrange(2, 6)))
     actions: dict[object, Action] = dict(chosen)
@@ -37,7 +37,7 @@ def several_go_on_at_once(world: World, random: Random) -> Awaitable[object] | N
 
 
 @weight(3)
-def jobs_are_wanted(world: World, random: Random) -> Awaitable[object] | None:
+def jobs_are_wanted(world: Simulation, random: Random) -> Awaitable[object] | None:
     if len(world.open_jobs) >= MOST_OPEN:
         return None
     module = random.choice(world.modules[:2] if random.random() < 0.8 else world.modules)
@@ -45,7 +45,7 @@ def jobs_are_wanted(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(4)
-def hosts_race_for_jobs(world: World, random: Random) -> Awaitable[object] | None:
+def hosts_race_for_jobs(world: Simulation, random: Random) -> Awaitable[object] | None:
     queued = world.of(JobStatus.QUEUED)
     jobs = random.sample(queued, min(len(queued), random.randrange(1, 4)))
     # Some of them for an attempt that is over, or has yet to come.
@@ -61,7 +61,7 @@ def hosts_race_for_jobs(world: World, random: Random) -> Awaitable[object] | Non
 
 
 @weight(6)
-def events_are_delivered(world: World, random: Random) -> Awaitable[object] | None:
+def events_are_delivered(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, connected(world))
     if executor is None:
         return None
@@ -73,7 +73,7 @@ def events_are_delivered(world: World, random: Random) -> Awaitable[object] | No
 
 
 @weight(5)
-def leave_is_asked_for(world: World, random: Random) -> Awaitable[object] | None:
+def leave_is_asked_for(world: Simulation, random: Random) -> Awaitable[object] | None:
     """In the right words by who has a plan; else in wrong ones, by whoever lives, also when it is long superseded."""
     executor: Executor | None = choose(random, [each for each in connected(world) if each.may_mutate])
     if executor is None:
@@ -84,7 +84,7 @@ def leave_is_asked_for(world: World, random: Random) -> Awaitable[object] | None
 
 
 @weight(4)
-def states_are_written(world: World, random: Random) -> Awaitable[object] | None:
+def states_are_written(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
 
     async def work(executor: Executor) -> list[str]:
@@ -94,25 +94,25 @@ def states_are_written(world: World, random: Random) -> Awaitable[object] | None
 
 
 @weight(2)
-def late_states_arrive(world: World, random: Random) -> Awaitable[object] | None:
+def late_states_arrive(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, [each for each in world.crew.executors.values() if each.late])
     return executor and executor.upload()
 
 
 @weight(3)
-def executor_dies(world: World, random: Random) -> Awaitable[object] | None:
+def executor_dies(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, alive(world))
     return executor and executor.die(with_engine=random.random() < 0.5, code=random.choice([KILLED, SILENT]))
 
 
 @weight(3)
-def executor_loses_its_connection(world: World, random: Random) -> Awaitable[object] | None:
+def executor_loses_its_connection(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, connected(world))
     return executor and executor.hang_up(random.choice([KILLED, SILENT]))
 
 
 @weight(2)
-def engine_fails(world: World, random: Random) -> Awaitable[object] | None:
+def engine_fails(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, alive(world))
 
     async def work(executor: Executor) -> str:
@@ -125,7 +125,7 @@ def engine_fails(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(3)
-def engine_is_killed(world: World, random: Random) -> Awaitable[object] | None:
+def engine_is_killed(world: Simulation, random: Random) -> Awaitable[object] | None:
     """Memory ran out: its executor lives and says so."""
     executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
 
@@ -136,7 +136,7 @@ def engine_is_killed(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(3)
-def executor_is_evicted(world: World, random: Random) -> Awaitable[object] | None:
+def executor_is_evicted(world: Simulation, random: Random) -> Awaitable[object] | None:
     """Nobody asked the server for it: the host is shut down. Its engine may end in time, or be killed."""
     executor: Executor | None = choose(random, [each for each in alive(world) if not each.is_over])
 
@@ -149,7 +149,7 @@ def executor_is_evicted(world: World, random: Random) -> Awaitable[object] | Non
 
 
 @weight(2)
-def engine_changes_the_lineage(world: World, random: Random) -> Awaitable[object] | None:
+def engine_changes_the_lineage(world: Simulation, random: Random) -> Awaitable[object] | None:
     executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
 
     async def work(executor: Executor) -> str:
@@ -159,7 +159,7 @@ def engine_changes_the_lineage(world: World, random: Random) -> Awaitable[object
 
 
 @weight(2)
-def more_comes_after_a_result(world: World, random: Random) -> Awaitable[object] | None:
+def more_comes_after_a_result(world: Simulation, random: Random) -> Awaitable[object] | None:
     ended = [ref for ref, attempt in world.now.attempts.items() if attempt.has_result]
     known = [each for ref in ended if (each := world.crew.executors.get(ref))]
     executor: Executor | None = choose(

@@ -4,33 +4,33 @@ from collections.abc import Awaitable
 from random import Random
 
 from terracrew.server.jobs.model import JobStatus
-from tests.stateful.crew import Host
-from tests.stateful.executor import Executor
 from tests.stateful.happenings.registry import alive, choose, hosts, weight
 from tests.stateful.link import KILLED, SILENT
-from tests.stateful.world import World
+from tests.stateful.simulated_executor import Executor
+from tests.stateful.simulated_runners import Host
+from tests.stateful.simulation import Simulation
 
 # ---- hosts
 
 
 @weight(2)
-def host_loses_power(world: World, random: Random) -> Awaitable[object] | None:
+def host_loses_power(world: Simulation, random: Random) -> Awaitable[object] | None:
     return random.choice(world.crew.hosts).lose_power(random.choice([KILLED, SILENT]))
 
 
 @weight(2)
-def runner_crashes(world: World, random: Random) -> Awaitable[object] | None:
+def runner_crashes(world: Simulation, random: Random) -> Awaitable[object] | None:
     return random.choice(world.crew.hosts).crash()
 
 
 @weight(5)
-def host_is_cut_off(world: World, random: Random) -> Awaitable[object] | None:
+def host_is_cut_off(world: Simulation, random: Random) -> Awaitable[object] | None:
     host: Host | None = choose(random, [host for host in world.crew.hosts if not host.is_cut_off and host.journal])
     return host and host.be_cut_off(random.choice([KILLED, SILENT]))
 
 
 @weight(9)
-def attempt_is_lost_in_the_middle(world: World, random: Random) -> Awaitable[object] | None:
+def attempt_is_lost_in_the_middle(world: Simulation, random: Random) -> Awaitable[object] | None:
     """An engine changes things when its host is cut off; it is given up, and may come back at any moment of what follows."""
     executor: Executor | None = choose(random, [each for each in alive(world) if each.may_mutate and not each.is_over])
 
@@ -51,7 +51,7 @@ def attempt_is_lost_in_the_middle(world: World, random: Random) -> Awaitable[obj
 
 
 @weight(5)
-def fenced_attempt_comes_back(world: World, random: Random) -> Awaitable[object] | None:
+def fenced_attempt_comes_back(world: Simulation, random: Random) -> Awaitable[object] | None:
     """With states that nobody waits for any more."""
     ended = [ref for ref, attempt in world.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at]
     fenced = [each for ref in ended if (each := world.crew.executors.get(ref)) and each.process == "alive"]
@@ -70,7 +70,7 @@ def fenced_attempt_comes_back(world: World, random: Random) -> Awaitable[object]
 
 
 @weight(4)
-def network_is_back(world: World, random: Random) -> Awaitable[object] | None:
+def network_is_back(world: Simulation, random: Random) -> Awaitable[object] | None:
     host: Host | None = choose(random, [host for host in world.crew.hosts if host.is_cut_off])
 
     async def work(host: Host) -> None:
@@ -80,7 +80,7 @@ def network_is_back(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(8)
-def host_comes_back(world: World, random: Random) -> Awaitable[object] | None:
+def host_comes_back(world: Simulation, random: Random) -> Awaitable[object] | None:
     host: Host | None = choose(random, [host for host in world.crew.hosts if not host.is_up])
 
     async def work(host: Host) -> str:
@@ -91,7 +91,7 @@ def host_comes_back(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(3)
-def runner_starts_anew(world: World, random: Random) -> Awaitable[object] | None:
+def runner_starts_anew(world: Simulation, random: Random) -> Awaitable[object] | None:
     """Its process was killed and is there again at once, perhaps without knowing of what it had started."""
     host: Host | None = choose(random, [host for host in world.crew.hosts if host.journal and not host.is_cut_off])
 
@@ -104,14 +104,14 @@ def runner_starts_anew(world: World, random: Random) -> Awaitable[object] | None
 
 
 @weight(2)
-def runner_connects_again(world: World, random: Random) -> Awaitable[object] | None:
+def runner_connects_again(world: Simulation, random: Random) -> Awaitable[object] | None:
     """Its old connection may still be there."""
     host: Host | None = choose(random, [host for host in world.crew.hosts if host.is_up])
     return host and host.connect()
 
 
 @weight(2)
-def heartbeat(world: World, random: Random) -> Awaitable[object] | None:
+def heartbeat(world: Simulation, random: Random) -> Awaitable[object] | None:
     """It may not name all that it has; it may say that it drains."""
     host: Host | None = choose(random, hosts(world))
     if host is None:
@@ -122,7 +122,7 @@ def heartbeat(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(4)
-def attempt_is_reported_gone_too_early(world: World, random: Random) -> Awaitable[object] | None:
+def attempt_is_reported_gone_too_early(world: Simulation, random: Random) -> Awaitable[object] | None:
     """No process of it is left; what it has written is not delivered, and the runner may be wrong about that."""
     found = [each for each in world.crew.executors.values() if each.process == "dead" and not each.is_mutating]
     found = [each for each in found if each.ref in each.host.journal and each.host.is_connected]
@@ -136,7 +136,7 @@ def attempt_is_reported_gone_too_early(world: World, random: Random) -> Awaitabl
 
 
 @weight(3)
-def attempt_is_handed_back(world: World, random: Random) -> Awaitable[object] | None:
+def attempt_is_handed_back(world: Simulation, random: Random) -> Awaitable[object] | None:
     """It was granted and could not be started."""
     host, job = choose(random, hosts(world)), choose(random, world.of(JobStatus.QUEUED))
 
@@ -149,7 +149,7 @@ def attempt_is_handed_back(world: World, random: Random) -> Awaitable[object] | 
 
 
 @weight(3)
-def attempt_is_handed_back_wrongly(world: World, random: Random) -> Awaitable[object] | None:
+def attempt_is_handed_back_wrongly(world: Simulation, random: Random) -> Awaitable[object] | None:
     """By a runner that does not know of the process which it has started; nobody else hears of that one just now."""
     found = [each for each in alive(world) if each.host.is_connected and each.ref in each.host.journal]
     executor: Executor | None = choose(random, [each for each in found if each.is_mutating] or found)
@@ -162,16 +162,16 @@ def attempt_is_handed_back_wrongly(world: World, random: Random) -> Awaitable[ob
 
 
 @weight(1)
-def grant_is_lost(world: World, random: Random) -> Awaitable[object] | None:
+def grant_is_lost(world: Simulation, random: Random) -> Awaitable[object] | None:
     host, job = choose(random, hosts(world)), choose(random, world.of(JobStatus.QUEUED))
     return host and job and host.claim(job.id, job.attempt, is_heard=False)
 
 
 @weight(1)
-def runner_is_drained(world: World, random: Random) -> Awaitable[object] | None:
+def runner_is_drained(world: Simulation, random: Random) -> Awaitable[object] | None:
     return world.drain(random.choice(world.crew.hosts), is_on=random.random() < 0.3)
 
 
 @weight(1)
-def runner_is_removed(world: World, random: Random) -> Awaitable[object] | None:
+def runner_is_removed(world: Simulation, random: Random) -> Awaitable[object] | None:
     return world.remove(world.crew.hosts[2]) if random.random() < 0.15 else None

@@ -7,19 +7,19 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.model import JobStatus
 from tests.stateful.happenings.registry import choose, weight
 from tests.stateful.link import KILLED, STOPPING
-from tests.stateful.world import World
+from tests.stateful.simulation import Simulation
 
 # ---- people
 
 
 @weight(2)
-def job_is_canceled(world: World, random: Random) -> Awaitable[object] | None:
+def job_is_canceled(world: Simulation, random: Random) -> Awaitable[object] | None:
     job = choose(random, world.open_jobs)
     return job and world.cancel(job, random.choice(["after_step", "interrupt", "kill"]))
 
 
 @weight(3)
-def plan_is_decided_about(world: World, random: Random) -> Awaitable[object] | None:
+def plan_is_decided_about(world: Simulation, random: Random) -> Awaitable[object] | None:
     job = choose(random, world.of(JobStatus.AWAITING_APPROVAL))
     if job is None:
         return None
@@ -30,13 +30,13 @@ def plan_is_decided_about(world: World, random: Random) -> Awaitable[object] | N
 
 
 @weight(4)
-def attempt_is_given_up(world: World, random: Random) -> Awaitable[object] | None:
+def attempt_is_given_up(world: Simulation, random: Random) -> Awaitable[object] | None:
     job = choose(random, world.of(JobStatus.CLAIMED, JobStatus.PROCESSING))
     return job and world.give_up(AttemptRef(job.id, job.attempt))
 
 
 @weight(6)
-def state_is_judged(world: World, random: Random) -> Awaitable[object] | None:
+def state_is_judged(world: Simulation, random: Random) -> Awaitable[object] | None:
     waiting = sorted(state.id for state in world.now.states.values() if state.status == "quarantined")
     others = sorted(world.now.states) if random.random() < 0.1 else []
     state_id = choose(random, waiting or others)
@@ -44,7 +44,7 @@ def state_is_judged(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(1)
-def inputs_are_changed(world: World, random: Random) -> Awaitable[object] | None:
+def inputs_are_changed(world: Simulation, random: Random) -> Awaitable[object] | None:
     return world.change_inputs(random.choice(world.modules), random.randrange(3))
 
 
@@ -52,18 +52,18 @@ def inputs_are_changed(world: World, random: Random) -> Awaitable[object] | None
 
 
 @weight(9)
-def time_passes(world: World, random: Random) -> Awaitable[object] | None:
+def time_passes(world: Simulation, random: Random) -> Awaitable[object] | None:
     seconds = random.choice([3, 12, 12, 12, 72, 72, 72, 1_812, 1_812, 8 * 86_400])
     return world.wait(seconds, is_watched=random.random() < 0.8)
 
 
 @weight(4)
-def server_acts_on_wakeups(world: World, random: Random) -> Awaitable[object] | None:
+def server_acts_on_wakeups(world: Simulation, random: Random) -> Awaitable[object] | None:
     return world.site.hear()
 
 
 @weight(2)
-def server_restarts(world: World, random: Random) -> Awaitable[object] | None:
+def server_restarts(world: Simulation, random: Random) -> Awaitable[object] | None:
     is_killed = random.random() < 0.5
 
     async def hang_up() -> None:
@@ -74,7 +74,7 @@ def server_restarts(world: World, random: Random) -> Awaitable[object] | None:
 
 
 @weight(4)
-def database_will_fail(world: World, random: Random) -> Awaitable[object] | None:
+def database_will_fail(world: Simulation, random: Random) -> Awaitable[object] | None:
     async def work() -> None:
         world.site.db.faults.extend(random.choices(["none", "before", "middle", "after"], k=random.randrange(1, 5)))
 

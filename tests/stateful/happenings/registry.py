@@ -5,11 +5,11 @@ from random import Random
 from typing import Any
 
 from terracrew.protocol.spec import JobType
-from tests.stateful.crew import Host
-from tests.stateful.executor import Executor
-from tests.stateful.world import World
+from tests.stateful.simulated_executor import Executor
+from tests.stateful.simulated_runners import Host
+from tests.stateful.simulation import Simulation
 
-Happening = Callable[[World, Random], Awaitable[object] | None]
+Happening = Callable[[Simulation, Random], Awaitable[object] | None]
 HAPPENINGS: dict[Happening, int] = {}
 """None: it cannot happen now."""
 KINDS = (JobType.APPLY, JobType.APPLY, JobType.APPLY, JobType.DESTROY, JobType.PLAN)
@@ -27,13 +27,13 @@ def choose(random: Random, things: list[Any]) -> Any:
     return random.choice(things) if things else None
 
 
-def connected(world: World) -> list[Executor]:
+def connected(world: Simulation) -> list[Executor]:
     return [each for each in world.crew.executors.values() if each.link is not None and each.link.is_open]
 
 
-def alive(world: World) -> list[Executor]:
+def alive(world: Simulation) -> list[Executor]:
     return [each for each in world.crew.executors.values() if each.process == "alive"]
 
 
-def hosts(world: World) -> list[Host]:
+def hosts(world: Simulation) -> list[Host]:
     return [host for host in world.crew.hosts if host.is_connected]

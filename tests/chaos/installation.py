@@ -109,7 +109,7 @@ class Process:
             self._process.wait(20)
 
 
-class Site:
+class Installation:
     def __init__(self, plan: Plan, directory: Path, network: Network, ports: list[int], timeline: Timeline) -> None:
         self.plan, self.directory, self.network, self.timeline = plan, directory, network, timeline
         self.run = secrets.token_hex(4)
@@ -282,10 +282,10 @@ class Site:
 
 
 @contextlib.contextmanager
-def built(plan: Plan, directory: Path, timeline: Timeline) -> Generator[Site]:
+def built(plan: Plan, directory: Path, timeline: Timeline) -> Generator[Installation]:
     ports = [free_port() for _ in range(plan.servers)]
     with Network.running(plan.runners + 1, ports) as network:
-        site = Site(plan, directory, network, ports, timeline)
+        site = Installation(plan, directory, network, ports, timeline)
         try:
             site.build()
             yield site

@@ -22,9 +22,9 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.secrets import credentials
 from tests.bench import postgres
-from tests.bench.crew import Access
 from tests.bench.fleet import Muster, Order, Report
 from tests.bench.load import Figures, Task
+from tests.bench.simulated_runners import Access
 from tests.e2e.system import Process, System, running
 from tests.machine.postgres_server import PostgresServer
 

@@ -8,17 +8,17 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.jobs.model import Attempt
 from terracrew.server.state import content
 from terracrew.server.state import service as states
-from tests.stateful.executor import Executor
-from tests.stateful.faulty import patient
+from tests.stateful.faulty_database import patient
 from tests.stateful.link import KILLED, Link
-from tests.stateful.site import KEYS, Site
+from tests.stateful.server_under_test import KEYS, ServerUnderTest
+from tests.stateful.simulated_executor import Executor
 from tests.stateful.snapshot import Snapshot
 
 
 class Host:
     """A machine with a runner on it. Executors outlive the runner's process, but not the machine."""
 
-    def __init__(self, crew: "Crew", name: str, runner: tuple[str, str]) -> None:
+    def __init__(self, crew: "SimulatedRunners", name: str, runner: tuple[str, str]) -> None:
         self.crew, self.name = crew, name
         self.runner_id, self.token = runner
         self.key = ids.new("key")
@@ -147,8 +147,8 @@ class Standing(msgspec.Struct, frozen=True):
     """Attempts that are connected, or named by a runner that is."""
 
 
-class Crew:
-    def __init__(self, site: Site) -> None:
+class SimulatedRunners:
+    def __init__(self, site: ServerUnderTest) -> None:
         self.site = site
         self.hosts: list[Host] = []
         self.executors: dict[AttemptRef, Executor] = {}

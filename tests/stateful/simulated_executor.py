@@ -16,7 +16,7 @@ from tests.stateful.link import KILLED, Link
 from tests.stateful.outbox import Plain
 
 if TYPE_CHECKING:
-    from tests.stateful.crew import Crew, Host
+    from tests.stateful.simulated_runners import Host, SimulatedRunners
 
 LEAVE_SECONDS = 5.0
 Mode = Literal["next", "again", "reordered", "gap", "cut", "lost"]
@@ -24,7 +24,7 @@ Question = Literal["right", "old", "new", "foreign", "lost"]
 
 
 class Executor:
-    def __init__(self, crew: "Crew", host: "Host", granted: Granted) -> None:
+    def __init__(self, crew: "SimulatedRunners", host: "Host", granted: Granted) -> None:
         self.crew, self.host, self.spec, self.credentials = crew, host, granted.spec, granted.credentials
         self.ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
         self.name = f"{granted.spec.number}.{granted.spec.attempt}"

@@ -35,13 +35,13 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 from terracrew.testing.clock import ManualClock
-from tests.stateful.faulty import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
+from tests.stateful.faulty_database import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
 
 
-class Site:
+class ServerUnderTest:
     """What there is of Terracrew itself; hosts and people are elsewhere."""
 
     clock: ManualClock
@@ -54,7 +54,7 @@ class Site:
     boss: Principal
 
     @classmethod
-    async def make(cls, url: str) -> "Site":
+    async def make(cls, url: str) -> "ServerUnderTest":
         site = cls()
         site.clock = ManualClock(1_800_000_000.0, tick_seconds=0.001)
         site.real = await open_database(url, site.clock)

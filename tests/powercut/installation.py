@@ -32,7 +32,7 @@ class Promise(NamedTuple):
     module: str = ""
 
 
-class Site:
+class Installation:
     """`folder` is not on the disk whose power is cut; `disk` is."""
 
     def __init__(self, folder: Path, disk: Path) -> None:
@@ -207,7 +207,7 @@ class Started(System):
     has_migrated_database = False  # a copy would not be synced, so a power cut would lose it
     server: Process
 
-    def __init__(self, site: Site, environment: dict[str, str]) -> None:
+    def __init__(self, site: Installation, environment: dict[str, str]) -> None:
         super().__init__(site.disk)
         self.port, self.url = site.port, f"http://127.0.0.1:{site.port}"
         self._site, self._kept = site, site.folder / f"start-{site.starts}"

@@ -19,27 +19,27 @@ from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
 from terracrew.server.state import quarantine
 from tests.stateful import rules
-from tests.stateful.crew import Crew, Host
-from tests.stateful.executor import Executor
-from tests.stateful.faulty import patient
-from tests.stateful.site import KEYS, ROOTS, Site
+from tests.stateful.faulty_database import patient
+from tests.stateful.server_under_test import KEYS, ROOTS, ServerUnderTest
+from tests.stateful.simulated_executor import Executor
+from tests.stateful.simulated_runners import Host, SimulatedRunners
 from tests.stateful.snapshot import Snapshot
 
 FEWEST_OPEN, MOST_OPEN = 2, 4
 Action = Callable[[], Awaitable[str]]
 
 
-class World:
-    site: Site
-    crew: Crew
+class Simulation:
+    site: ServerUnderTest
+    crew: SimulatedRunners
     modules: list[str]
     now: Snapshot
 
     @classmethod
-    async def make(cls, url: str) -> "World":
+    async def make(cls, url: str) -> "Simulation":
         world = cls()
-        world.site = site = await Site.make(url)
-        world.crew = crew = Crew(site)
+        world.site = site = await ServerUnderTest.make(url)
+        world.crew = crew = SimulatedRunners(site)
         world.modules = [
             await site.module("plain"),
             await site.module("reviewed", needs_approval=True),

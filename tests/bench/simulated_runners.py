@@ -29,7 +29,7 @@ class Access(msgspec.Struct, frozen=True):
     token: str
 
 
-class Crew:
+class SimulatedRunners:
     def __init__(self, url: str, capacity: int) -> None:
         self._url = url
         self.host = urlsplit(url).netloc
@@ -69,7 +69,7 @@ class Crew:
 class SimulatedRunner:
     """Claims whatever it is offered, at once; the server keeps count of its slots."""
 
-    def __init__(self, crew: Crew, access: Access, token: str) -> None:
+    def __init__(self, crew: SimulatedRunners, access: Access, token: str) -> None:
         self._crew, self._access = crew, access
         self._held: set[AttemptRef] = set()
         self._executors: set[asyncio.Task[None]] = set()
@@ -131,7 +131,7 @@ class SimulatedRunner:
 class SimulatedExecutor:
     """Says hello and delivers a whole job behind it; an attempt's first connection need not wait for the welcome."""
 
-    def __init__(self, crew: Crew, granted: messages.Granted, ended: Callable[[], None]) -> None:
+    def __init__(self, crew: SimulatedRunners, granted: messages.Granted, ended: Callable[[], None]) -> None:
         self._spec = granted.spec
         self._ended = ended
         self._last = 0
