@@ -15,7 +15,6 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
 from terracrew.logging import get_logger
-from terracrew.server import metrics_token
 from terracrew.server.api import (
     audit,
     groups,
@@ -53,6 +52,7 @@ from terracrew.server.identity.context import open_identity
 from terracrew.server.jobs.attempts.claims import claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
+from terracrew.server.metrics import token as metrics_token
 from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document

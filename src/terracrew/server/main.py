@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew import procfs
 from terracrew.runner.stop import Stop
-from terracrew.server import app, builtin, diagnostics, local_token, serve
+from terracrew.server import app
 from terracrew.server.context import Server
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -19,16 +19,18 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.leftovers import Leftovers
 from terracrew.server.logs.mover import Mover
+from terracrew.server.maintenance import local_token
 from terracrew.server.metrics.process import watch_loop_lag
+from terracrew.server.process import builtin, diagnostics, serve
+from terracrew.server.process.waiting import until_database_answers
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
+from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
-from terracrew.server.waiting import until_database_answers
 
 SWITCH_INTERVAL_SECONDS = 0.0005
 """The event loop gives up the interpreter's lock at every system call, and a thread that renders a page or reads a list keeps it

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from terracrew import ids
-from terracrew.server import leftovers
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.first_start import first_start
-from terracrew.server.leftovers import DAY_SECONDS, Leftovers
+from terracrew.server.retention import leftovers
+from terracrew.server.retention.leftovers import DAY_SECONDS, Leftovers
 from terracrew.testing.job_rows import Instance, JobRows
 
 pytestmark = pytest.mark.feature("O3")

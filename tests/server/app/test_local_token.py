@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.server import local_token
 from terracrew.server.db.seam import Tx
+from terracrew.server.maintenance import local_token
 from terracrew.testing.clock import ShiftedClock
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World

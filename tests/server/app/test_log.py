@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from terracrew.logging import EventLogger, get_logger
-from terracrew.server import diagnostics
+from terracrew.server.process import diagnostics
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Row, Tx
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.leftovers import Leftovers
+from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.statement_counts import on_each_unit

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.server import serve
+from terracrew.server.process import serve
 from terracrew.server.settings import ServerSettings
 
 STARTS = 60.0  # seconds; a machine that is busy with other tests takes its time

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from terracrew.errors import Unavailable
-from terracrew.server import app, serve
+from terracrew.server import app
+from terracrew.server.process import serve
+from terracrew.server.process.waiting import until_database_answers
 from terracrew.server.settings import ServerSettings
-from terracrew.server.waiting import until_database_answers
 from tests.machine.postgres_server import PostgresServer
 from tests.server.app.world import KEY
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 
-from terracrew.server import metrics_token
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
@@ -19,6 +18,7 @@ from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
+from terracrew.server.metrics import token as metrics_token
 from terracrew.server.principals.model import Principal
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock

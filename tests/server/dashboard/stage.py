@@ -9,7 +9,7 @@ from terracrew.server.context import Server
 from terracrew.server.db.seam import Work
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
-from terracrew.server.serve import bind, serve
+from terracrew.server.process.serve import bind, serve
 from terracrew.server.settings import ServerSettings
 from tests.server.dashboard import seed
 

@@ -9,12 +9,12 @@ import pytest
 
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server import serve
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.process import serve
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.refusals import refusal

@@ -12,10 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
-from terracrew.server import serve
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
+from terracrew.server.process import serve
 from terracrew.server.runners import service as runners
 from tests.server.logs.crew import Crew
 

@@ -10,11 +10,11 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.protocol.events import Output, OutputsRead
 from terracrew.server.app import build, close
-from terracrew.server.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
 from terracrew.server.context import Server
 from terracrew.server.db import lease
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
+from terracrew.server.process.builtin import _record as built_in_record  # pyright: ignore[reportPrivateUsage]
 from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.server import backup
 from terracrew.server.app import build, close
 from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
+from terracrew.server.maintenance import backup
 from terracrew.server.retention import objects, passes
 from terracrew.server.retention.policy import RetentionPolicy
 from terracrew.server.retention.rules import logs

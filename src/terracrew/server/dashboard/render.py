@@ -17,8 +17,8 @@ from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.queries import nav
-from terracrew.server.durations import duration
 from terracrew.server.http.authentication import Authentication
+from terracrew.server.runs.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The policy for scripts and the like is the same on every answer and is set where the application is made."""

@@ -5,11 +5,11 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.server import tree_path as paths
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store
+from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize

@@ -16,11 +16,11 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from terracrew.errors import Unauthenticated
-from terracrew.server import metrics_token
 from terracrew.server.http.client import address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.people import sessions
+from terracrew.server.metrics import token as metrics_token
 from terracrew.server.principals.model import Principal
 
 

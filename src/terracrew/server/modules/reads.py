@@ -7,9 +7,9 @@ import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.search import patterns
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.search import patterns
 
 _BELOW: LiteralString = """WITH RECURSIVE below (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON groups.parent_id = below.id)"""

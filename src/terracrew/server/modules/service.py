@@ -10,11 +10,11 @@ from msgspec import UNSET
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, LocalSource, Source
-from terracrew.server import tree_path as paths
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
+from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content

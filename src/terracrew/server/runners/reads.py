@@ -9,9 +9,9 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.search import UNUSED
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.search import UNUSED
 
 STATUS: LiteralString = """CASE
     WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)

@@ -8,11 +8,11 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
+from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Group
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize

@@ -172,7 +172,7 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
     read every state, so protect it like the server's own data directory.
     """
-    from terracrew.server.maintenance import make_backup
+    from terracrew.server.maintenance.administrator import make_backup
 
     made = make_backup(_settings(ctx.meta[_GIVEN]), directory)
     if as_json:
@@ -190,7 +190,7 @@ def admin_token(ctx: click.Context) -> None:
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
     seven days; `terracrew token revoke` ends it. Used on the server's machine it may do all that a login may.
     """
-    from terracrew.server.maintenance import admin_token
+    from terracrew.server.maintenance.administrator import admin_token
 
     click.echo(admin_token(_settings(ctx.meta[_GIVEN])))
 
@@ -227,7 +227,7 @@ def admin_link(ctx: click.Context) -> None:
 
     It needs the database, which a running server on SQLite has locked: use `terracrew login --link` then.
     """
-    from terracrew.server.maintenance import admin_link
+    from terracrew.server.maintenance.administrator import admin_link
 
     click.echo(admin_link(_settings(ctx.meta[_GIVEN])))
 

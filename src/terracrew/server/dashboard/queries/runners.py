@@ -2,13 +2,13 @@
 
 from terracrew.server.dashboard.views import RunnerRow, RunnersPage
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.search import patterns
 from terracrew.server.groups import reads as group_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
 from terracrew.server.runners.model import RunnerStatus
-from terracrew.server.search import patterns
 
 PAGE_ROWS = 50
 MAX_GROUPS = 300

@@ -1,9 +1,9 @@
 """Manages service accounts, their secrets, and the roles of users and service accounts."""
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.server import tree_path as paths
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.groups import tree_path as paths
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.identity.people import store

@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from terracrew.server import backup, local_token
 from terracrew.server.db import open_database
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store as people
+from terracrew.server.maintenance import backup, local_token
 from terracrew.server.settings import ServerSettings
 
 
