@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.dashboard.jobs import MAX_DOUBTS_CHARACTERS, ApproveForm
+from terracrew.server.dashboard.jobs.handlers import MAX_DOUBTS_CHARACTERS, ApproveForm
 from terracrew.server.jobs.model import MAX_TEXT_CHARACTERS, plain
 
 

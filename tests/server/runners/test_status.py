@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from terracrew import ids
-from terracrew.server.dashboard.queries import runners as rows
+from terracrew.server.dashboard import runners as pages
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
@@ -48,7 +48,8 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world:
     who = person(await world.server.db.read(lambda tx: people.user(tx, service.ADMINISTRATOR)), None)
     # Every name has an r: a search for it finds the same runners by another statement.
     all_, searched = [
-        await world.server.db.read(lambda tx, typed=typed: rows.listing(tx, who, None, typed, 1)) for typed in ("", "r")
+        await world.server.db.read(lambda tx, typed=typed: pages.read_page(tx, who, None, typed, 1))
+        for typed in ("", "r")
     ]
     statuses = list(expected.values())
     assert all_.counts == {"ALL": len(expected), **{each.value: statuses.count(each) for each in RunnerStatus}}

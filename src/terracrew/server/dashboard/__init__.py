@@ -1,1 +1,1 @@
-"""The pages for people: one file for each noun, with its templates in the folder of the same name."""
+"""The pages for people: one file or package for each noun, with its templates in `templates/<noun>/`."""

@@ -75,7 +75,7 @@ async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "
     open_sessions, tokens = await request.context.db.read_in_background(read)
     answer = await render.page(
         request,
-        "identity/account.html",
+        "account/page.html",
         sessions=open_sessions,
         tokens=tokens,
         wrong=wrong,

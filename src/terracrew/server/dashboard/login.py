@@ -39,7 +39,7 @@ class PasswordForm(msgspec.Struct, frozen=True):
 async def login_page(request: DashboardCall, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
     if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
         return Redirect(_local(next), status_code=303)
-    return render.answer("identity/login.html", next=next, name="", wrong="")
+    return render.answer("login/login_page.html", next=next, name="", wrong="")
 
 
 @post("/login", public=True, status_code=303)
@@ -51,7 +51,9 @@ async def login(request: DashboardCall) -> Response[Any]:
     try:
         session = await logins.login(identity, form.name, form.password, address_of(request), device)
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        answer = render.answer("identity/login.html", error.status, next=form.next, name=form.name, wrong=error.message)
+        answer = render.answer(
+            "login/login_page.html", error.status, next=form.next, name=form.name, wrong=error.message
+        )
         if "retry_after" in error.details:
             answer.headers["Retry-After"] = str(math.ceil(error.details["retry_after"]))
         return answer
@@ -114,7 +116,7 @@ async def _link_answer(
         return _stale(error)
     status = 400 if wrong else 200
     return render.answer(
-        "identity/link.html",
+        "login/link_page.html",
         status,
         name=user.name,
         wrong=wrong,

@@ -1,19 +1,94 @@
-"""The modules pages: the tree as a list, with what each did last and the way to run it; and one, with what stands in its way."""
+"""The modules pages: the list, one module with what stands in the way of its next job, and the question before a destroy."""
 
+from datetime import datetime
+from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew.protocol.spec import JobType
-from terracrew.server.dashboard import destroy, forms, render
+from terracrew.errors import Invalid
+from terracrew.protocol.spec import JobType, Step
+from terracrew.server.dashboard import forms, nav, render, states, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.queries import modules as rows
+from terracrew.server.dashboard.jobs import rows as job_rows
+from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.states import QuarantineRow
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
+from terracrew.server.jobs.model import AttemptReport, Job, JobStatus, Lock
+from terracrew.server.modules import reads, service
+from terracrew.server.modules.model import Module
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import attempt_report
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.state import resources
+from terracrew.server.state.resources import Resources
 
 HERE = "/dashboard/modules"
+MAX_RECENT_JOBS = 20
+PAGE_ROWS = 50
+
+
+class ModuleRow(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    path: str
+    name: str
+    group: str
+    description: str
+    engine: str
+    state_version: int
+    may_run: bool = False
+    job_id: str | None = None
+    job_number: int | None = None
+    job_type: JobType | None = None
+    job_status: JobStatus | None = None
+    job_at: datetime | None = None
+    job_step: Step | None = None
+    needs_approval: bool = False
+    quarantined: int = 0
+    is_in_doubt: bool = False
+    orphaned_at: datetime | None = None
+    """When the attempt that holds the module's lock was lost."""
+
+    @property
+    def badge(self) -> Badge | None:
+        return None if self.job_status is None else words.job_badge(self.job_status, self.job_step)
+
+
+class ModulesPage(msgspec.Struct, frozen=True):
+    groups: list[tuple[str, list[ModuleRow]]]
+    search: str
+    count: int
+    """How many modules match, counted up to one more than `nav.MAX_COUNTED`."""
+    after: str = ""
+    """The path of the last module of the page before."""
+    next: str = ""
+    """The path of the last module of this page, if another page follows."""
+
+
+class ModulePage(msgspec.Struct, frozen=True):
+    module: Module
+    lock: Lock | None
+    doubts: list[AttemptReport]
+    quarantine: list[QuarantineRow]
+    jobs: list[JobRow]
+    may_run: bool
+
+
+class DestroyPage(msgspec.Struct, frozen=True):
+    module: Module
+    managed: Resources
+    again: Job | None
+    """The earlier DESTROY that is to run again."""
 
 
 class RunForm(msgspec.Struct, frozen=True):
@@ -24,17 +99,47 @@ class RunForm(msgspec.Struct, frozen=True):
         return NewJob(JobType.PLAN, is_destroy_plan=True) if self.type == "DESTROY_PLAN" else NewJob(JobType(self.type))
 
 
+async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> ModulesPage:
+    """Return a page of the modules that match a search, ordered by group and name."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
+    organization_id, most = who.organization_id or "", nav.MAX_COUNTED + 1
+    found = await reads.search(tx, organization_id, seen, search, after, most)
+    ids = found[: PAGE_ROWS + 1]
+    rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
+    shown = [
+        msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
+        for row in (rows[each] for each in ids[:PAGE_ROWS] if each in rows)
+    ]
+    count = len(await reads.search(tx, organization_id, seen, search, "", most) if after else found)
+    groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
+    return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE_ROWS and shown else "")
+
+
+async def read_one(tx: Tx, who: Principal, name: str, watch: Watch) -> ModulePage:
+    module = await service.find(tx, who, name, Verb.TREE_READ)
+    place = authorize.module(module.organization_id, module.path)
+    return ModulePage(
+        module=module,
+        lock=await jobs.lock(tx, module.id),
+        doubts=await attempt_report.doubts(tx, module.id),
+        quarantine=await states.rows(tx, who, module.id, place),
+        jobs=(await job_rows.read_page(tx, who, "", module.path, None, watch, MAX_RECENT_JOBS)).rows,
+        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+    )
+
+
 @get("/")
-async def listing(request: DashboardCall, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
-    found = await request.context.db.read_in_background(lambda tx: rows.listing(tx, request.user, q, after))
-    return await render.page(request, "modules/page.html", "modules/list.html", page=found)
+async def list_page(request: DashboardCall, q: FromQuery[str] = "", after: FromQuery[str] = "") -> Response[Any]:
+    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, q, after))
+    return await render.page(request, "modules/list_page.html", "modules/list.html", page=found)
 
 
 @get("/{module:str}")
-async def show(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
+async def module_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: rows.page(tx, who, module, watch))
-    return await render.page(request, "modules/one_page.html", "modules/one.html", page=found)
+    found = await request.context.db.read_in_background(lambda tx: read_one(tx, who, module, watch))
+    return await render.page(request, "modules/module_page.html", "modules/module.html", page=found)
 
 
 @post("/{module:str}/run")
@@ -44,6 +149,30 @@ async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 
+@get("/{module:str}/destroy")
+async def destroy_page(
+    request: DashboardCall, module: FromPath[str], again: FromQuery[str | None] = None
+) -> Response[Any]:
+    """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
+    context, who = request.context, request.user
+
+    async def read(tx: Tx) -> tuple[Module, Job | None]:
+        found = await service.find(tx, who, module, Verb.JOB_RUN)
+        earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
+        if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
+            raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
+        return found, earlier
+
+    found, earlier = await context.db.read(read)
+    is_kept_here = found.backend == "terracrew"
+    managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
+    shown = DestroyPage(found, managed, earlier)
+    return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
+
+
 pages = Router(
-    HERE, route_handlers=[listing, show, run, destroy.ask], exception_handlers=HANDLERS, include_in_schema=False
+    HERE,
+    route_handlers=[list_page, module_page, run, destroy_page],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
 )

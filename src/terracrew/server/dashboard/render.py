@@ -14,9 +14,8 @@ from markupsafe import Markup, escape
 
 from terracrew import __version__, plan_words
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, words
+from terracrew.server.dashboard import assets, nav, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.queries import nav
 from terracrew.server.http.authentication import Authentication
 from terracrew.server.runs.durations import duration
 

@@ -7,7 +7,7 @@ from litestar.types import ControllerRouterHandler
 from terracrew.server.dashboard import assets
 from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.jobs import pages as jobs
+from terracrew.server.dashboard.jobs.handlers import pages as jobs
 from terracrew.server.dashboard.login import HOME
 from terracrew.server.dashboard.login import pages as identity
 from terracrew.server.dashboard.modules import pages as modules

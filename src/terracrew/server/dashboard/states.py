@@ -1,14 +1,62 @@
-"""What a person does about states in quarantine, from the pages that show them."""
+"""States in quarantine: the rows that other pages show of them, and the handlers that adopt or discard them."""
 
+from datetime import datetime
 from typing import Any
 
+import msgspec
 from litestar import Response, Router, post
 from litestar.params import FromPath
 
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.state import quarantine
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.state import quarantine, reads
+
+
+class QuarantineRow(msgspec.Struct, frozen=True):
+    """A state that came too late to be taken over by itself, and what it would replace."""
+
+    id: str
+    job_id: str
+    job_number: int
+    attempt: int
+    origin: str
+    serial: int
+    lineage: str
+    size: int
+    created_at: datetime
+    runner_path: str | None = None
+    problem: str = ""
+    current_serial: int | None = None
+    current_lineage: str | None = None
+    current_version: int | None = None
+    current_at: datetime | None = None
+    may_decide: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What to think of before it is adopted."""
+        if self.current_lineage is None:
+            return ""
+        if self.lineage != self.current_lineage:
+            return "it is of another lineage than the current one, so it describes other things"
+        if self.current_serial is not None and self.serial <= self.current_serial:
+            return "it is not newer than the current one, so that adopting it takes the module back"
+        return ""
+
+
+async def rows(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[QuarantineRow]:
+    """Return the quarantined states of a module, the oldest first, at most as many as one page shows."""
+    found = await reads.quarantined(tx, module_id)
+    if not found:
+        return []
+    may_decide = (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place)
+    return [row_to(QuarantineRow, {**row, "may_decide": may_decide}) for row in found]
 
 
 @post("/{version:str}/adopt")

@@ -48,7 +48,7 @@ _PATHS_ONLY: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modu
 _BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _WITH_NEWEST_JOB: LiteralString = f"""
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
-    modules.engine, modules.source, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
+    modules.engine, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status, modules.needs_approval,
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
     EXISTS (SELECT 1 FROM attempts JOIN jobs AS gone ON gone.id = attempts.job_id

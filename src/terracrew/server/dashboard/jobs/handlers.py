@@ -13,7 +13,7 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.queries import jobs as rows
+from terracrew.server.dashboard.jobs import page, rows
 from terracrew.server.jobs import approvals, create, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.model import JobStatus
@@ -55,7 +55,7 @@ class GoneForm(msgspec.Struct, frozen=True):
 
 
 @get("/")
-async def listing(
+async def list_page(
     request: DashboardCall,
     status: FromQuery[str] = "",
     module: FromQuery[str] = "",
@@ -72,20 +72,20 @@ async def listing(
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
     who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: rows.listing(tx, who, kind, module, before, watch))
+    found = await request.context.db.read_in_background(lambda tx: rows.read_page(tx, who, kind, module, before, watch))
     return await render.page(request, "jobs/list_page.html", "jobs/list.html", page=found, before=before)
 
 
 @get("/{job:str}")
-async def show(request: DashboardCall, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
+async def job_page(request: DashboardCall, job: FromPath[str], attempt: FromQuery[int | None] = None) -> Response[Any]:
     who, context = request.user, request.context
     watch = context.watch.for_reader(who)
-    found = await context.db.read_in_background(lambda tx: rows.page(tx, who, job, attempt, context.keys, watch))
+    found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     alone = "" if found.shown is None else f"?attempt={found.shown}"
     live = "" if found.is_log_finished else f"/api/v1/jobs/{job}/log/stream{alone}"
-    return await render.page(request, "jobs/page.html", "jobs/fragments.html", page=found, attempt=attempt, live=live)
+    return await render.page(request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live)
 
 
 @post("/{job:str}/cancel")
@@ -137,7 +137,7 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 
 pages = Router(
     HERE,
-    route_handlers=[listing, show, cancel, rerun, approve, decline, replan, gone],
+    route_handlers=[list_page, job_page, cancel, rerun, approve, decline, replan, gone],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -1,6 +1,7 @@
 """The counts beside the main menu: of what the reader may see, and bounded, since every page has them."""
 
-from terracrew.server.dashboard.views import Nav
+import msgspec
+
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import reads
@@ -10,7 +11,17 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 
 MAX_COUNTED = 999
-"""Whatever there is more of is shown as `999+`."""
+"""A larger count is shown as `999+`."""
+
+
+class Nav(msgspec.Struct, frozen=True):
+    """The counts beside the main menu, of what the reader may see. Beyond a bound nothing is counted."""
+
+    organization: str = ""
+    to_approve: int = 0
+    open_jobs: int = 0
+    modules: int = 0
+    runners: int = 0
 
 
 async def counts(tx: Tx, who: Principal) -> Nav:

@@ -1,0 +1,167 @@
+"""What the page of one job shows."""
+
+from typing import Any
+
+import msgspec
+
+from terracrew import plan_words
+from terracrew.protocol.events import Output, ResourceChange
+from terracrew.protocol.spec import Step
+from terracrew.server.dashboard import states, words
+from terracrew.server.dashboard.states import QuarantineRow
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import reads, service
+from terracrew.server.jobs.model import AttemptReport, Job, JobStatus, JobView
+from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.modules import policy
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import attempt_report
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.runs.view import read as read_view
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import reads as state_reads
+from terracrew.server.state.service import outputs_context
+
+
+class OutputRow(msgspec.Struct, frozen=True):
+    name: str
+    text: str | None
+    """None where it is sensitive: such a value never reaches a page."""
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    view: JobView
+    started_by: str
+    runners: dict[int, str]
+    """Attempt → runner and instance, as people call them."""
+    outputs: list[OutputRow] | None
+    may_cancel: bool
+    may_run: bool
+    may_approve: bool
+    shown: int | None
+    """The attempt whose log is shown alone; None shows that of the whole run."""
+    lost: AttemptReport | None
+    """The current attempt, if it is lost in the middle of a change."""
+    doubts: list[AttemptReport]
+    """The attempts that were given up and are not known to be gone, which put the module in doubt."""
+    quarantine: list[QuarantineRow]
+    approval_refusal: str | None = None
+    """Why the reader may not approve, although their role would let them."""
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        return {} if self.view.plan is None else msgspec.structs.asdict(self.view.plan)
+
+    @property
+    def approve_word(self) -> str:
+        """What the button that approves says."""
+        return plan_words.approve(self.plan, self.view.type)
+
+    @property
+    def is_destructive(self) -> bool:
+        return plan_words.is_destructive(self.plan, self.view.type)
+
+    @property
+    def destroy_count(self) -> int:
+        """How many resources the plan destroys, replacements among them."""
+        return 0 if self.view.plan is None else self.view.plan.destroy + self.view.plan.replace
+
+    @property
+    def destroyed(self) -> list[ResourceChange]:
+        """What the plan destroys, replacements first."""
+        return [each for each in self.changes if each.action in ("replace", "delete")]
+
+    @property
+    def changes(self) -> list[ResourceChange]:
+        """The plan in the order in which it is read."""
+        rank = {action: at for at, action in enumerate(plan_words.ORDER)}
+        found = [] if self.view.plan is None else self.view.plan.resources
+        return sorted(found, key=lambda each: rank[each.action])
+
+    @property
+    def step(self) -> Step | None:
+        return next((step.name for step in self.view.steps if step.status == "RUNNING"), None)
+
+    @property
+    def badge(self) -> Badge:
+        job = self.view
+        return words.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, reason=job.reason)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether its attempts have a history worth showing."""
+        return len(self.view.attempts) > 1 or bool(self.view.notes) or any(each.lost_at for each in self.view.attempts)
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether why it waits is told by a panel of its own, with what to do about it."""
+        return self.lost is not None or bool(self.quarantine) or self.view.status is JobStatus.AWAITING_APPROVAL
+
+    @property
+    def is_log_finished(self) -> bool:
+        return self.view.is_terminal or self.shown not in (None, self.view.attempt)
+
+    @property
+    def told(self) -> dict[int, str]:
+        """Attempt → what became of it, in words."""
+        return {each.attempt: each.text for each in self.view.run}
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the job's attempt is not in contact, so that its current step is unknown."""
+        return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
+
+
+async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Keyring, watch: Watch) -> JobPage:
+    job = await service.find(tx, who, name, Verb.JOB_READ)
+    view = await read_view(tx, job, watch)
+    place = authorize.module(job.organization_id, view.module_path)
+    started_by = await reads.started_by(tx, job.id)
+    may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
+    is_asked = may_approve and job.status is JobStatus.AWAITING_APPROVAL
+    refusal = approver_rules.refusal(job, who, await policy.of_module(tx, job.module_id)) if is_asked else None
+    is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
+    return JobPage(
+        view=view,
+        started_by="you" if job.created_by == who.id else started_by,
+        runners=await _runners(tx, job.id),
+        outputs=await _outputs(tx, who, place, job, keys),
+        may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
+        may_run=await _may(tx, who, Verb.JOB_RUN, place),
+        may_approve=may_approve,
+        approval_refusal=refusal,
+        shown=attempt if attempt in {each.number for each in view.attempts} else None,
+        lost=await attempt_report.report(tx, job.id, job.attempt) if is_lost else None,
+        doubts=view.doubts,
+        quarantine=await states.rows(tx, who, job.module_id, place),
+    )
+
+
+async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
+    rows = await reads.runners_of_attempts(tx, job_id)
+    return {each["number"]: " · ".join(filter(None, (each["runner_path"], each["instance_name"]))) for each in rows}
+
+
+async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:
+    """Return what the job put out, for those who may read the module's state."""
+    if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
+        return None
+    row = await state_reads.outputs_of_job(tx, job.id)
+    if row is None:
+        return None
+    if row["object"] is not None:
+        return [OutputRow("all outputs", "too large to be shown here: `terracrew module outputs` prints them")]
+    content = keys.decrypt(bytes(row["content"]), outputs_context(job.id))
+    found = msgspec.json.decode(content, type=dict[str, Output])
+    return [OutputRow(name, None if each.is_sensitive else _text(each.value)) for name, each in sorted(found.items())]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+async def _may(tx: Tx, who: Principal, verb: Verb, place: authorize.Place) -> bool:
+    return (await authorize.visible(tx, who, verb)).covers(place)

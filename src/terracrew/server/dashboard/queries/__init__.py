@@ -1,1 +1,0 @@
-"""What pages read that no package below reads already; nothing here writes."""
