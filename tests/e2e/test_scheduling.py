@@ -1,20 +1,21 @@
-"""Who is offered what: tiers, turns and waiting, with a real server and runners that speak the protocol by hand."""
+"""Each job is offered to the right runners: a real server, and runners that speak the protocol by hand."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.client.http import segment
 from terracrew.protocol import messages
 from terracrew.protocol.events import Result, StepStatus
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from tests.e2e import modules
 from tests.e2e.simulated_runner import Client, batch, claim, executor_hello, hub, runner_hello, runner_token
-from tests.e2e.system import System, eventually, running
+from tests.e2e.system import System, running
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +25,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield found
 
 
-class Stage:
+class SchedulingTree:
     """A part of the tree of its own for each test, and the runners that it connects."""
 
     _count = 0
 
     def __init__(self, system: System, stack: ExitStack) -> None:
-        Stage._count += 1
+        SchedulingTree._count += 1
         self.system = system
-        self.root = f"stage{Stage._count}"
+        self.root = f"tree{SchedulingTree._count}"
         self._stack = stack
 
     def module(self, path: str) -> str:
@@ -49,10 +50,10 @@ class Stage:
     def run(self, module: str, **fields: Any) -> str:
         return self.system.api.post(f"/modules/{segment(module)}/jobs", {"type": "PLAN", **fields})["id"]
 
-    def finish(self, runner: Client, job: str) -> None:
-        granted = claim(runner, job)
+    def finish(self, granted: Granted) -> None:
+        """Report the success of this attempt."""
         with hub(self.system, granted.credentials.hub) as executor:
-            executor.ask(executor_hello(AttemptRef(job, granted.spec.attempt)))
+            executor.ask(executor_hello(AttemptRef(granted.spec.job_id, granted.spec.attempt)))
             executor.socket.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), Result("SUCCEEDED")))
             executor.wait_for("ack")
 
@@ -61,9 +62,9 @@ class Stage:
 
 
 @pytest.fixture
-def stage(server: System) -> Iterator[Stage]:
+def tree(server: System) -> Iterator[SchedulingTree]:
     with ExitStack() as stack:
-        yield Stage(server, stack)
+        yield SchedulingTree(server, stack)
 
 
 def is_silent(client: Client, seconds: float = 0.4) -> bool:
@@ -76,10 +77,10 @@ def is_silent(client: Client, seconds: float = 0.4) -> bool:
 
 
 @pytest.mark.feature("S2", "S1")
-def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(stage: Stage) -> None:
-    module = stage.module("net/vpc")
-    far, near = stage.runner("far"), stage.runner("near", "net")
-    job = stage.run(module)
+def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(tree: SchedulingTree) -> None:
+    module = tree.module("net/vpc")
+    far, near = tree.runner("far"), tree.runner("near", "net")
+    job = tree.run(module)
     assert near.wait_for("offer")["job_id"] == job
     assert is_silent(far)
     near.socket.close()
@@ -87,106 +88,83 @@ def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(stage: Stage)
 
 
 @pytest.mark.feature("S2", "S6")
-def test_a_full_tier_waits_and_does_not_spill_over(stage: Stage) -> None:
-    first, second = stage.module("net/one"), stage.module("net/two")
-    far, near = stage.runner("far"), stage.runner("near", "net", capacity=1)
-    running_job = stage.run(first)
+def test_a_full_tier_waits_and_does_not_spill_over(tree: SchedulingTree) -> None:
+    first, second = tree.module("net/one"), tree.module("net/two")
+    far, near = tree.runner("far"), tree.runner("near", "net", capacity=1)
+    running_job = tree.run(first)
     claim(near, running_job)
-    waiting = stage.run(second)
+    waiting = tree.run(second)
     assert is_silent(far)
-    assert stage.reason(waiting) == "all_full"
+    assert tree.reason(waiting) == "all_full"
     near.send(messages.HandBack(running_job, 1, "make room"))
     offers = {near.wait_for("offer")["job_id"]}
     assert offers <= {waiting, running_job}
 
 
 @pytest.mark.feature("S3")
-def test_a_runner_that_does_not_answer_costs_the_job_no_more_than_a_moment(stage: Stage) -> None:
-    module = stage.module("app")
-    crew = [stage.runner(f"crew-{n}") for n in range(4)]
-    job = stage.run(module)
+def test_a_runner_that_does_not_answer_costs_the_job_no_more_than_a_moment(tree: SchedulingTree) -> None:
+    module = tree.module("app")
+    crew = [tree.runner(f"crew-{n}") for n in range(4)]
+    job = tree.run(module)
     # The first ring may be silent; the rest of the tier is asked after a moment, and so everybody has an offer.
     for client in crew:
         assert client.wait_for("offer")["job_id"] == job
 
 
 @pytest.mark.feature("S3")
-def test_groups_take_turns_and_priority_goes_first(stage: Stage) -> None:
+def test_groups_take_turns_and_priority_goes_first(tree: SchedulingTree) -> None:
     names = ["a/one", "a/two", "a/three", "b/one"]
-    paths = [stage.module(name) for name in names]
-    urgent = stage.module("a/urgent")
-    blocker = stage.module("blocker")
-    runner = stage.runner("crew", capacity=1)
-    first = stage.run(blocker)
+    paths = [tree.module(name) for name in names]
+    urgent = tree.module("a/urgent")
+    blocker = tree.module("blocker")
+    runner = tree.runner("crew", capacity=1)
+    first = tree.run(blocker)
     granted = claim(runner, first)
-    jobs = {stage.run(path): name for path, name in zip(paths, names, strict=True)}
-    jobs[stage.run(urgent, priority=5)] = "a/urgent"
-    with hub(stage.system, granted.credentials.hub) as executor:
-        executor.ask(executor_hello(AttemptRef(first, 1)))
-        executor.socket.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), Result("SUCCEEDED")))
-        executor.wait_for("ack")
+    jobs = {tree.run(path): name for path, name in zip(paths, names, strict=True)}
+    jobs[tree.run(urgent, priority=5)] = "a/urgent"
+    tree.finish(granted)
     order: list[str] = []
     for _ in jobs:
         offer = runner.wait_for("offer")
         order.append(jobs[offer["job_id"]])
         runner.send(messages.Claim(offer["job_id"], offer["attempt"]))
-        granted = runner.wait_for("granted")
-        with hub(stage.system, granted["credentials"]["hub"]) as executor:
-            executor.ask(executor_hello(AttemptRef(offer["job_id"], offer["attempt"])))
-            executor.socket.send(batch(1, StepStatus(Step.PLAN, "RUNNING"), Result("SUCCEEDED")))
-            executor.wait_for("ack")
+        tree.finish(msgspec.convert(runner.wait_for("granted"), Granted, strict=False))
     assert order[0] == "a/urgent"
     assert order.index("b/one") in (1, 2), order
     assert [name for name in order if name.startswith("a/") and name != "a/urgent"] == names[:3]
 
 
 @pytest.mark.feature("S5", "R7")
-def test_a_draining_runner_gets_nothing_new_until_it_is_undrained(stage: Stage) -> None:
-    module = stage.module("app")
-    runner = stage.runner("crew")
-    path = segment(f"{stage.root}/crew")
-    stage.system.api.post(f"/runners/{path}/drain", {"on": True})
-    job = stage.run(module)
+def test_a_draining_runner_gets_nothing_new_until_it_is_undrained(tree: SchedulingTree) -> None:
+    module = tree.module("app")
+    runner = tree.runner("crew")
+    path = segment(f"{tree.root}/crew")
+    tree.system.api.post(f"/runners/{path}/drain", {"on": True})
+    job = tree.run(module)
     assert is_silent(runner)
-    assert stage.reason(job) == "none_online"
-    stage.system.api.post(f"/runners/{path}/drain", {"on": False})
+    assert tree.reason(job) == "none_online"
+    tree.system.api.post(f"/runners/{path}/drain", {"on": False})
     assert runner.wait_for("offer")["job_id"] == job
 
 
 @pytest.mark.feature("S5")
-def test_a_runner_without_the_engine_gets_no_offer_and_the_job_says_so(stage: Stage) -> None:
-    module = stage.module("app")
-    runner = stage.runner("crew", engines={"pulumi": "3"})
-    job = stage.run(module)
+def test_a_runner_without_the_engine_gets_no_offer_and_the_job_says_so(tree: SchedulingTree) -> None:
+    module = tree.module("app")
+    runner = tree.runner("crew", engines={"pulumi": "3"})
+    job = tree.run(module)
     assert is_silent(runner)
-    assert stage.reason(job) == "no_engine"
-
-
-@pytest.mark.feature("S6")
-def test_a_waiting_job_says_why(stage: Stage) -> None:
-    module = stage.module("app")
-    job = stage.run(module)
-    assert stage.reason(job) == "no_assignment"
-    runner = stage.runner("crew")
-    granted = claim(runner, job)
-    second = stage.run(module)
-    assert stage.reason(second) == "module_busy"
-    runner.socket.close()
-    other = stage.module("other")
-    third = stage.run(other)
-    eventually(lambda: stage.reason(third) == "none_online", what="the reason")
-    assert granted.spec.job_id == job
+    assert tree.reason(job) == "no_engine"
 
 
 @pytest.mark.feature("S4")
-def test_a_pinned_module_waits_for_its_instance(stage: Stage) -> None:
-    module = stage.module("app")
-    runner = stage.runner("crew", instance="left")
-    stage.system.api.patch(
-        f"/modules/{segment(module)}", {"runner": f"{stage.root}/crew", "runner_instance_name": "right"}
+def test_a_pinned_module_waits_for_its_instance(tree: SchedulingTree) -> None:
+    module = tree.module("app")
+    runner = tree.runner("crew", instance="left")
+    tree.system.api.patch(
+        f"/modules/{segment(module)}", {"runner": f"{tree.root}/crew", "runner_instance_name": "right"}
     )
-    job = stage.run(module)
+    job = tree.run(module)
     assert is_silent(runner)
-    assert stage.reason(job) == "instance_absent"
-    stage.system.api.patch(f"/modules/{segment(module)}", {"runner_instance_name": "left"})
+    assert tree.reason(job) == "instance_absent"
+    tree.system.api.patch(f"/modules/{segment(module)}", {"runner_instance_name": "left"})
     assert runner.wait_for("offer")["job_id"] == job

@@ -108,6 +108,7 @@ async def test_every_answer_is_hardened(world: World) -> None:
         assert headers["Content-Security-Policy"].startswith("default-src 'self'")
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
         assert headers["Referrer-Policy"] == "same-origin"
         assert headers["Cache-Control"] == "no-store"
         assert "Server" not in headers
