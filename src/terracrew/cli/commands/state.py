@@ -3,9 +3,8 @@
 import click
 
 from terracrew.cli.arguments import name_completion, references
-from terracrew.cli.commands.job import follow
 from terracrew.cli.connection.target import Target, pass_target
-from terracrew.cli.printing import output
+from terracrew.cli.printing import output, streams
 
 
 @click.group()
@@ -65,7 +64,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
     from terracrew.client.http import segment
 
     api = target.api()
-    with follow.document_output() as stream:
+    with streams.document_output() as stream:
         api.download(f"/states/{segment(references.state(api, named, module))}", stream)
 
 

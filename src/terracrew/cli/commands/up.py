@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server.server import place_options, serve
+from terracrew.cli.commands.server.options import place_options
+from terracrew.cli.commands.server.serve import serve
 
 
 @click.command()

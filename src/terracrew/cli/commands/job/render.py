@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.commands.job import follow
+from terracrew.cli.commands.job import status_line
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("module", found["module_path"]),
             ("type", output.job_type(found)),
             ("status", found["status"]),
-            ("waits", found.get("reason") and follow.why(found)),
-            ("to do", follow.suggested_command(found)),
+            ("waits", found.get("reason") and status_line.why(found)),
+            ("to do", status_line.suggested_command(found)),
             ("message", found.get("message")),
             ("runner", found.get("runner_path")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),

@@ -68,12 +68,12 @@ def _show_preview(found: dict[str, Any]) -> None:
 
 
 def _counted(target: Target, path: str) -> Any:
-    """Ask until the server has counted, and print what it is counting."""
-    api, said = target.api(), ""
+    """Poll until the server has finished counting, and print what it is counting meanwhile."""
+    api, reported = target.api(), ""
     while "counting" in (found := api.get(path)):
-        if found["counting"] != said:
-            said = found["counting"]
-            output.note(f"counting {said} …")
+        if found["counting"] != reported:
+            reported = found["counting"]
+            output.note(f"counting {reported} …")
         time.sleep(_POLL_SECONDS)
     return found
 

@@ -1,0 +1,61 @@
+"""Prints what is known about an attempt that was cut short or lost, before a person decides about it."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.printing import output
+
+_MAX_RESOURCES_SHOWN = 30
+_LOGGED_ACTIONS = {
+    "created": "created",
+    "changed": "changed",
+    "destroyed": "destroyed",
+    "creating": "had begun to create",
+    "changing": "had begun to change",
+    "destroying": "had begun to destroy",
+}
+
+
+def show(known: dict[str, Any]) -> None:
+    """Print what is known about an attempt to standard error, before a question is asked."""
+    missing = "perhaps: the engine is not known to have ended by itself" if known["may_miss_state"] else "no"
+    states = f"{known['states']}, the last one with serial {known['serial']}" if known["states"] else "none"
+    is_over = known["ended_at"] is not None
+    facts = [
+        ("attempt", f"{known['attempt']} of job #{known['number']}"),
+        ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
+        ("began to change", output.moment(known["begun_at"])),
+        (
+            "cut short" if is_over else "last contact",
+            output.moment(known["ended_at"] if is_over else known["heard_at"]),
+        ),
+        ("by", known["reason"]),
+        ("in the step", known["step"]),
+        ("last line", known["last_line"]),
+        ("states received", states),
+        ("module's state", _module_state(known["module_state"])),
+        ("state missing?", missing),
+    ]
+    output.facts(facts, err=True)
+    _show_made(known)
+
+
+def _module_state(state: dict[str, Any] | None) -> str:
+    if state is None:
+        return "none"
+    count = "" if state["resources"] is None else f", {state['resources']} resources"
+    writer = "this attempt" if state["is_own"] else "an earlier attempt"
+    return f"version {state['version']}, serial {state['serial']}{count}, written by {writer}"
+
+
+def _show_made(known: dict[str, Any]) -> None:
+    made: list[dict[str, Any]] = known["made"]
+    if not made:
+        return
+    output.note("According to its log, after the last state that arrived, it")
+    for each in made[-_MAX_RESOURCES_SHOWN:]:
+        name = f"  [id={output.text(each['id'])}]" if each["id"] else ""
+        click.echo(f"  {_LOGGED_ACTIONS[each['action']]:20} {output.text(each['address'])}{name}", err=True)
+    if len(made) > _MAX_RESOURCES_SHOWN or known["is_made_cut"]:
+        click.echo("  … and more before that: see its log", err=True)

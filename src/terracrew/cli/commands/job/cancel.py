@@ -1,0 +1,93 @@
+"""`terracrew job cancel`: asks one job or all matching jobs to end."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.job import status_line
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+
+@click.command("cancel")
+@click.argument("job_id", metavar="[JOB]", required=False, shell_complete=name_completion.jobs)
+@click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
+@click.option(
+    "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only jobs of this module."
+)
+@click.option("--group", metavar="PATH", help="With --all: only jobs of modules below this group.")
+@click.option(
+    "--status",
+    type=click.Choice(status_line.STATUSES[:4], case_sensitive=False),
+    help="With --all: only jobs with this status.",
+)
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.option(
+    "--mode",
+    type=click.Choice(["after_step", "interrupt", "kill"]),
+    default="interrupt",
+    show_default=True,
+    help="Stop after the current step; interrupt the engine like Ctrl-C; or kill it at once, which may lose state.",
+)
+@output.json_option
+@pass_target
+def cancel(
+    target: Target,
+    job_id: str | None,
+    every: bool,
+    module: str | None,
+    group: str | None,
+    status: str | None,
+    yes: bool,
+    mode: str,
+    as_json: bool,
+) -> None:
+    """Ask the job JOB to end, or with --all every job that matches."""
+    from terracrew.client.http import segment
+
+    filters = {"module": module, "group": group, "status": status}
+    if every == (job_id is not None) or (any(filters.values()) and not every):
+        raise Invalid("name a job, or give --all with or without --module, --group and --status")
+    if job_id is None:
+        return _cancel_all(target.api(), filters, mode, yes, as_json)
+    found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
+    if as_json:
+        return output.as_json(found)
+    return click.echo(
+        status_line.describe(found) if found["status"] in status_line.EXIT_CODES else f"Canceling job {found['number']}"
+    )
+
+
+def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool, as_json: bool) -> None:
+    """Cancel the jobs that match now. Jobs that are queued after the question was asked are not canceled."""
+    body: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
+    counted = api.post("/jobs/cancel", body | {"count_only": True})
+    matching: int = counted["matching"]
+    if matching and not yes:
+        output.ask(f"Cancel {_words(matching, filters)}?", "No job was canceled.")
+    ended = asked = seen = 0
+    after = "" if matching else None
+    while after is not None:
+        done = api.post("/jobs/cancel", body | {"mode": mode, "up_to": counted["up_to"], "after": after})
+        ended, asked, seen = ended + done["ended"], asked + done["asked"], seen + done["matching"]
+        after = done["next"]
+        if after is not None and not as_json:
+            output.note(f"{seen} of {matching}")
+    if as_json:
+        return output.as_json({"matching": matching, "ended": ended, "asked": asked})
+    if not matching:
+        return click.echo("no job matches")
+    return click.echo(f"canceled {ended} jobs" + (f"; requested the cancellation of {asked} more" if asked else ""))
+
+
+def _words(count: int, filters: dict[str, str | None]) -> str:
+    parts = [f"{count} job" + ("" if count == 1 else "s")]
+    if filters.get("status"):
+        parts.append(f"with status {filters['status']}")
+    parts += [f"of the {noun} {filters[noun]}" for noun in ("module", "group") if filters.get(noun)]
+    return " ".join(parts)

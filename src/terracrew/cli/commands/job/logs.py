@@ -1,0 +1,56 @@
+"""`terracrew job logs`: prints a job's log, or follows it."""
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.job import follow, status_line
+from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid
+
+
+@click.command("logs")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option(
+    "--follow", "-f", "following", is_flag=True, help="Continue until the job ends, and exit with its exit code."
+)
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the log of this attempt; by default of all attempts.",
+)
+@stop_option
+@timeout_option
+@color_option
+@output.json_option
+@pass_target
+def logs(
+    target: Target,
+    job_id: str,
+    following: bool,
+    attempt: int | None,
+    stop_at_approval: bool,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+) -> int:
+    """Print the log of all attempts of the job JOB, and what happened between them. With --json: one event on each line."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if following:
+        if as_json:
+            raise Invalid("--json and --follow cannot be combined: follow the log as text")
+        with follow.deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
+            found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
+        return status_line.ended(found, as_json=False)
+    place = f"/jobs/{segment(job_id)}/log"
+    if as_json:
+        with streams.document_output() as stream:
+            api.download(place, stream, attempt=attempt, format="events")
+    else:
+        with streams.text_output(color) as stream:
+            api.download(place, stream, attempt=attempt)
+    return 0

@@ -1,0 +1,164 @@
+"""`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import source as sources
+from terracrew.cli.commands.job import destroy_confirmation, follow, status_line
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output, streams
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+)
+stop_option = click.option("--stop-at-approval", is_flag=True, help="Exit with 14 when the plan waits for approval.")
+color_option = click.option(
+    "--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only."
+)
+
+
+@click.command("run")
+@click.argument("module", shell_complete=name_completion.modules)
+@click.option("--plan", "is_plan", is_flag=True, help="Only show what would change (the default).")
+@click.option("--apply", "is_apply", is_flag=True, help="Plan and apply.")
+@click.option(
+    "--destroy",
+    "is_destroy",
+    is_flag=True,
+    help="Destroy everything that the module manages. With --plan: only show what it would destroy.",
+)
+@click.option("--yes", is_flag=True, help="With --destroy: do not ask. Required without a terminal.")
+@click.option(
+    "--approval", is_flag=True, help="Wait for a person to approve the plan, even if the module does not require it."
+)
+@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
+@click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
+@click.option("--priority", type=int, help="A job with a higher priority runs first.")
+@click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
+@sources.source_options
+@stop_option
+@timeout_option
+@color_option
+@output.json_option
+@pass_target
+def run(
+    target: Target,
+    module: str,
+    is_plan: bool,
+    is_apply: bool,
+    is_destroy: bool,
+    yes: bool,
+    approval: bool,
+    following: bool,
+    waiting: bool,
+    priority: int | None,
+    idempotency_key: str | None,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    stop_at_approval: bool,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+) -> int:
+    """Queue a job for MODULE. With --from, the job uses that folder; the module keeps its own source."""
+    from uuid import uuid4
+
+    from terracrew.client.http import segment
+
+    body = destroy_confirmation.job_type(is_plan, is_apply, is_destroy)
+    api = target.api()
+    if body["type"] == "DESTROY":
+        destroy_confirmation.confirm(api, module, yes)
+    if priority is not None:
+        body["priority"] = priority
+    if approval:
+        body["needs_approval"] = True
+    if found := sources.source(api, folder, local_path, subdirectory):
+        body["source"] = found
+    # With a key, a request whose answer was lost can be repeated and still creates one job only.
+    headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
+    made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
+    if not following and not waiting:
+        if as_json:
+            output.as_json(made)
+        else:
+            click.echo(made["number"])
+            output.note(f"job {made['number']} is {made['status']}: {_page(api, made)}")
+            output.note(f"its log: terracrew job logs -f {made['number']}")
+        return 0
+    if not as_json:
+        output.note(f"job {made['number']}: {_page(api, made)}")
+    return _until_end(target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval)
+
+
+@click.command("wait")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@stop_option
+@timeout_option
+@output.json_option
+@pass_target
+def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None, as_json: bool) -> int:
+    """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
+    return _until_end(target, job_id, False, timeout, None, as_json, stop_at_approval)
+
+
+@click.command("rerun")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
+@click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
+@output.json_option
+@pass_target
+def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool) -> int:
+    """Queue a new job with the same request as the job JOB."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    like = api.get(f"/jobs/{segment(job_id)}")
+    if like["type"] == "DESTROY":
+        destroy_confirmation.confirm(api, like["module_path"], yes)
+    made = api.post(f"/jobs/{segment(job_id)}/rerun")
+    if following:
+        return _until_end(target, made["id"], not as_json, None, None, as_json)
+    if as_json:
+        output.as_json(made)
+    else:
+        click.echo(made["number"])
+    return 0
+
+
+def _page(api: "Api", job: dict[str, Any]) -> str:
+    """Return the address of the job in the dashboard."""
+    return f"{api.base_url}/dashboard/jobs/{job['number']}"
+
+
+def _until_end(
+    target: Target,
+    job_id: str,
+    with_log: bool,
+    timeout: float | None,
+    color: bool | None,
+    as_json: bool,
+    stop_at_approval: bool = False,
+) -> int:
+    api = target.api()
+    try:
+        with follow.deadline(timeout, f"job {job_id}"):
+            if with_log:
+                with streams.log_output(color) as write:
+                    found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
+            else:
+                found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
+    except KeyboardInterrupt:
+        output.note(f"\nthe job continues; `terracrew job cancel {job_id}` ends it")
+        raise
+    code = status_line.ended(found, as_json=as_json)
+    if not as_json and (command := status_line.next_command(found)):
+        output.note(f"next: {command}")
+    return code

@@ -1,0 +1,61 @@
+"""`terracrew job list` and `show`."""
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.job import render, status_line
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.command("list")
+@click.option(
+    "--status", type=click.Choice(status_line.STATUSES, case_sensitive=False), help="Only jobs with this status."
+)
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
+@click.option("--active", is_flag=True, help="Only jobs that have not ended.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="The number of jobs to list.")
+@output.json_option
+@pass_target
+def list_jobs(target: Target, status: str | None, module: str | None, active: bool, limit: int, as_json: bool) -> None:
+    """List jobs, newest first."""
+    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit)
+    items = page["items"]
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (
+            f"#{i['number']}",
+            output.job_type(i),
+            i["status"],
+            i["module_path"],
+            output.age(i["created_at"]),
+            output.duration(i.get("started_at"), i.get("finished_at")),
+            status_line.why(i),
+        )
+        for i in items
+    ]
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "CREATED", "TOOK", "WHY")
+    empty = "no jobs: `terracrew job run MODULE`"
+    if not output.is_narrow():
+        return output.table(columns, rows, empty=empty)
+    output.table(columns[:-1], [row[:-1] for row in rows], empty=empty)
+    for number, *_, why in rows:
+        if why:
+            output.note(f"{number}: {why}")
+    return None
+
+
+@click.command("show")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@output.json_option
+@pass_target
+def show_job(target: Target, job_id: str, as_json: bool) -> None:
+    """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    found = api.get(f"/jobs/{segment(job_id)}")
+    if as_json:
+        return output.as_json(found)
+    return render.job(api, found)

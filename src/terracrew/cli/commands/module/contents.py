@@ -1,0 +1,83 @@
+"""`terracrew module state`, `outputs` and `resources`: what the last jobs of a module have left."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid, NotFound
+
+
+@click.command("state")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.option("--versions", is_flag=True, help="List all versions instead.")
+@click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
+@output.json_option
+@pass_target
+def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
+    """Print the current state of the module PATH as its engine wrote it."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if not versions:
+        found = references.state(api, version_id, path) if version_id else ""
+        place = f"/states/{segment(found)}" if found else f"/modules/{segment(path)}/state"
+        with streams.document_output() as stream:
+            return api.download(place, stream)
+    items = list(api.list(f"/modules/{segment(path)}/states"))
+    if as_json:
+        return output.as_json(items)
+    rows = [(i["version"] or i["id"], i["status"], i["serial"], i["size"], output.age(i["created_at"])) for i in items]
+    return output.table(("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet")
+
+
+@click.command("outputs")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.argument("name", required=False)
+@click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
+@output.json_option
+@pass_target
+def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_json: bool) -> None:
+    """Print the outputs of the module PATH, or the one called NAME."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
+    values: dict[str, Any] = found["outputs"]
+    if since := found.get("outdated_since"):
+        origin = f"are from {found['job_id']}" if found.get("job_id") else "are of unknown origin"
+        output.note(
+            f"these outputs {origin}; job {found['outdated_by']} has changed the module since ({output.moment(since)})"
+        )
+    if name:
+        if name not in values:
+            raise NotFound(f"{path} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
+        if values[name]["sensitive"] and not sensitive:
+            raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it")
+        value = values[name]["value"]
+        return output.as_json(value) if as_json else click.echo(value if isinstance(value, str) else output.text(value))
+    if as_json:
+        return output.as_json(found)
+    rows = [
+        (key, "(sensitive)" if each["sensitive"] and not sensitive else output.text(each["value"]))
+        for key, each in values.items()
+    ]
+    return output.table(("NAME", "VALUE"), rows, empty=f"{path} has no outputs")
+
+
+@click.command("resources")
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
+@pass_target
+def resources(target: Target, path: str, as_json: bool) -> None:
+    """List the resources in the current state of the module PATH."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/modules/{segment(path)}/resources")
+    if as_json:
+        return output.as_json(found)
+    rows = [(each,) for each in found["addresses"]]
+    output.table(("RESOURCE",), rows, empty=f"{path} has no known resources")
+    more = (found["count"] or 0) - len(rows)
+    return output.note(f"and {more} more") if more > 0 else None

@@ -1,0 +1,206 @@
+"""`terracrew module create`, `update` and `delete`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import approval_options, name_completion
+from terracrew.cli.arguments import source as sources
+from terracrew.cli.arguments.durations import Duration
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+from terracrew.errors import Invalid, NotFound
+
+_needs_approval = click.option(
+    "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."
+)
+_approval_timeout = click.option(
+    "--approval-timeout",
+    type=Duration(),
+    metavar="24h",
+    help="How long a plan waits for approval before it is declined.",
+)
+_interrupted = click.option(
+    "--interrupted",
+    type=click.Choice(["ask", "retry", "inherit"]),
+    help="After a change that was cut short: ask a person first (the default for the organization), or retry.",
+)
+
+
+@click.command("create")
+@click.argument("path", shell_complete=name_completion.groups)
+@sources.source_options
+@sources.input_options
+@sources.audience_option
+@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
+@click.option(
+    "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
+)
+@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Run on this runner only.")
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only.")
+@click.option("--description", default="", help="A description.")
+@_needs_approval
+@_approval_timeout
+@_interrupted
+@approval_options.destroy_limits
+@click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
+@output.json_option
+@pass_target
+def create(
+    target: Target,
+    path: str,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
+    audiences: tuple[str, ...],
+    engine: str,
+    own_backend: bool,
+    runner: str | None,
+    instance: str | None,
+    description: str,
+    needs_approval: bool | None,
+    approval_timeout: int | None,
+    interrupted: str | None,
+    parents: bool,
+    as_json: bool,
+) -> None:
+    """Create the module PATH, for example `platform/network/vpc`, from a folder."""
+    api = target.api()
+    body: dict[str, Any] = {
+        "path": path,
+        "engine": engine,
+        "inputs": sources.inputs(variables),
+        "environment": sources.environment(environment),
+        "backend": "own" if own_backend else "terracrew",
+        "description": description,
+    }
+    if audiences:
+        body["oidc_audiences"] = [each for each in audiences if each]
+    body |= _approval(needs_approval, approval_timeout, interrupted)
+    if runner:
+        body["runner"] = runner
+    if instance:
+        body["runner_instance_name"] = instance
+    group = path.rpartition("/")[0]
+    if parents and group:
+        _ensure_group(target, group)
+    body["source"] = sources.source(api, folder, local_path, subdirectory)
+    if body["source"] is None:
+        raise Invalid("a module needs a source", hint="--from ./folder uploads one, --path names one on the runner")
+    made = api.post("/modules", body)
+    if as_json:
+        return output.as_json(made)
+    click.echo(f"created module {made['path']}")
+    return output.note(f"run it: terracrew job run {made['path']} --follow")
+
+
+@click.command("update")
+@click.argument("path", shell_complete=name_completion.modules)
+@sources.source_options
+@sources.input_options
+@sources.removal_options
+@sources.audience_option
+@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), help="The engine that runs it.")
+@click.option(
+    "--runner",
+    metavar="PATH",
+    shell_complete=name_completion.runners,
+    help="Run on this runner only; '' lets Terracrew choose again.",
+)
+@click.option("--instance", metavar="NAME", help="Run on this instance of the runner only; '' allows all of them.")
+@click.option("--description", help="A description.")
+@_needs_approval
+@_approval_timeout
+@_interrupted
+@approval_options.destroy_limits
+@output.json_option
+@pass_target
+def update(
+    target: Target,
+    path: str,
+    folder: Path | None,
+    local_path: str | None,
+    subdirectory: str,
+    variables: tuple[str, ...],
+    environment: tuple[str, ...],
+    unset_variables: tuple[str, ...],
+    unset_environment: tuple[str, ...],
+    audiences: tuple[str, ...],
+    engine: str | None,
+    runner: str | None,
+    instance: str | None,
+    description: str | None,
+    needs_approval: bool | None,
+    approval_timeout: int | None,
+    interrupted: str | None,
+    as_json: bool,
+) -> None:
+    """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    before = api.get(f"/modules/{segment(path)}")
+    changes = _approval(needs_approval, approval_timeout, interrupted)
+    if found := sources.source(api, folder, local_path, subdirectory):
+        changes["source"] = found
+    if variables or unset_variables:
+        kept = sources.without(before["inputs"], unset_variables, f"{path} has no input")
+        changes["inputs"] = kept | sources.inputs(variables)
+    if environment or unset_environment:
+        kept = sources.without(before["environment"], unset_environment, f"{path} has no environment variable")
+        changes["environment"] = kept | sources.environment(environment)
+    if engine is not None:
+        changes["engine"] = engine
+    if runner is not None:
+        changes["runner"] = runner or None
+    if instance is not None:
+        changes["runner_instance_name"] = instance or None
+    if audiences:
+        changes["oidc_audiences"] = [each for each in audiences if each]
+    if description is not None:
+        changes["description"] = description
+    if not changes:
+        raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
+    made = api.patch(f"/modules/{segment(path)}", changes)
+    if as_json:
+        return output.as_json(made)
+    return click.echo(f"updated module {made['path']}: {', '.join(changes)}")
+
+
+@click.command("delete")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.option("--force", is_flag=True, help="Also delete its jobs, logs and states.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
+    """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
+    from terracrew.client.http import segment
+
+    if not yes:
+        output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
+    target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
+    if as_json:
+        return output.as_json({"deleted": path})
+    return click.echo(f"deleted module {path}")
+
+
+def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:
+    given: dict[str, Any] = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
+    found = {name: value for name, value in given.items() if value is not None}
+    if interrupted is not None:
+        found["interrupted"] = None if interrupted == "inherit" else interrupted
+    return found | approval_options.given()
+
+
+def _ensure_group(target: Target, path: str) -> None:
+    from terracrew.client.http import segment
+
+    api = target.api()
+    try:
+        api.get(f"/groups/{segment(path)}")
+    except NotFound:
+        api.post("/groups?parents=true", {"path": path})

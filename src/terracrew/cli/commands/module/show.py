@@ -1,0 +1,96 @@
+"""`terracrew module list` and `show`: a module's settings, its lock, and what blocks its jobs."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments.durations import written
+from terracrew.cli.commands.job import render
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.command("list")
+@click.argument("group", default="", shell_complete=name_completion.groups)
+@output.json_option
+@pass_target
+def list_modules(target: Target, group: str, as_json: bool) -> None:
+    """List the modules of the organization, or those below GROUP."""
+    items = list(target.api().list("/modules", group=group or None, recursive=True))
+    if as_json:
+        return output.as_json(items)
+    rows = [(item["path"], item["engine"], _source(item["source"]), output.age(item["created_at"])) for item in items]
+    return output.table(
+        ("PATH", "ENGINE", "SOURCE", "CREATED"), rows, empty="no modules yet: `terracrew module create`"
+    )
+
+
+@click.command("show")
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
+@pass_target
+def show_module(target: Target, path: str, as_json: bool) -> None:
+    """Show the module PATH, and what blocks its jobs."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    found = api.get(f"/modules/{segment(path)}")
+    if as_json:
+        return output.as_json(found)
+    doubts, quarantined = _standing(found)
+    approval = written(found["approval_seconds"]) if found.get("needs_approval") else ""
+    return output.facts(
+        [
+            ("path", found["path"]),
+            ("id", found["id"]),
+            ("description", found["description"]),
+            ("engine", found["engine"]),
+            ("source", _source(found["source"])),
+            ("inputs", found["inputs"]),
+            ("environment", sorted(found["environment"])),
+            ("if cut short", found.get("interrupted") or "inherited from its group"),
+            ("oidc audiences", found.get("oidc_audiences")),
+            ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
+            ("lock", render.lock(found.get("lock"))),
+            *(("in doubt", each) for each in doubts),
+            *(("in quarantine", each) for each in quarantined),
+            ("needs approval", approval and f"each plan, within {approval}"),
+            ("created", output.age(found["created_at"])),
+        ]
+    )
+
+
+def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Describe the doubts and the quarantined states of a module, and what to do about them."""
+    known: list[dict[str, Any]] = found.get("doubts") or []
+    states: list[dict[str, Any]] = found.get("quarantined") or []
+    doubts = [_doubt(each) for each in known]
+    if doubts:
+        doubts.append(
+            "every plan waits for approval: `terracrew job show` shows what is known; then approve or decline the plan"
+        )
+    quarantined = [_quarantined(each) for each in states]
+    if quarantined:
+        decide = f"`terracrew state list {found['path']} --quarantined`, then `terracrew state adopt` or `discard`"
+        quarantined.append(f"no job runs before these are decided: {decide}")
+    return doubts, quarantined
+
+
+def _doubt(doubt: dict[str, Any]) -> str:
+    where = " · ".join(filter(None, (doubt.get("runner_path"), doubt.get("instance_name"))))
+    since = output.moment(doubt.get("ended_at"))
+    return f"attempt {doubt['attempt']} of job #{doubt['number']} on {where}, {since}: {doubt.get('reason') or ''}"
+
+
+def _quarantined(state: dict[str, Any]) -> str:
+    came = output.moment(state["created_at"])
+    what = f"unreadable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
+    return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
+
+
+def _source(source: dict[str, Any]) -> str:
+    below = f"//{source['subdirectory']}" if source.get("subdirectory") else ""
+    if source["kind"] == "local":
+        return f"{source['path']}{below}"
+    return f"archive {source.get('sha256', '')[:12] or source['archive_id']}{below}"

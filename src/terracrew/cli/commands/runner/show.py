@@ -1,0 +1,99 @@
+"""`terracrew runner list` and `show`: runners, their instances and their assignments."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output
+
+
+@click.command("list")
+@click.option("--status", type=click.Choice(["ONLINE", "OFFLINE", "DRAINING"], case_sensitive=False))
+@click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
+@output.json_option
+@pass_target
+def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
+    """List the runners."""
+    items = list(target.api().list("/runners", status=status, group=group))
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (
+            i["path"],
+            i["type"],
+            _status(i),
+            i.get("version"),
+            _jobs(i),
+            output.age(i["created_at"]),
+        )
+        for i in items
+    ]
+    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
+    return output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
+
+
+@click.command("show")
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
+@pass_target
+def show_runner(target: Target, path: str, as_json: bool) -> None:
+    """Show the runner PATH, its instances and its assignments."""
+    api = target.api()
+    found = api.get(api_path(path))
+    assignments = api.get(f"{api_path(path)}/assignments")["items"]
+    if as_json:
+        return output.as_json({**found, "assignments": assignments})
+    output.facts(
+        [
+            ("path", found["path"]),
+            ("id", found["id"]),
+            ("type", found["type"]),
+            ("status", _status(found)),
+            ("disabled", found["is_disabled"] or None),
+            ("jobs", _jobs(found).replace("/", " of ")),
+            ("limit", _limit(found)),
+            ("tags", found["tags"]),
+            ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
+            ("assigned to", [each["path"] or "(everything)" for each in assignments]),
+            ("created", output.age(found["created_at"])),
+        ]
+    )
+    if instances := found.get("instances"):
+        click.echo()
+        rows = [
+            (i["name"], _instance_status(i), i.get("version"), i.get("capacity"), output.age(i.get("heard_at")))
+            for i in instances
+        ]
+        output.table(("INSTANCE", "STATUS", "VERSION", "CAPACITY", "LAST CONTACT"), rows, empty="")
+    return None
+
+
+def _limit(runner: dict[str, Any]) -> str:
+    """Say how many jobs each instance may run. What its own settings allow is known only while an instance is connected."""
+    text = f"at most {runner['max_jobs']} jobs on each instance"
+    instances: list[dict[str, Any]] = runner.get("instances") or []
+    is_known = any(each.get("capacity") for each in instances)
+    return text if is_known else f"{text}, and no more than its own settings allow"
+
+
+def _jobs(runner: dict[str, Any]) -> str:
+    """Return the number of its jobs and, while instances are connected, its capacity."""
+    return f"{runner['jobs']}/{runner['capacity']}" if runner.get("capacity") else str(runner["jobs"])
+
+
+def _instance_status(instance: dict[str, Any]) -> str:
+    """Return the status with notes on what an operator should look at."""
+    is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
+    notes = ["disk full"] if is_full else []
+    if instance.get("is_connected") and instance.get("isolation") in ("none", "unavailable"):
+        notes.append("modules not isolated")
+    return f"{instance.get('status')} ({', '.join(notes)})" if notes else str(instance.get("status"))
+
+
+def _status(runner: dict[str, Any]) -> str:
+    here = [each for each in runner.get("instances", []) if each.get("is_connected")]
+    is_full = bool(here) and not runner.get("is_draining") and all(each.get("is_disk_full") for each in here)
+    return f"{runner['status']} (disk full)" if is_full else str(runner["status"])
