@@ -26,7 +26,8 @@ import msgspec
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db import availability
-from terracrew.server.hub import runners, takeover
+from terracrew.server.hub.runners import serve as runners
+from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import decide
 from tests.chaos.database import Postgres
 from tests.stateful.happenings import HAPPENINGS, Happening

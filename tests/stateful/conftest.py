@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from terracrew.server.db import availability
-from terracrew.server.hub import runners, takeover
+from terracrew.server.hub.runners import serve as runners
+from terracrew.server.hub.runners import takeover
 from tests.machine.sqlite_template import copy_template, memory
 from tests.stateful.machine import Machine
 

@@ -15,9 +15,9 @@ from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.streams import Streams
-from terracrew.server.hub.grants import Archives
 from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.runners.grants import Archives
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.jobs.attempts.claims import claims
 from terracrew.server.jobs.attempts.ingest import ingest

@@ -15,7 +15,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.context import HubContext, TransferContext
-from terracrew.server.hub.grants import Archives
+from terracrew.server.hub.runners.grants import Archives
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest

@@ -24,7 +24,7 @@ from terracrew.protocol.events import (
     StepStatus,
 )
 from terracrew.protocol.spec import Step
-from terracrew.server.hub import runners
+from terracrew.server.hub.runners import serve as runners
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
 from tests.server.hub.wire import Client, Hub, ref_of

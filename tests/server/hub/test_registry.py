@@ -8,7 +8,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import REMEMBER_SECONDS, Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.hub.grants import KEPT_BYTES, Archives
+from terracrew.server.hub.runners.grants import KEPT_BYTES, Archives
 from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects

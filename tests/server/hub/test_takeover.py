@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from terracrew.protocol import messages
-from terracrew.server.hub import takeover
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.runners import takeover
 from tests.server.hub.wire import PATIENCE, Client, Hub
 
 pytestmark = pytest.mark.feature("R4", "O2")

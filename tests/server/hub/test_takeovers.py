@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew.server.hub import takeover
+from terracrew.server.hub.runners import takeover
 from tests.server.hub.wire import Hub
 
 pytestmark = pytest.mark.feature("R4", "X3")

@@ -11,9 +11,9 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import takeover
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings

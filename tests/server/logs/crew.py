@@ -18,7 +18,7 @@ from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Ste
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials, Step
 from terracrew.server.context import Server
-from terracrew.server.hub import event_contents
+from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks

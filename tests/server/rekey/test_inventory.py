@@ -52,7 +52,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "identity/people/devices.py"
     } == {  # cookies: with an unknown key, a browser is unknown, and nothing is lost
         "builtin.py",
-        "hub/transfer.py",
+        "hub/transfer/states.py",
         "secrets/keyring.py",
         "identity/keys/signing.py",
         "jobs/attempts/claims.py",

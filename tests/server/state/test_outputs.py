@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, Result, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.server.hub import event_contents
+from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.retention.deletion import remove_deleted

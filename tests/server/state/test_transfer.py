@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.errors import Forbidden
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, Output, OutputsRead, Result
-from terracrew.server.hub import uploads
+from terracrew.server.hub.transfer import uploads
 from terracrew.server.jobs.attempts.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock

@@ -9,7 +9,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http import request
-from terracrew.server.hub.grants import Archives
+from terracrew.server.hub.runners.grants import Archives
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest

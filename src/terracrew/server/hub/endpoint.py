@@ -8,8 +8,9 @@ from litestar.types import Receive, Scope, Send
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.logging import get_logger
 from terracrew.server.connections.socket import HubSocket
-from terracrew.server.hub import executors, runners
 from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.executors import serve as executors
+from terracrew.server.hub.runners import serve as runners
 from terracrew.server.identity.bearer import principal_from_bearer
 
 PATH = "/runnerhub"

@@ -10,8 +10,9 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.db.topics import Topic
-from terracrew.server.hub import instances, log_settings
 from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.executors import log_settings
+from terracrew.server.hub.runners import instances
 from terracrew.server.jobs.model import ACTIVE
 
 TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")

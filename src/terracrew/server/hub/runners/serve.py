@@ -19,8 +19,8 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import instances, takeover, takeover_audit
 from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.runners import instances, takeover, takeover_audit
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs

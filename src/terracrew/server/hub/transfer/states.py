@@ -23,8 +23,8 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, Phase
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import uploads
 from terracrew.server.hub.context import TransferCall, TransferContext
+from terracrew.server.hub.transfer import uploads
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs

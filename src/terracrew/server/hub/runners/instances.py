@@ -17,8 +17,8 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.hub import takeover
 from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.runners import takeover
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials

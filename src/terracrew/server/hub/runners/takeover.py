@@ -19,7 +19,7 @@ from terracrew.server.secrets import credentials
 
 if TYPE_CHECKING:
     from terracrew.server.connections.registry import RunnerSession
-    from terracrew.server.hub.instances import ServedRunner
+    from terracrew.server.hub.runners.instances import ServedRunner
 
 ANSWER_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.5

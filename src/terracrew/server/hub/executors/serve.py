@@ -30,9 +30,9 @@ from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub import event_contents
 from terracrew.server.hub.context import HubContext
-from terracrew.server.hub.module_secrets import ModuleSecrets
+from terracrew.server.hub.executors import event_contents
+from terracrew.server.hub.executors.module_secrets import ModuleSecrets
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs import service as jobs
