@@ -15,6 +15,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as instance_store
+from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
@@ -100,10 +101,10 @@ def _is_short(text: str) -> bool:
 
 async def _place(
     hub: HubContext, principal: Principal, hello: messages.RunnerHello
-) -> tuple[instances.ServedRunner, instances.InstanceRow]:
+) -> tuple[ServedRunner, instances.InstanceRow]:
     asked: list[takeover.Question] | None = None
 
-    async def work(tx: Tx) -> tuple[instances.ServedRunner, instances.InstanceRow | list[takeover.Question]]:
+    async def work(tx: Tx) -> tuple[ServedRunner, instances.InstanceRow | list[takeover.Question]]:
         record = await instances.runner_row(tx, principal, hello.runner_id)
         gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
@@ -188,7 +189,7 @@ async def _take(hub: HubContext, session: RunnerSession, message: messages.FromR
     hub.registry.hear(session)
     if session.is_asked:
         session.is_asked = False
-        hub.tasks.start(takeover.answer(hub, session))
+        hub.tasks.start(takeover.answer(hub.db, session))
     match message:
         case messages.Claim():
             # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.

@@ -5,7 +5,6 @@ The question is in the database, because any server may have the old connection;
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,13 +12,10 @@ from terracrew.errors import Conflict, Unavailable
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
+from terracrew.server.connections.reads import ServedRunner
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.hub.context import HubContext
 from terracrew.server.secrets import credentials
-
-if TYPE_CHECKING:
-    from terracrew.server.connections.registry import RunnerSession
-    from terracrew.server.hub.runners.instances import ServedRunner
 
 ANSWER_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.5
@@ -44,7 +40,7 @@ def resume_digest(hello: RunnerHello) -> str:
 
 
 async def questions_for(
-    tx: Tx, owner: "ServedRunner", hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
+    tx: Tx, owner: ServedRunner, hello: RunnerHello, asked: Sequence[Question] | None, gap_ended_at: float
 ) -> list[Question]:
     """Return the questions to ask before the new process may connect. On the second call, `asked` is what was asked.
 
@@ -71,7 +67,7 @@ async def questions_for(
     return questions
 
 
-async def _in_the_way(tx: Tx, owner: "ServedRunner", hello: RunnerHello, key: str) -> list[Row]:
+async def _in_the_way(tx: Tx, owner: ServedRunner, hello: RunnerHello, key: str) -> list[Row]:
     """Return the connected instances beside which this one cannot connect; too many of them refuse it at once."""
     rows = await reads.excluding(tx, owner, hello.instance, key, resume_digest(hello), MAX_QUESTIONS + 1)
     if len(rows) > MAX_QUESTIONS:
@@ -83,19 +79,19 @@ async def _ask(tx: Tx, row: Row) -> Question:
     return Question(row["id"], row["epoch"], await instance_store.ask(tx, row["id"], row["epoch"]))
 
 
-async def _displace(tx: Tx, owner: "ServedRunner", row: Row, question: Question) -> None:
+async def _displace(tx: Tx, owner: ServedRunner, row: Row, question: Question) -> None:
     if not await instance_store.displace(tx, owner.id, row["id"], row["epoch"], question.asked_at):
         raise _refusal(owner, row)
 
 
-def _still_there(owner: "ServedRunner", row: Row) -> Unavailable:
+def _still_there(owner: ServedRunner, row: Row) -> Unavailable:
     """Return an error that is not final: the old connection's answer may have been sent before its process ended."""
     return Unavailable(
         f"another connection of {row['name']} of {owner.path} has the same key and answers; try again when it has ended"
     )
 
 
-def _refusal(owner: "ServedRunner", row: Row) -> Conflict:
+def _refusal(owner: ServedRunner, row: Row) -> Conflict:
     if owner.allow_multiple_instances:
         return Conflict(
             f"an instance named {row['name']} of {owner.path} is already connected; give this one another name"
@@ -120,6 +116,6 @@ async def _are_open(tx: Tx, questions: Iterable[Question]) -> bool:
     return bool(there) and all(row["still"] == row["asked_at"] for row in there)
 
 
-async def answer(hub: HubContext, session: "RunnerSession") -> None:
+async def answer(db: Database, session: RunnerSession) -> None:
     """Record that the connection that was asked has sent something."""
-    await hub.db.write(lambda tx: instance_store.answer(tx, session.instance_id, session.epoch))
+    await db.write(lambda tx: instance_store.answer(tx, session.instance_id, session.epoch))

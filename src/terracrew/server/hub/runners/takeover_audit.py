@@ -6,9 +6,10 @@ from terracrew.protocol.messages import RunnerHello
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
+from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.hub.runners.instances import InstanceRow, ServedRunner
+from terracrew.server.hub.runners.instances import InstanceRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
