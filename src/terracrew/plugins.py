@@ -10,6 +10,7 @@ Terracrew does not have itself. A plug-in therefore cannot replace a built-in on
 """
 
 import importlib
+import re
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from terracrew.errors import Invalid
 Group = Literal["terracrew.engines", "terracrew.sources"]
 ENGINES: Group = "terracrew.engines"
 SOURCES: Group = "terracrew.sources"
+_NAME = re.compile("[a-z][a-z0-9-]{0,31}")
 BUILT_IN: dict[Group, dict[str, str]] = {
     ENGINES: {"tofu": "terracrew.executor.engines.tofu.engine:ENGINE"},
     SOURCES: {
@@ -27,6 +29,11 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     },
 }
 """Written as text, so that a process which only needs the names does not import what they stand for."""
+
+
+def is_name(name: str) -> bool:
+    """Return whether a module or a setting can name a plug-in like this."""
+    return _NAME.fullmatch(name) is not None
 
 
 def names(group: Group) -> list[str]:

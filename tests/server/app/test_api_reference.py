@@ -90,7 +90,8 @@ async def test_fields_are_described_as_they_are_in_the_code(world: World) -> Non
     create = next(each for each in sections["modules"].operations if each.summary == "Create a module")
     fields = {each.name: each for each in create.body}
     assert fields["path"].is_required
-    assert fields["engine"].choices == ["tofu", "terraform", "pulumi"]
+    assert schemas["NewModule"]["properties"]["engine"]["maxLength"] == 32
+    assert fields["backend"].choices == ["terracrew", "own"]
     assert "terracrew module create" in create.command
     assert '"path":"<…>"' in create.example
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -85,3 +87,32 @@ def test_a_script_is_split_at_semicolons_that_end_a_line() -> None:
 
 def test_numbers_are_consecutive() -> None:
     assert [migration.number for migration in known()] == list(range(1, len(known()) + 1))
+
+
+BEFORE_ENGINE_NAMES: tuple[LiteralString, ...] = (
+    "INSERT INTO organizations (id, name, created_at) VALUES ('org_1', 'acme', 0)",
+    "INSERT INTO groups (id, organization_id, name, path, depth, created_at) VALUES ('grp_1', 'org_1', '', '', 0, 0)",
+    """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
+       VALUES ('mod_1', 'org_1', 'grp_1', 'm', 'm', 'pulumi', '{}', 0)""",
+)
+
+
+@pytest.mark.postgres
+def test_modules_keep_their_engines_when_engines_of_other_packages_are_allowed(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    before = [statement for each in known() if each.number < 32 for statement in each.statements]
+    [migration] = [each for each in known() if each.name == "engine_names"]
+
+    def check(run: Callable[[LiteralString], Any]) -> None:
+        for statement in (*before, *BEFORE_ENGINE_NAMES, *migration.statements):
+            run(statement)
+        assert run("SELECT engine FROM modules").fetchone() == ("pulumi",)
+        run("UPDATE modules SET engine = 'theirs'")
+        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
+            run("UPDATE modules SET engine = ''")
+
+    with sqlite3.connect(tmp_path / "a.db") as sqlite:
+        check(sqlite.execute)
+    with postgres_server.unmigrated_database() as url, psycopg.connect(url) as postgres:
+        check(postgres.execute)

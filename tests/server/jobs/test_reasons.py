@@ -144,6 +144,12 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
     assert (await queue.why()).text.startswith("it is pinned to the instance other, which is not connected")
     await queue.set("UPDATE modules SET runner_instance_name = 'one', engine = 'pulumi'")
     assert await queue.code() == "no_engine"
+    await queue.set("UPDATE modules SET engine = 'cobol'")
+    assert (
+        await queue.why()
+    ).text == "no online runner has the engine cobol: install the package that provides it there"
+    await queue.set('UPDATE instances SET engines = \'{"cobol":"3"}\'')
+    assert await queue.code() == "offered"
 
 
 @pytest.mark.feature("J8")
@@ -280,7 +286,7 @@ async def test_a_large_crew_is_summed_up_once_a_second(queue: Queue, monkeypatch
     """Each list of jobs took tens of milliseconds to sum up the thousands of runners that serve a whole organization."""
     root = await queue.world.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
     assert root is not None
-    key = str(root["place_id"]), ""
+    key = crews.Wanted(str(root["place_id"]), "", "tofu")
 
     async def crew() -> crews.Crew:
         return (await queue.world.db.read(lambda tx: crews.crews(tx, {key})))[key]

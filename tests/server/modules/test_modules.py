@@ -47,6 +47,14 @@ async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made
     assert "cannot run 'pulumi' yet" in words
 
 
+@on_one
+async def test_an_engine_of_another_package_can_be_named(world: World) -> None:
+    """The server knows neither the engine nor its files: whoever installs the package on runners does."""
+    body = {"path": "m", "source": SOURCE, "engine": "cobol-2"}
+    made = await world.admin.made("/api/v1/modules", body)
+    assert made["engine"] == "cobol-2"
+
+
 async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}})
     await world.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
@@ -73,7 +81,10 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
         ("environment", {"TF_TOKEN_example_com": "x"}, "set by Terracrew itself"),
         ("environment", {"TF_CLI_CONFIG_FILE": "x"}, "set by Terracrew itself"),
         ("environment", {"TF_DATA_DIR": "x"}, "set by Terracrew itself"),
-        ("engine", "cobol", "'cobol' is not one of pulumi, terraform, tofu"),
+        ("engine", "", "length >= 1"),
+        ("engine", "Tofu", "is not the name of an engine"),
+        ("engine", "tofu\n", "is not the name of an engine"),
+        ("engine", "a" * 33, "length <= 32"),
         ("backend", "s3", "'s3' is not one of own, terracrew"),
         ("runner_instance_name", "one", "`runner` must be named too"),
         ("runner", "nobody", "no runner `nobody`"),

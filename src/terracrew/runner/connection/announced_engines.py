@@ -1,11 +1,34 @@
-"""Finds the engines that this runner announces to the server: for each name, the version that a job would use."""
+"""Finds the engines that this runner announces to the server: for each name, the version that a job would use.
+
+The server offers a job only to runners that announce its engine. An engine counts if its adapter is installed, as a part of
+Terracrew or of another package, and finds its program.
+"""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
-from terracrew.toolchains import discovery
+from terracrew import plugins
+from terracrew.errors import EngineMissing
+from terracrew.executor.engines import registry
+
+log = logging.getLogger(__name__)
 
 
 async def find(extra_paths: Sequence[str]) -> dict[str, str]:
-    found = await asyncio.to_thread(discovery.find_all, extra_paths)
-    return {engine.name: engine.version for engine in reversed(found)}
+    return await asyncio.to_thread(_find, extra_paths)
+
+
+def _find(extra_paths: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in plugins.names(plugins.ENGINES):
+        if not plugins.is_name(name):
+            log.warning("the engine %r is not used: no module can have this name", name)
+            continue
+        try:
+            found[name] = registry.get(name).find(extra_paths).version
+        except EngineMissing as error:
+            log.debug("%s", error.message)
+        except Exception:  # the code of another package must not keep the runner from serving other engines
+            log.exception("the engine %r is not used", name)
+    return found

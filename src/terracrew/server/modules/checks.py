@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew import plugins
+from terracrew import configurations, plugins
 from terracrew.errors import Invalid, TooLarge
 from terracrew.protocol.spec import LocalSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
@@ -25,8 +25,17 @@ _RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_|TF_TOKEN_).*|TF_CLI_CONFIG_FILE\Z|
 
 
 def check_engine(engine: str) -> None:
-    """Refuse an engine that neither Terracrew nor an installed plug-in can run, before a job of the module fails."""
-    if not plugins.has(plugins.ENGINES, engine):
+    """Refuse a text that cannot name an engine, and the engines of Terracrew that this version cannot run yet.
+
+    Every other engine is accepted: it may be installed on runners only, and its jobs wait for a runner that has it.
+    """
+    if not plugins.is_name(engine):
+        raise Invalid(
+            f"engine: {engine[:100]!r} is not the name of an engine: use at most 32 lower-case letters, digits and `-`, "
+            "beginning with a letter",
+            field="engine",
+        )
+    if engine in configurations.PATTERNS and not plugins.has(plugins.ENGINES, engine):
         raise Invalid(
             f"engine: this version of Terracrew cannot run {engine!r} yet; it runs: "
             f"{', '.join(plugins.names(plugins.ENGINES))}",

@@ -9,7 +9,8 @@ from msgspec import UNSET, UnsetType
 from terracrew.protocol.spec import Source
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent
 
-Engine = Literal["tofu", "terraform", "pulumi"]
+EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
+"""An engine of Terracrew, or one that another package provides on runners. `checks.check_engine` checks its characters."""
 Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -29,7 +30,7 @@ class Module(msgspec.Struct, frozen=True):
     name: str
     path: str
     description: str
-    engine: Engine
+    engine: str
     source: Source
     backend: Backend
     oidc_audiences: list[str]
@@ -57,7 +58,9 @@ class Module(msgspec.Struct, frozen=True):
 class NewModule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     source: Source
-    engine: Engine = "tofu"
+    engine: EngineName = "tofu"
+    """`tofu`, or an engine that a package on the runners provides: lower-case letters, digits and `-`, beginning with a letter.
+    Its jobs wait for a runner that has it."""
     inputs: dict[str, Any] = {}
     environment: dict[str, str] = {}
     backend: Backend = "terracrew"
@@ -86,7 +89,7 @@ class ModuleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     source: Source | UnsetType = UNSET
-    engine: Engine | UnsetType = UNSET
+    engine: EngineName | UnsetType = UNSET
     inputs: dict[str, Any] | UnsetType = UNSET
     environment: dict[str, str] | UnsetType = UNSET
     backend: Backend | UnsetType = UNSET

@@ -18,7 +18,7 @@ from terracrew.server.groups import tree_path as paths
 from terracrew.server.groups.model import Interrupted
 from terracrew.server.modules import checks, contents, hidden_values, reads, removal, store
 from terracrew.server.modules.contents import Content
-from terracrew.server.modules.model import Engine, Module, ModuleChange, NewModule
+from terracrew.server.modules.model import Module, ModuleChange, NewModule
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
@@ -130,7 +130,7 @@ async def change(
     if before is None:
         raise NotFound(f"module `{reference}` has just been deleted")
     given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    engine: Engine = given.get("engine", before.engine)
+    engine: str = given.get("engine", before.engine)
     if "source" in given or engine != before.engine:
         source = await checked_source(tx, before.organization_id, given.get("source", before.source), roots, engine)
         given |= {"source": source} if "source" in given else {}
@@ -197,7 +197,7 @@ async def listing(
     return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
 
 
-async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: Engine) -> Source:
+async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Sequence[Path], engine: str) -> Source:
     """Let a source pass that this organization may use; an archive gets its size and hash from its row.
 
     An archive without a configuration of the engine is refused here. What a folder on a runner's machine holds is known only
@@ -212,7 +212,7 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
             return await _checked_archive(tx, organization_id, source, engine)
 
 
-async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: Engine) -> ArchiveSource:
+async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: str) -> ArchiveSource:
     archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
     if archive is None:
         raise Invalid(f"source: there is no archive {source.archive_id}: upload it first (POST /api/v1/archives)")

@@ -5,7 +5,7 @@ without one only the instance that was connected last is read: a fleet leaves th
 """
 
 from collections.abc import Collection
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import msgspec
 
@@ -26,16 +26,17 @@ MAX_KEPT_CREWS = 1_000
 _COLUMNS: Columns = {
     "place_id": "text",
     "name": "text",
+    "engine": "text",
     "now": "double precision",
     "since": "double precision",
     "most": "bigint",
 }
 _MEMBERS: LiteralString = """WITH members AS (
-    SELECT batch.place_id, batch.name, batch.now, batch.since, batch.most, assignments.runner_id
+    SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, assignments.runner_id
     FROM batch JOIN assignments ON assignments.place_id = batch.place_id
-    UNION ALL SELECT batch.place_id, batch.name, batch.now, batch.since, batch.most, runners.id
+    UNION ALL SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, runners.id
     FROM batch JOIN runners ON runners.id = batch.place_id
-    UNION ALL SELECT batch.place_id, batch.name, batch.now, batch.since, batch.most, runners.id
+    UNION ALL SELECT batch.place_id, batch.name, batch.engine, batch.now, batch.since, batch.most, runners.id
     FROM batch JOIN runners ON runners.organization_id IS NULL AND batch.place_id = '')
 """
 """Each place with its runners: a group or a module by its assignments, a runner by itself, and the shared ones."""
@@ -49,15 +50,9 @@ _CREWS: LiteralString = (
     sum(CASE WHEN instances.id IS NOT NULL AND """
     + _IS_NAMED
     + """ THEN 1 ELSE 0 END) AS named,
-    sum(CASE WHEN instances.engines LIKE '%"tofu"%' AND """
+    members.engine, sum(CASE WHEN instances.engines LIKE '%"' || members.engine || '"%' AND """
     + _IS_NAMED
-    + """ THEN 1 ELSE 0 END) AS tofu,
-    sum(CASE WHEN instances.engines LIKE '%"terraform"%' AND """
-    + _IS_NAMED
-    + """ THEN 1 ELSE 0 END) AS terraform,
-    sum(CASE WHEN instances.engines LIKE '%"pulumi"%' AND """
-    + _IS_NAMED
-    + """ THEN 1 ELSE 0 END) AS pulumi,
+    + """ THEN 1 ELSE 0 END) AS able,
     CAST(sum(CASE WHEN instances.id IS NULL THEN 0 ELSE """
     + _SLOTS
     + f""" END) AS bigint) AS slots,
@@ -69,7 +64,7 @@ _CREWS: LiteralString = (
 FROM members JOIN runners ON runners.id = members.runner_id
 LEFT JOIN instances ON instances.runner_id = runners.id AND instances.is_connected AND instances.heard_at > members.since
     AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
-GROUP BY members.place_id, members.name"""
+GROUP BY members.place_id, members.name, members.engine"""
 )
 _OFFLINE: LiteralString = (
     _MEMBERS
@@ -117,17 +112,22 @@ class Crew(msgspec.Struct, frozen=True):
     online: int
     named: int
     """How many of the online ones have the name that was asked for."""
-    tofu: int
-    terraform: int
-    pulumi: int
+    able: int
+    """How many of those have the engine that was asked for."""
     slots: int
     free: int
     """How many of the online ones have a free slot."""
     runner_id: str | None
     """One that is online."""
 
-    def has_engine(self, engine: str) -> bool:
-        return bool(getattr(self, engine))
+
+class Wanted(NamedTuple):
+    """What a job asks for at one place of the tree."""
+
+    place_id: str
+    instance_name: str
+    """Empty for any instance."""
+    engine: str
 
 
 class LargeCrews:
@@ -135,13 +135,13 @@ class LargeCrews:
     for the one that serves the whole organization. Places are known by their ids, which no two databases share."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[float, Crew]] = {}
+        self._kept: dict[Wanted, tuple[float, Crew]] = {}
 
-    def get(self, key: tuple[str, str], now: float) -> Crew | None:
+    def get(self, key: Wanted, now: float) -> Crew | None:
         read_at, crew = self._kept.get(key, (0.0, None))
         return crew if 0 <= now - read_at < KEPT_SECONDS else None
 
-    def keep(self, key: tuple[str, str], crew: Crew, now: float) -> None:
+    def keep(self, key: Wanted, crew: Crew, now: float) -> None:
         if crew.runners < MIN_KEPT_RUNNERS or crew.place_id == SHARED:
             return
         if len(self._kept) >= MAX_KEPT_CREWS:
@@ -180,14 +180,14 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
     return found
 
 
-async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Crew]:
-    """Return the crews of places, each with the name of the instance that is asked for (empty for any). Empty places are left out.
+async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
+    """Return the crew of each place that is asked for. Empty places are left out.
 
     A large crew may be as it was up to a second ago.
     """
     kept = {key: crew for key in wanted if (crew := _LARGE.get(key, tx.now))}
     rows = await tx.each(_CREWS, _COLUMNS, _batch(tx, [key for key in wanted if key not in kept]))
-    read = {(row["place_id"], row["name"]): row_to(Crew, row) for row in rows if row["runners"]}
+    read = {Wanted(row["place_id"], row["name"], row["engine"]): row_to(Crew, row) for row in rows if row["runners"]}
     for key, crew in read.items():
         _LARGE.keep(key, crew, tx.now)
     return kept | read
@@ -196,10 +196,12 @@ async def crews(tx: Tx, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:
     """Return the first runners of each place by their paths, each with the instance of the latest contact."""
     found: dict[str, list[Row]] = {}
-    for row in await tx.each(_OFFLINE, _COLUMNS, _batch(tx, [(place, "") for place in places])):
+    for row in await tx.each(_OFFLINE, _COLUMNS, _batch(tx, [Wanted(place, "", "") for place in places])):
         found.setdefault(row["place_id"], []).append(row)
     return found
 
 
-def _batch(tx: Tx, wanted: Collection[tuple[str, str]]) -> list[tuple[str, str, float, float, int]]:
-    return [(place, name, tx.now, tx.now - SILENCE_SECONDS, MAX_LISTED) for place, name in sorted(wanted)]
+def _batch(tx: Tx, wanted: Collection[Wanted]) -> list[tuple[str, str, str, float, float, int]]:
+    return [
+        (place, name, engine, tx.now, tx.now - SILENCE_SECONDS, MAX_LISTED) for place, name, engine in sorted(wanted)
+    ]

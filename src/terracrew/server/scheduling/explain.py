@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from terracrew import plugins
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
@@ -17,7 +18,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling import crews
-from terracrew.server.scheduling.crews import SHARED, Crew
+from terracrew.server.scheduling.crews import SHARED, Crew, Wanted
 
 MAX_NAMED_RUNNERS = 3
 """The number of runners that a reason names; the others are counted."""
@@ -105,12 +106,12 @@ async def _ways(tx: Tx, jobs: Sequence[Job]) -> list[_Way]:
     above = await crews.groups_above(tx, {module["group_id"] for module in modules.values()})
     only = {job_id: module["maker_id"] or module["runner_id"] for job_id, module in modules.items()}
     serves = await crews.assigned_places(tx, set(filter(None, only.values())))
-    wanted: dict[str, list[tuple[str, str]]] = {}
+    wanted: dict[str, list[Wanted]] = {}
     for job_id, module in modules.items():
         places = [module["id"], *above.get(module["group_id"], ()), SHARED]
         if runner_id := only[job_id]:
             places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
-        wanted[job_id] = [(place, module["instance_name"] or "") for place in places]
+        wanted[job_id] = [Wanted(place, module["instance_name"] or "", module["engine"]) for place in places]
     found = await crews.crews(tx, {each for places in wanted.values() for each in places})
     return [
         _Way(job, modules[job.id], [found[each] for each in wanted[job.id] if each in found])
@@ -180,8 +181,12 @@ def _unable(crew: Crew, module: Row) -> Reason | None:
     if pinned and not crew.named:
         text = f"it is pinned to the instance {pinned}, which is not connected to any runner that it may use"
         return Reason("instance_absent", text, RUNNERS)
-    if not crew.has_engine(engine):
-        return Reason("no_engine", f"no online runner has {engine}: `terracrew engine install {engine}` there", RUNNERS)
+    if not crew.able:
+        is_ours = engine in plugins.BUILT_IN[plugins.ENGINES]
+        advice = (
+            f"`terracrew engine install {engine}` there" if is_ours else "install the package that provides it there"
+        )
+        return Reason("no_engine", f"no online runner has the engine {engine}: {advice}", RUNNERS)
     return None
 
 

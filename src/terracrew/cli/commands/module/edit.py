@@ -33,7 +33,13 @@ _interrupted = click.option(
 @sources.source_options
 @sources.input_options
 @sources.audience_option
-@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), default="tofu", show_default=True)
+@click.option(
+    "--engine",
+    metavar="NAME",
+    default="tofu",
+    show_default=True,
+    help="The engine that runs it: tofu, or one that a package on the runners provides.",
+)
 @click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
 )
@@ -103,7 +109,7 @@ def create(
 @sources.input_options
 @sources.removal_options
 @sources.audience_option
-@click.option("--engine", type=click.Choice(["tofu", "terraform", "pulumi"]), help="The engine that runs it.")
+@click.option("--engine", metavar="NAME", help="The engine that runs it.")
 @click.option(
     "--runner",
     metavar="PATH",
