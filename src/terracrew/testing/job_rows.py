@@ -1,15 +1,21 @@
 """Builds rows in a database: an organization, modules, runners with a connected instance, and jobs."""
 
+from typing import Any
+
 from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections import heartbeats
+from terracrew.server.connections import store as connections
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.model import Attempt, Job
+from terracrew.server.jobs.attempts.ingest import ingest
+from terracrew.server.jobs.model import TERMINAL, Attempt, Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.testing.deliveries import DONE, RUNNING, delivery
 
 KEYS = Keyring([bytes(32)])
 
@@ -20,6 +26,7 @@ class JobRows:
         self.organization = ids.new("org")
         self.root = ids.new("grp")
         self.claim = claims.claims(db, KEYS)
+        self.take = ingest(db, KEYS)
         self._numbers = 0
 
     @classmethod
@@ -42,6 +49,16 @@ class JobRows:
 
         await db.write(work)
         return world
+
+    @classmethod
+    async def of_organization(cls, db: Database, organization_id: str) -> "JobRows":
+        """Build rows in an organization that exists."""
+        root = "SELECT id FROM groups WHERE organization_id = :id AND path = ''"
+        row = await db.read(lambda tx: tx.one(root, id=organization_id))
+        assert row is not None
+        rows = cls(db)
+        rows.organization, rows.root = organization_id, row["id"]
+        return rows
 
     async def group(self, path: str) -> str:
         """A group right below the organization."""
@@ -111,13 +128,15 @@ class JobRows:
         return Instance(self, runner_id, instance_id)
 
     async def job(self, module_id: str, status: str = "QUEUED", kind: str = "PLAN") -> str:
+        """A job that no runner has: it waits, or has ended."""
         job_id = ids.new("job")
         self._numbers += 1
 
         async def work(tx: Tx) -> None:
             await tx.run(
-                """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
-                VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now)""",
+                """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at,
+                    finished_at)
+                VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now, :finished_at)""",
                 id=job_id,
                 organization=self.organization,
                 module_id=module_id,
@@ -126,10 +145,15 @@ class JobRows:
                 status=status,
                 source='{"kind":"local","path":"/srv/modules/x"}',
                 now=tx.now,
+                finished_at=tx.now if JobStatus(status) in TERMINAL else None,
             )
 
         await self.db.write(work)
         return job_id
+
+    async def run(self, sql: Any, **params: Any) -> None:
+        """Run one statement, for what no builder makes."""
+        await self.db.write(lambda tx: tx.run(sql, **params))
 
     async def load(self, job_id: str) -> Job:
         return await self.db.read(lambda tx: store.get(tx, job_id))
@@ -152,6 +176,29 @@ class Instance:
         won = await self.claim(job_id, attempt)
         assert won is not None
         return won.granted
+
+    async def start(self, job_id: str, attempt: int = 1) -> AttemptRef:
+        """Take a job, whose executor says that it runs."""
+        await self.has(job_id, attempt)
+        ref = AttemptRef(job_id, attempt)
+        await self.world.take(delivery(ref, 1, RUNNING))
+        return ref
+
+    async def finish(self, job_id: str) -> None:
+        """Take a job, and run it to its end."""
+        await self.world.take(delivery(await self.start(job_id), 2, DONE))
+
+    async def heartbeat(self, *attempts: AttemptRef) -> None:
+        """Be heard now, and name these attempts."""
+
+        async def work(tx: Tx) -> None:
+            await connections.hear_instances(tx, [(self.id, 1, tx.now)])
+            await heartbeats.named(tx, self.id, attempts)
+
+        await self.world.db.write(work)
+
+    async def disconnect(self) -> None:
+        await self.world.db.write(lambda tx: connections.disconnect(tx, self.runner_id, self.id, 1))
 
     def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
         return AttemptRef(job_id, attempt)

@@ -138,7 +138,7 @@ def no_errors() -> Generator[None]:
     """Whatever happens meanwhile, the server's log has no error of its own in it."""
     found: list[logging.LogRecord] = []
     handler = logging.Handler(logging.ERROR)
-    handler.emit = found.append
+    handler.emit = found.append  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("terracrew").addHandler(handler)
     try:
         yield
@@ -255,10 +255,6 @@ async def _granted(stage: Stage, jobs: Jobs) -> Granted:
 
 
 async def _foreign(stage: Stage, foreign: Person) -> Granted:
-    jobs = Jobs(stage.hub.server.db)
-    jobs.organization = foreign.principal.organization_id or ""
-    jobs.root = await stage.hub.crew.app.scalar(
-        "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=jobs.organization
-    )
+    jobs = await Jobs.of_organization(stage.hub.server.db, foreign.principal.organization_id or "")
     jobs.claim = stage.hub.server.claim
     return await _granted(stage, jobs)

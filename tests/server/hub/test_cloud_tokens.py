@@ -88,14 +88,14 @@ async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(crew: C
 
 @pytest.mark.feature("X4")
 async def test_a_plan_never_gets_a_token_of_the_phase_apply(crew: Crew) -> None:
-    attempt = await running(crew, "PLAN")
+    attempt = await running(crew, "APPLY")
+    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
     assert "changes nothing" in await refused(attempt, 403, "apply")
-    await crew.server.db.write(  # whatever its row says
-        lambda tx: tx.run(
-            "UPDATE attempts SET begun_at = 1, begun_state_version = 0 WHERE job_id = :id", id=attempt.ref.job_id
-        )
-    )
-    assert "changes nothing" in await refused(attempt, 403, "apply")
+    await crew.world.run("UPDATE jobs SET type = 'APPLY'")
+    await attempt.deliver()
+    await attempt.begin()
+    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
+    assert "changes nothing" in await refused(attempt, 403, "apply"), "even if its row says that it has begun"
 
 
 @pytest.mark.feature("X4")

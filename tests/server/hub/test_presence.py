@@ -15,7 +15,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.process import serve
-from terracrew.testing.clock import ManualClock
+from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.refusals import refusal
 from tests.server.hub.registered import LONG, REF, Watched, executor, runner
@@ -23,10 +23,6 @@ from tests.server.hub.wire import PATIENCE, Hub, listening
 
 pytestmark = pytest.mark.feature("O2", "C3")
 BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])
-
-
-async def _silent(tx: Tx) -> None:
-    await tx.run("UPDATE instances SET heard_at = heard_at - 61")
 
 
 async def is_connected(hub: Hub) -> bool:
@@ -47,7 +43,7 @@ async def eventually(is_so: Callable[[], Any]) -> None:
 
 
 async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No row changed, so no page did: it showed ONLINE until somebody loaded it again."""
     async with hub.runner() as client:
@@ -56,7 +52,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         monkeypatch.setattr(hub.server.registry, "_watching_since", 0.0)
         await Presence(hub.server.hub).step()
         assert await status(hub) == "ONLINE"
-        await hub.server.db.write(_silent)
+        clock.advance(61)
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 61)
         instance = f"{hub.runner_id} {hub.session().instance_id}"
         with hub.server.db.listen("instances") as woken:
@@ -70,7 +66,9 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
 
 
 @pytest.mark.feature("O3")
-async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
+    hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its connection was closed after a minute of silence, and its attempt got another minute from then on: 115 s in all."""
     registry = hub.server.registry
     async with hub.runner() as client:
@@ -79,7 +77,7 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(hub: Hub, monk
         monkeypatch.setattr(registry, "now", lambda: time.monotonic() + 61)
         registry.look()
         monkeypatch.setattr(registry, "_watching_since", 0.0)
-        await hub.server.db.write(_silent)
+        clock.advance(61)
         await Presence(hub.server.hub).step()
         await HubNotifier(hub.server.hub).step({("runners", hub.runner_id)})
         assert await refusal(client) == ("unavailable", False)
@@ -87,34 +85,37 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(hub: Hub, monk
         assert registry.silence(REF, session.instance_id, LONG) == (LONG, False)
 
 
-async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is_late(hub: Hub) -> None:
+async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is_late(
+    hub: Hub, clock: ShiftedClock
+) -> None:
     async with hub.runner():
         hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
-        await hub.server.db.write(_silent)
+        clock.advance(61)
         await Presence(hub.server.hub).step()
         assert await is_connected(hub)
 
 
 @pytest.mark.feature("O6")
-async def test_after_a_gap_nobody_is_offline_before_a_full_period(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = ManualClock(1_000.0)
-    clock.now = time.monotonic()
-    monkeypatch.setattr(hub.server.registry, "now", clock)
+async def test_after_a_gap_nobody_is_offline_before_a_full_period(
+    hub: Hub, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = ManualClock(time.monotonic())
+    monkeypatch.setattr(hub.server.registry, "now", servers)
     async with hub.runner():
-        await hub.server.db.write(_silent)
-        clock.now += 300  # the database was away, or this process was stopped
+        clock.advance(61)
+        servers.advance(300)  # the database was away, or this process was stopped
         presence = Presence(hub.server.hub)
         for _ in range(59):
             await presence.step()
-            clock.now += 1
+            servers.advance(1)
         assert await is_connected(hub)
         for _ in range(2):
             await presence.step()
-            clock.now += 1
+            servers.advance(1)
         assert not await is_connected(hub)
 
 
-async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub) -> None:
+async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub, clock: ShiftedClock) -> None:
     async with hub.runner():
         pass
     await eventually(lambda: _not(is_connected(hub)))
@@ -122,7 +123,7 @@ async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub)
     hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
     await Presence(hub.server.hub).step()
     assert await is_connected(hub), "it may be on its way to another server"
-    await hub.server.db.write(_silent)
+    clock.advance(61)
     await Presence(hub.server.hub).step()
     assert not await is_connected(hub)
 
@@ -168,14 +169,16 @@ async def _is(hub: Hub, wanted: str) -> bool:
 # ---- what is written of heartbeats
 
 
-async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(database: Database) -> None:
+async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(
+    database: Database, clock: ShiftedClock
+) -> None:
     """A runner that fell silent just after a heartbeat was offline up to five seconds late."""
     world = await JobRows.make(database)
-    instance, clock = await world.runner(), ManualClock(1_000.0)
-    heartbeats = Heartbeats(database, Registry(clock))
-    await database.write(lambda tx: tx.run("UPDATE instances SET heard_at = 0"))
+    instance, servers = await world.runner(), ManualClock(1_000.0)
+    heartbeats = Heartbeats(database, Registry(servers))
+    clock.advance(60)
     heartbeats.note(instance.id, 1)
-    clock.now += 4
+    servers.advance(4)
     await heartbeats.step()
     row = await database.read(lambda tx: _age(tx, instance.id))
     assert 4 <= row < 5

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, Begun
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import REMEMBER_SECONDS, Registry
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database
 from terracrew.server.hub.runners.grants import KEPT_BYTES, Archives
 from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import Instance, JobRows
+from terracrew.testing.clock import ManualClock, ShiftedClock
+from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.hub.registered import LONG, REF, Watched, executor, runner
 from tests.server.hub.wire import Hub
 
@@ -79,29 +79,31 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
 # ---- several servers
 
 
-async def _age(tx: Tx) -> None:
-    await tx.run("UPDATE attempts SET claimed_at = claimed_at - 1000, heard_at = heard_at - 1000")
-
-
-async def _claimed(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
+async def _started(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
     world = await JobRows.make(database)
-    instance, job = await world.runner(), await world.job(await world.module())
-    await instance.has(job)
-    return world, instance, AttemptRef(job, 1)
+    instance = await world.runner()
+    return world, instance, await instance.start(await world.job(await world.module(), kind="APPLY"))
+
+
+def _watching() -> Registry:
+    """A registry that has looked at its attempts every second for a while."""
+    clock = ManualClock(1_000.0)
+    registry = Registry(clock)
+    for _ in range(200):
+        clock.advance(1)
+        registry.look()
+    return registry
 
 
 @pytest.mark.parametrize("is_executor", [True, False])
-async def test_an_attempt_that_another_server_hears_is_not_lost(database: Database, is_executor: bool) -> None:
+async def test_an_attempt_that_another_server_hears_is_not_lost(
+    database: Database, clock: ShiftedClock, is_executor: bool
+) -> None:
     """A server that did not know of an executor on its neighbour took the job away from it."""
-    world, instance, ref = await _claimed(database)
-    clock = ManualClock(1_000.0)
-    ours, theirs = Registry(clock), Registry()
+    world, instance, ref = await _started(database)
+    ours, theirs = _watching(), Registry()
     reaper, heartbeats = Reaper(database, ours), Heartbeats(database, theirs)
-    clock.now += 3
-    for _ in range(100):
-        clock.now += 1
-        ours.look()
-    await database.write(_age)
+    clock.advance(LONG)
     if is_executor:
         theirs.add_executor(executor(ref))
     else:
@@ -113,13 +115,13 @@ async def test_an_attempt_that_another_server_hears_is_not_lost(database: Databa
     await heartbeats.step()
     await reaper.step()
     assert (await world.load(ref.job_id)).attempt == 1
-    await database.write(_age)
+    clock.advance(LONG)
     await reaper.step()
     assert (await world.load(ref.job_id)).attempt == 2
 
 
 async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(database: Database) -> None:
-    world, _, ref = await _claimed(database)
+    world, _, ref = await _started(database)
     registry = Registry()
     session = runner(await world.runner())
     session.active_jobs = {ref.job_id}
@@ -132,16 +134,11 @@ async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(datab
     assert attempt.heard_at is None
 
 
-async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database) -> None:
-    world, _, ref = await _claimed(database)
-    clock = ManualClock(1_000.0)
-    registry = Registry(clock)
-    await database.write(lambda tx: tx.run("UPDATE attempts SET begun_at = claimed_at, begun_state_version = 0"))
-    await database.write(_age)
-    for _ in range(200):
-        clock.now += 1
-        registry.look()
-    await Reaper(database, registry).step()
+async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database, clock: ShiftedClock) -> None:
+    world, _, ref = await _started(database)
+    assert await begin(database, ref, 0) == Begun(0)
+    clock.advance(LONG)
+    await Reaper(database, _watching()).step()
     assert (await world.load(ref.job_id)).attempt == 1
 
 

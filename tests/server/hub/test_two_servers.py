@@ -10,6 +10,7 @@ import pytest
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import attach, build, close, make_unattached_app
+from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -17,6 +18,7 @@ from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings
+from terracrew.testing.clock import ShiftedClock
 from tests.server.app.world import KEY, World, open_world
 from tests.server.hub.wire import Hub, listening, ref_of
 from tests.server.logs.crew import Crew
@@ -26,11 +28,11 @@ STARTED = frames.pack(1, 1, events.pack_fact(events.StepStatus(Step.PLAN, "RUNNI
 
 
 @pytest.fixture
-async def hubs(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hub]]:
+async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[tuple[Hub, Hub]]:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one"))
+        first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one", clock=clock))
         settings = ServerSettings(data_directory=tmp_path / "other", database_url=postgres_url, master_key=KEY)
-        server = await build(settings)
+        server = await build(settings, clock)
         second = World(server, attach(make_unattached_app(), server), first.admin)
         stack.push_async_callback(close, second.server)
         one, other = [await stack.enter_async_context(listening(await Crew.make(each))) for each in (first, second)]
@@ -91,13 +93,13 @@ async def test_a_runner_is_told_to_end_what_no_server_can_reach_and_nothing_else
 
 @pytest.mark.feature("J9")
 async def test_a_server_that_was_killed_with_an_executor_on_it_keeps_no_runner_from_being_told(
-    hubs: tuple[Hub, Hub],
+    hubs: tuple[Hub, Hub], clock: ShiftedClock
 ) -> None:
     one, _ = hubs
     async with one.runner() as runner:
         granted = await runner.granted(await one.job())
-        sql = "UPDATE attempts SET executor_server_id = 'srv_killed', executor_heard_at = :at WHERE job_id = :id"
-        await one.server.db.write(lambda tx: tx.run(sql, at=tx.now - 16, id=granted.spec.job_id))
+        await one.server.db.write(lambda tx: heartbeats.executor_came(tx, ref_of(granted), "srv_killed"))
+        clock.advance(heartbeats.STALE_SECONDS + 1)
         await service.cancel(one.server.db, one.crew.app.admin.principal, granted.spec.job_id, "kill")
         assert (await runner.get())["mode"] == "kill"
 

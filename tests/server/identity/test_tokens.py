@@ -22,6 +22,7 @@ from terracrew.server.identity.keys.signing import GENERIC, PUBLISHED_SECONDS, V
 from terracrew.server.identity.limits import GUESSES
 from terracrew.server.identity.oidc.tokens import LIFETIME_SECONDS
 from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.world import URL, World
 
 
@@ -182,13 +183,14 @@ async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(world:
         await principal_from_bearer(world.identity, token)
 
 
-async def test_an_expired_secret_gets_nothing_and_ends_what_it_got(world: World) -> None:
-    account, secret_id, secret = await world.account()
-    token = (await ask(world, f"default:{account}", secret)).json()["access_token"]
-    await world.run("UPDATE service_account_secrets SET expires_at = 1 WHERE id = :id", id=secret_id)
+async def test_an_expired_secret_gets_nothing_and_ends_what_it_got(world: World, clock: ShiftedClock) -> None:
+    account, _, _ = await world.account()
+    _, _, secret = await access.create_secret(world.db, await world.user("olga", Role.OWNER), account, 1)
+    token = (await ask(world, f"default:{account}", secret.text)).json()["access_token"]
+    clock.advance(86400)
     with pytest.raises(Unauthenticated):
         await principal_from_bearer(world.identity, token)
-    assert (await ask(world, f"default:{account}", secret)).status_code == 401
+    assert (await ask(world, f"default:{account}", secret.text)).status_code == 401
 
 
 async def good_claims(world: World) -> dict[str, Any]:
@@ -265,7 +267,9 @@ async def test_a_secret_is_no_bearer_token(world: World) -> None:
             await principal_from_bearer(world.identity, token)
 
 
-async def test_a_new_signing_key_is_published_before_it_signs_and_the_old_one_verifies_on(world: World) -> None:
+async def test_a_new_signing_key_is_published_before_it_signs_and_the_old_one_verifies_on(
+    world: World, clock: ShiftedClock
+) -> None:
     """A signing key was used for ever: nothing ever called for a new one."""
     another = await open_identity(world.db, world.container.keys, URL)
     signing, other = world.identity.tokens.signing, another.tokens.signing
@@ -276,27 +280,22 @@ async def test_a_new_signing_key_is_published_before_it_signs_and_the_old_one_ve
     async def kid(of: SigningKeys) -> str:
         return str(jws.extract_compact((await of.sign({}, "test")).encode()).headers()["kid"])
 
-    async def pass_time(seconds: float) -> None:
-        sql = "UPDATE signing_keys SET created_at = created_at - :seconds, signs_from = signs_from - :seconds"
-        await world.db.write(lambda tx: tx.run(sql, seconds=seconds))
-
     old = await kid(signing)
     await rotation.step()
     assert len(signing.jwks()["keys"]) == 1, "a new key is not due"
-    await pass_time(ROTATION_SECONDS)
+    clock.advance(ROTATION_SECONDS)
     await rotation.step()
     assert len(signing.jwks()["keys"]) == 2
     assert await kid(signing) == old, "every server must know the new key before it signs"
     await Rotation(world.db, other, "srv_2").step()  # without the lease, it only reads the keys
-    await pass_time(PUBLISHED_SECONDS)
+    clock.advance(PUBLISHED_SECONDS)
     await rotation.step()
     new = await kid(signing)
     assert new != old
     after = await world.identity.tokens.exchange(f"default:{account}", secret, "")
     for token in (before, after):
         assert (await another.tokens.principal(token.access_token)).id == account
-    sql = "UPDATE signing_keys SET retired_at = retired_at - :seconds WHERE retired_at IS NOT NULL"
-    await world.db.write(lambda tx: tx.run(sql, seconds=3 * VERIFY_AFTER_SECONDS))
+    clock.advance(3 * VERIFY_AFTER_SECONDS)
     await rotation.step()
     await signing.load()
     assert [key["kid"] for key in signing.jwks()["keys"]] == [new]

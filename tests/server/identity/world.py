@@ -9,6 +9,7 @@ from litestar import Request, delete, get, post
 from litestar.handlers import BaseRouteHandler
 
 from terracrew import ids
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.api import audit as audit_api
 from terracrew.server.api import identity
 from terracrew.server.api.context import ApiCall
@@ -25,6 +26,8 @@ from terracrew.server.principals.model import SYSTEM, Principal, Role
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
+from terracrew.testing.deliveries import RUNNING, delivery
+from terracrew.testing.job_rows import JobRows
 
 URL = "http://crew.test"
 
@@ -43,7 +46,11 @@ class Container:
 class World:
     container: Container
     app: App
-    organization_id: str
+    rows: JobRows
+
+    @property
+    def organization_id(self) -> str:
+        return self.rows.organization
 
     @property
     def db(self) -> Database:
@@ -90,23 +97,7 @@ class World:
         return (await self.db.write(lambda tx: groups.ensure_organization(tx, name))).id
 
     async def group(self, path: str) -> str:
-        async def work(tx: Tx) -> str:
-            root = await tx.one(
-                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=self.organization_id
-            )
-            new = ids.new("grp")
-            await tx.run(
-                "INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)"
-                " VALUES (:id, :organization_id, :parent_id, :name, :path, 1, 0)",
-                id=new,
-                organization_id=self.organization_id,
-                parent_id=(root or {})["id"],
-                name=path,
-                path=path,
-            )
-            return new
-
-        return await self.db.write(work)
+        return await self.rows.group(path)
 
     async def account(self, name: str = "ci", group: str = "") -> tuple[str, str, str]:
         """Id, secret's id, and secret of a new service account."""
@@ -126,7 +117,7 @@ class World:
                 " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
                 id=new,
                 organization_id=organization_id,
-                group_id=root and root["id"],
+                group_id=root["id"] if root else None,
                 name=name,
                 sha256=secret.sha256,
             )
@@ -136,45 +127,13 @@ class World:
 
     async def attempt(self, module: str = "net") -> tuple[str, str, str]:
         """Job id, hub credential and API credential of a first attempt that runs."""
-        job, hub, key = ids.new("job"), credentials.new("tch"), credentials.new("tcj")
-
-        async def work(tx: Tx) -> None:
-            root = await tx.one(
-                "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=self.organization_id
-            )
-            of = ids.new("mod")
-            await tx.run(
-                "INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)"
-                " VALUES (:id, :organization_id, :group_id, :name, :name, 'tofu', '{}', 0)",
-                id=of,
-                organization_id=self.organization_id,
-                group_id=(root or {})["id"],
-                name=module,
-            )
-            await tx.run(
-                "INSERT INTO jobs (id, organization_id, module_id, number, type, status, instance_id, source,"
-                " created_by, created_at, queued_at)"
-                " VALUES (:id, :organization_id, :module_id, :number, 'PLAN', 'PROCESSING', 'i', '{}', 'x', 0, 0)",
-                id=job,
-                organization_id=self.organization_id,
-                module_id=of,
-                number=hash(job) % 1_000_000_007,
-            )
-            await tx.run(
-                "INSERT INTO attempts"
-                " (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, claimed_at)"
-                " VALUES (:job, 1, 'r', 'i', :hub, :api, :key, 0)",
-                job=job,
-                hub=hub.sha256,
-                api=key.sha256,
-                key=b"k",
-            )
-
-        await self.db.write(work)
-        return job, hub.text, key.text
+        job = await self.rows.job(await self.rows.module(module))
+        granted = await (await self.rows.runner()).has(job)
+        await self.rows.take(delivery(AttemptRef(job, 1), 1, RUNNING))
+        return job, granted.credentials.hub, granted.credentials.api
 
     async def run(self, sql: Any, **params: Any) -> None:
-        await self.db.write(lambda tx: tx.run(sql, **params))
+        await self.rows.run(sql, **params)
 
 
 @get("/anybody", public=True)
@@ -218,4 +177,4 @@ async def build(database: Database) -> World:
     app().state.identity, app().state.api = container.identity, container
     app().state.data_directory = container.settings.directory
     organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
-    return World(container, app(), organization.id)
+    return World(container, app(), await JobRows.of_organization(database, organization.id))

@@ -7,12 +7,11 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.attempts import claims, received_states
-from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
+from terracrew.testing.deliveries import delivery, fact, state
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
-from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 
@@ -24,7 +23,7 @@ class Change:
         self.world, self.runner, self.module, self.job_id = world, runner, module, job
         self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
         self.registry = Registry()
-        self.take = ingest(world.db, KEYS)
+        self.take = world.take
         self.next = 1
 
     @classmethod
@@ -32,8 +31,7 @@ class Change:
         world = await JobRows.make(db)
         module = await world.module()
         change = cls(world, await world.runner(slots=100), module, await world.job(module, kind="APPLY"))
-        sql = "UPDATE jobs SET interrupted = :interrupted"
-        await db.write(lambda tx: tx.run(sql, interrupted=interrupted))
+        await world.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)
         await change.start(1)
         assert await begin(db, change.ref, 0) == Begun(0)
         await change.tell(APPLYING)
@@ -49,11 +47,8 @@ class Change:
         return AttemptRef(self.job_id, 1)
 
     async def start(self, attempt: int, job_id: str | None = None) -> AttemptRef:
-        ref = AttemptRef(job_id or self.job_id, attempt)
-        await self.runner.has(ref.job_id, attempt)
-        await self.take(delivery(ref, 1, RUNNING))
         self.next = 2
-        return ref
+        return await self.runner.start(job_id or self.job_id, attempt)
 
     async def tell(self, *records: object) -> None:
         self.next = 1 + await self.take(delivery(self.ref, self.next, *records))  # type: ignore[arg-type]

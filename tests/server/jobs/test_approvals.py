@@ -18,8 +18,8 @@ from terracrew.server.retention import kept_plans
 from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, JobRows, begin
-from tests.server.jobs.deliveries import DONE, RUNNING, delivery
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 

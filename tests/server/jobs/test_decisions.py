@@ -15,8 +15,8 @@ from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.state import service as states
+from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact, state
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
-from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, state
 
 
 async def _claimed(database: Database, kind: str = "PLAN") -> tuple[JobRows, Instance, AttemptRef]:

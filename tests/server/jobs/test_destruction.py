@@ -19,8 +19,8 @@ from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
+from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
-from tests.server.jobs.deliveries import RUNNING, delivery, fact
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 pytestmark = pytest.mark.feature("J8")

@@ -7,8 +7,8 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.model import LoggedChange
 from terracrew.server.runs import attempt_report, made
+from terracrew.testing.deliveries import log
 from tests.server.jobs.changes import Change
-from tests.server.jobs.deliveries import log
 
 LOG_BYTES = 200_000
 MAX_SECONDS = 0.5

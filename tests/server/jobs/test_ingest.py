@@ -20,8 +20,8 @@ from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
+from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact, log, state
 from terracrew.testing.job_rows import KEYS, JobRows, begin
-from tests.server.jobs.deliveries import DONE, RUNNING, delivery, fact, log, state
 
 
 async def _text(db: Database, ref: AttemptRef) -> str:

@@ -161,16 +161,7 @@ async def test_every_reader_gets_exactly_the_jobs_of_the_modules_that_it_may_see
     randomly = random.Random(7)
     statuses = ["QUEUED", "SUCCEEDED", "FAILED"]
     for number in range(40):
-        job_id = await company.world.job(randomly.choice(list(company.modules.values())))
-        status = statuses[number % 3]
-        await company.world.db.write(
-            lambda tx, job_id=job_id, status=status: tx.run(
-                "UPDATE jobs SET status = :status, finished_at = CASE WHEN :status = 'QUEUED' THEN NULL ELSE created_at END"
-                " WHERE id = :id",
-                id=job_id,
-                status=status,
-            )
-        )
+        await company.world.job(randomly.choice(list(company.modules.values())), statuses[number % 3])
     administrator = Principal("user", ids.new("usr"), "root", company.world.organization, is_system_admin=True)
     everything, _ = await company.page(administrator)
     assert len(everything.items) == 40
@@ -212,7 +203,7 @@ async def _all_pages(company: Company, who: Principal, query: lists.Query) -> li
 async def test_a_reason_does_not_name_a_runner_that_its_reader_may_not_see(company: Company) -> None:
     """A user who could see one module read in the reason of its job which runners the groups above it have."""
     runner = await company.world.runner()
-    await company.world.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = false, heard_at = 0"))
+    await runner.disconnect()
     await company.world.job(company.modules["a/m"])
     hidden, _ = await company.page(await company.reader("a"))
     assert hidden.items[0].reason is not None

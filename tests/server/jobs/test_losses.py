@@ -1,4 +1,4 @@
-"""Attempts that are lost in the middle of a change: the lease, the fence, and the module in doubt."""
+"""An attempt that is lost during a change keeps its lock for a lease, is fenced then, and leaves its module in doubt."""
 
 from datetime import timedelta
 
@@ -12,17 +12,17 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.jobs.attempts import contact, lost_attempts
-from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
-from tests.server.jobs.deliveries import RUNNING, delivery, fact, state
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import delivery, fact, state
+from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.stateful.faulty_database import Cut, Faulty
 
-LONG_AGO = timedelta(hours=1).total_seconds()
+HOUR_SECONDS = 3600.0
 APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x")))
 
@@ -30,42 +30,33 @@ WAITING = fact(Result("WAITING", "", kept=KeptPlan(0, "ab", 2, "/workspaces/x"))
 class Lost:
     """A job whose first attempt has begun, and has not been heard for an hour."""
 
-    def __init__(self, world: JobRows, runner: Instance, module: str, ref: AttemptRef, admin: Principal) -> None:
-        self.world, self.runner, self.module, self.ref, self.admin = world, runner, module, ref, admin
+    def __init__(self, world: JobRows, runner: Instance, module: str, ref: AttemptRef, clock: ShiftedClock) -> None:
+        self.world, self.runner, self.module, self.ref, self.clock = world, runner, module, ref, clock
+        self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
         self.time = 0.0
         self.registry = Registry(clock=lambda: self.time)
         for _ in range(30):  # it has watched for longer than anybody may be silent
             self.time += 4
             self.registry.look()
         self.reaper = Reaper(world.db, self.registry, decide.APPLY_LEASE)
-        self.take = ingest(world.db, KEYS)
+        self.take = world.take
 
     @classmethod
-    async def make(cls, db: Database) -> "Lost":
+    async def make(cls, db: Database, clock: ShiftedClock) -> "Lost":
         world = await JobRows.make(db)
         module, runner = await world.module(), await world.runner()
         job = await world.job(module, kind="APPLY")
-        admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        lost = cls(world, runner, module, AttemptRef(job, 1), admin)
+        lost = cls(world, runner, module, AttemptRef(job, 1), clock)
         await lost.start(1)
         assert await begin(db, lost.ref, 0) == Begun(0)
-        await lost.silence()
+        clock.advance(HOUR_SECONDS)
         return lost
 
     async def start(self, attempt: int) -> AttemptRef:
-        await self.runner.has(self.ref.job_id, attempt)
-        ref = AttemptRef(self.ref.job_id, attempt)
-        await self.take(delivery(ref, 1, RUNNING))
-        return ref
+        return await self.runner.start(self.ref.job_id, attempt)
 
     async def gone(self, report: decide.Report) -> None:
         await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
-
-    async def silence(self, seconds: float = LONG_AGO) -> None:
-        """Nothing was heard of it for so long; and what it counts as since then is as old."""
-        sql = """UPDATE attempts SET claimed_at = claimed_at - :seconds, heard_at = claimed_at - :seconds,
-            lost_at = lost_at - :seconds WHERE job_id = :id AND number = 1"""
-        await self.world.db.write(lambda tx: tx.run(sql, seconds=seconds, id=self.ref.job_id))
 
     async def step(self) -> None:
         self.time += 1
@@ -91,8 +82,8 @@ class Lost:
 
 
 @pytest.fixture
-async def lost(database: Database) -> Lost:
-    return await Lost.make(database)
+async def lost(database: Database, clock: ShiftedClock) -> Lost:
+    return await Lost.make(database, clock)
 
 
 @pytest.mark.feature("O3", "S6")
@@ -109,10 +100,8 @@ async def test_a_job_that_is_lost_in_the_middle_of_a_change_waits_locked_and_say
 @pytest.mark.feature("O3")
 async def test_the_lease_is_over_when_the_attempt_is_heard_again(lost: Lost) -> None:
     await lost.step()
-    await lost.silence()  # of the lease, twice as long as it takes
-    await lost.world.db.write(
-        lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
-    )
+    lost.clock.advance(HOUR_SECONDS)  # longer than the lease
+    await lost.runner.heartbeat(lost.ref)
     await lost.step()
     attempt = await lost.attempt()
     assert (attempt.lost_at, attempt.ended_at) == (None, None)
@@ -124,7 +113,7 @@ async def test_when_the_lease_has_run_out_the_attempt_is_fenced_and_the_module_i
     await lost.step()
     await lost.step()
     assert (await lost.attempt()).ended_at is None, "the lease runs from the loss"
-    await lost.silence()
+    lost.clock.advance(HOUR_SECONDS)
     await lost.step()
     job, attempt = await lost.job(), await lost.attempt()
     assert (job.status, job.attempt, job.losses) == ("QUEUED", 2, 1)
@@ -139,9 +128,7 @@ async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
     with pytest.raises(Conflict, match="is in contact"):
         await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
     await lost.step()
-    await lost.world.db.write(
-        lambda tx: tx.run("UPDATE attempts SET heard_at = :now WHERE job_id = :id", now=tx.now, id=lost.ref.job_id)
-    )
+    await lost.runner.heartbeat(lost.ref)
     with pytest.raises(Conflict, match="is in contact"):
         await lost_attempts.give_up(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 1)
 
@@ -150,9 +137,8 @@ async def test_a_person_cannot_give_up_what_is_heard(lost: Lost) -> None:
 async def test_on_a_module_in_doubt_every_plan_of_every_job_waits_for_a_person(lost: Lost) -> None:
     await lost.given_up()
     other = await lost.world.job(lost.module, kind="APPLY")
-    await lost.runner.has(other)
-    await lost.take(delivery(AttemptRef(other, 1), 1, RUNNING))
-    refused = await begin(lost.world.db, AttemptRef(other, 1), 0, registry=lost.registry)
+    ref = await lost.runner.start(other)
+    refused = await begin(lost.world.db, ref, 0, registry=lost.registry)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "approval"
     assert "was cut short" in refused.message
@@ -181,14 +167,11 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     await lost.take(delivery(second, 2, WAITING))
     await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
-    sql = "UPDATE attempts SET heard_at = :now WHERE job_id = :id AND number = 1"
-    await lost.world.db.write(lambda tx: tx.run(sql, now=tx.now, id=lost.ref.job_id))
+    await lost.runner.heartbeat(lost.ref)
     refused = await begin(lost.world.db, third, 0, 2, lost.registry)
     assert isinstance(refused, BeginRefused)
     assert refused.code == "wait"
-    await service.settle(
-        lost.world.db, lost.ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report("gone"), now)
-    )
+    await lost.gone(decide.Report("gone"))
     assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
 
 
@@ -232,7 +215,7 @@ async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeue
     await lost.step()
     await service.cancel(lost.world.db, lost.admin, lost.ref.job_id, "kill")
     assert (await lost.job()).status == "PROCESSING"
-    await lost.silence()
+    lost.clock.advance(HOUR_SECONDS)
     await lost.step()
     assert (await lost.job()).status == "CANCELED"
     assert (await lost.attempt()).is_in_doubt
@@ -241,7 +224,7 @@ async def test_a_canceled_job_that_is_lost_is_canceled_where_it_would_be_requeue
 @pytest.mark.feature("O6")
 async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_the_lease(lost: Lost) -> None:
     await lost.step()
-    await lost.silence()
+    lost.clock.advance(HOUR_SECONDS)
     lost.time += 3600  # nobody looked for an hour
     await lost.step()
     attempt = await lost.attempt()
@@ -256,9 +239,9 @@ async def test_nobody_is_given_up_because_the_server_was_away_for_longer_than_th
 async def test_an_attempt_that_came_and_went_while_nobody_looked_is_lost_anew(lost: Lost) -> None:
     """It was fenced at once: the lease still ran from its first loss."""
     await lost.step()
-    await lost.silence()
-    sql = "UPDATE attempts SET heard_at = :at WHERE job_id = :id"
-    await lost.world.db.write(lambda tx: tx.run(sql, at=tx.now - 300, id=lost.ref.job_id))
+    lost.clock.advance(HOUR_SECONDS)
+    await lost.runner.heartbeat(lost.ref)
+    lost.clock.advance(300)
     before = await lost.attempt()
     await lost.step()
     after = await lost.attempt()
@@ -272,7 +255,7 @@ async def test_an_attempt_that_came_and_went_while_nobody_looked_is_lost_anew(lo
 async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) -> None:
     """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
     await lost.step()
-    await lost.silence()
+    lost.clock.advance(HOUR_SECONDS)
     stale = contact.last_contact(
         lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3)
     )
@@ -303,19 +286,15 @@ async def test_nothing_is_taken_over_by_itself_beside_a_state_in_quarantine(lost
 
 
 @pytest.mark.feature("O3")
-async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_it(database: Database) -> None:
+async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_it(lost: Lost) -> None:
     """The reaper stopped at the first attempt that raised, and every loss behind it was never found."""
-    lost = await Lost.make(database)
     world = lost.world
     broken = await world.job(await world.module(), kind="APPLY")
     await lost.runner.has(broken)
-    await world.db.write(
-        lambda tx: tx.run("UPDATE jobs SET source = 'nonsense', created_at = 0 WHERE id = :id", id=broken)
-    )
-    await world.db.write(lambda tx: tx.run("UPDATE attempts SET claimed_at = 0 WHERE job_id = :id", id=broken))
+    await world.run("UPDATE jobs SET source = 'nonsense' WHERE id = :id", id=broken)
     behind = await world.job(await world.module())
     await lost.runner.has(behind)
-    await world.db.write(lambda tx: tx.run("UPDATE attempts SET claimed_at = 1 WHERE job_id = :id", id=behind))
+    lost.clock.advance(HOUR_SECONDS)
     for _ in range(2):
         await lost.step()
     assert (await lost.attempt()).lost_at is not None

@@ -14,10 +14,10 @@ from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.model import Job, LoggedChange
 from terracrew.server.runs import attempt_report, made
 from terracrew.server.state.model import Received
+from terracrew.testing.deliveries import delivery, fact, log, state
 from terracrew.testing.job_rows import begin
 from tests.server.hub.wire import on_postgres
 from tests.server.jobs.changes import Change
-from tests.server.jobs.deliveries import delivery, fact, log, state
 from tests.server.jobs.waiting_jobs import waiting
 
 ENDED = fact(StepStatus(Step.APPLY, "FAILED", 1))

@@ -16,9 +16,9 @@ from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state.model import Received
+from terracrew.testing.deliveries import delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.hub.wire import on_postgres
-from tests.server.jobs.deliveries import delivery, fact
 
 RUNNING, DONE = fact(StepStatus(Step.PLAN, "RUNNING")), fact(Result("SUCCEEDED"))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -172,7 +172,7 @@ async def test_a_cancel_beside_a_plan_that_begins_to_wait_is_not_swallowed(datab
     canceling = asyncio.create_task(database.write(cancel))
     await held.wait()
     waiting = fact(Result("WAITING", "look", kept=KeptPlan(0, "ab", 1, "/w")))
-    storing = asyncio.create_task(ingest(database, KEYS)(delivery(ref, 2, waiting)))
+    storing = asyncio.ensure_future(ingest(database, KEYS)(delivery(ref, 2, waiting)))
     await asyncio.sleep(0.5)  # until the delivery waits for the row that the cancel holds
     go_on.set()
     await canceling

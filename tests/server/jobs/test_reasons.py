@@ -1,18 +1,22 @@
-"""Why a job waits: each reason as code, words and link, on both databases."""
+"""Every reason for which a job waits has a code, a text and a link, on both databases."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database, Param
+from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.model import Reason
 from terracrew.server.runs import attempt_report, reasons
 from terracrew.server.scheduling import crews
+from terracrew.testing.clock import ManualClock
+from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin
+from tests.server.jobs.waiting_jobs import waiting
 
 pytestmark = pytest.mark.feature("S6")
 LEASE = timedelta(minutes=10)
@@ -21,11 +25,12 @@ LEASE = timedelta(minutes=10)
 class Queue:
     """A module with one queued job, and a runner that could take it."""
 
-    def __init__(self, world: JobRows, module: str, runner: Instance, job: str) -> None:
-        self.world, self.module, self.runner, self.job = world, module, runner, job
-        self.time = 1000.0
-        self.registry = Registry(lambda: self.time)
-        self.time += 100  # it has listened for long enough
+    def __init__(self, world: JobRows, module: str, runner: Instance, job: str, clock: ManualClock) -> None:
+        self.world, self.module, self.runner, self.job, self.clock = world, module, runner, job, clock
+        self.restart_server()
+
+    def restart_server(self) -> None:
+        self.registry = Registry(self.clock)
 
     async def why(self, job: str = "") -> Reason:
         found = await self.world.load(job or self.job)
@@ -36,27 +41,36 @@ class Queue:
     async def code(self, job: str = "") -> str:
         return (await self.why(job)).code
 
-    async def set(self, sql: str, **params: Param) -> None:
-        text: str = sql
-        await self.world.db.write(lambda tx: tx.run(text, now=tx.now, **params))  # pyright: ignore[reportArgumentType]
+    async def set(self, sql: str, **params: Any) -> None:
+        await self.world.run(sql, now=self.clock(), **params)
 
-    async def lose(self, minutes: float = 1) -> None:
-        """The attempt that has the job has begun, and counts as lost for so long."""
+    async def lose(self) -> None:
+        """The attempt that has the job has begun, and has counted as lost for a minute."""
         await self.runner.has(self.job)
-        await self.set("UPDATE jobs SET status = 'PROCESSING', started_at = :now WHERE id = :id", id=self.job)
+        await self.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=self.job)
         await begin(self.world.db, AttemptRef(self.job, 1), 0)
-        await self.set(
-            """UPDATE attempts SET lost_at = CAST(:now AS double precision) - CAST(:ago AS double precision),
-                heard_at = CAST(:now AS double precision) - CAST(:ago AS double precision)""",
-            ago=60 * minutes,
+        self.clock.advance(61)
+        await service.settle(
+            self.world.db,
+            AttemptRef(self.job, 1),
+            lambda job, attempt, now: decide.lost(job, attempt, decide.LastContact(attempt.claimed_at, False), now),
         )
+        self.clock.advance(60)
 
 
 @pytest.fixture
-async def queue(database: Database) -> Queue:
+def clock() -> ManualClock:
+    """The clock of the database and of the server, on 2023-11-14 at 22:13:20."""
+    return ManualClock(1_700_000_000)
+
+
+@pytest.fixture
+async def queue(database: Database, clock: ManualClock) -> Queue:
     world = await JobRows.make(database)
     module, runner = await world.module("net/vpc"), await world.runner(slots=1)
-    made = Queue(world, module, runner, await world.job(module, kind="APPLY"))
+    made = Queue(world, module, runner, await world.job(module, kind="APPLY"), clock)
+    clock.advance(30)  # the server has listened for long enough
+    await runner.heartbeat()
     await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')
     await made.set("UPDATE runners SET worker_token_sha256 = 'x'")
     return made
@@ -69,15 +83,16 @@ async def test_nobody_is_assigned(queue: Queue) -> None:
 
 
 async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) -> None:
-    await queue.set("UPDATE instances SET is_connected = false, heard_at = 1700000000")
+    await queue.runner.disconnect()
     reason = await queue.why()
     assert reason.code == "none_online"
     assert f"{queue.runner.runner_id} (offline since 2023-11-14 22:13 UTC)" in reason.text
     assert reason.link == f"/dashboard/runners?q={queue.runner.runner_id}"
-    for column, word in (("is_draining", "draining"), ("is_disabled", "disabled")):
-        await queue.set("UPDATE instances SET is_connected = true, heard_at = :now")
-        await queue.set(f"UPDATE runners SET {column} = true")
-        assert f"({word})" in (await queue.why()).text
+    await queue.set("UPDATE instances SET is_connected = true")
+    await queue.set("UPDATE runners SET is_draining = true")
+    assert "(draining)" in (await queue.why()).text
+    await queue.set("UPDATE runners SET is_disabled = true")
+    assert "(disabled)" in (await queue.why()).text
     for _ in range(4):
         await queue.world.runner()
     await queue.set("UPDATE instances SET is_connected = false")
@@ -110,23 +125,23 @@ async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue)
     running = await queue.world.job(await queue.world.module("busy"))
     await queue.runner.has(running)
     assert (await queue.why()).text == "all of its runners are full (1 slot), it is the next"
-    for number in range(3):
-        await queue.world.job(await queue.world.module(f"ahead-{number}"))
-    await queue.set("UPDATE jobs SET queued_at = queued_at - 60 WHERE id <> :id", id=queue.job)
-    await queue.world.job(await queue.world.module("later"))
-    reason = await queue.why()
+    jobs = [queue.job]
+    for _ in range(4):
+        queue.clock.advance(1)
+        jobs.append(await queue.world.job(await queue.world.module()))
+    reason = await queue.why(jobs[3])
     assert (reason.code, reason.text.rpartition(", ")[2]) == ("all_full", "3 jobs ahead of it")
-    await queue.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=queue.job)
-    assert (await queue.why()).text.endswith("it is the next")
+    await queue.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[3])
+    assert (await queue.why(jobs[3])).text.endswith("it is the next")
 
 
 async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> None:
-    await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'net/vpc'", id=queue.module)
+    module = await queue.world.module("elsewhere")
+    await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'elsewhere'", id=module)
     other = await queue.world.runner(slots=1, assigned=False)
-    await queue.world.job(await queue.world.module("elsewhere"))
-    await queue.set("UPDATE jobs SET queued_at = queued_at - 60 WHERE id <> :id", id=queue.job)
     await queue.set("UPDATE instances SET capacity = 0 WHERE id <> :id", id=other.id)
-    assert (await queue.why()).text.endswith("it is the next")
+    queue.clock.advance(1)
+    assert (await queue.why(await queue.world.job(module))).text.endswith("it is the next")
 
 
 async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
@@ -155,11 +170,8 @@ async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -
 @pytest.mark.feature("J8")
 async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
     await queue.runner.has(queue.job)
-    await queue.set("UPDATE attempts SET ended_at = :now, outcome = 'waiting'")
-    await queue.set("UPDATE jobs SET status = 'QUEUED', attempt = 2, plan_attempt = 1, instance_id = NULL")
-    plan = """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by)
-        VALUES (:id, 1, 0, '', '', '', 0, :now, :now)"""
-    await queue.set(plan, id=queue.job)
+    await queue.world.take(delivery(AttemptRef(queue.job, 1), 1, RUNNING, waiting()))
+    await queue.set("UPDATE jobs SET status = 'QUEUED', attempt = 2, instance_id = NULL")
     other = await queue.world.runner()
     await queue.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\' WHERE id = :id', id=other.id)
     assert await queue.code() == "offered"
@@ -176,39 +188,37 @@ async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue)
 async def test_a_job_that_is_not_heard_says_since_when_in_the_same_words(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     assert await queue.code() == "offered", "nothing is wrong yet"
-    await queue.set("UPDATE attempts SET claimed_at = :now - 30")
+    claimed_at = (await queue.world.attempts(queue.job))[0].claimed_at
+    queue.clock.advance(30)
     first = await queue.why()
-    await queue.set("UPDATE attempts SET claimed_at = :now - 40")
-    second = await queue.why()
-    assert first.code == second.code == "silent"
-    assert first.text == second.text
-    assert first.since is not None
-    assert second.since is not None
-    assert second.since < first.since
+    queue.clock.advance(10)
+    assert await queue.why() == first
+    assert (first.code, first.since) == ("silent", claimed_at)
     assert "queued again" in first.text
 
 
 @pytest.mark.feature("O6")
 async def test_after_a_server_start_whoever_has_the_job_has_a_minute(queue: Queue) -> None:
     await queue.runner.has(queue.job)
-    await queue.set("UPDATE attempts SET claimed_at = :now - 300")
-    queue.registry = Registry(lambda: queue.time)
-    queue.time += 5
+    queue.clock.advance(300)
+    queue.restart_server()
+    queue.clock.advance(5)
     reason = await queue.why()
     assert reason.code == "settling"
     assert reason.until is not None
-    queue.time += 50
+    queue.clock.advance(50)
     assert await queue.code() == "silent"
 
 
 @pytest.mark.feature("O6")
 async def test_after_a_server_start_runners_are_on_their_way_back(queue: Queue) -> None:
-    await queue.set("UPDATE instances SET is_connected = false, heard_at = :now - 20")
+    await queue.runner.disconnect()
+    queue.clock.advance(20)
     assert await queue.code() == "none_online"
-    queue.registry = Registry(lambda: queue.time)
-    queue.time += 5
+    queue.restart_server()
+    queue.clock.advance(5)
     assert await queue.code() == "settling"
-    queue.time += 100
+    queue.clock.advance(100)
     assert await queue.code() == "none_online"
 
 
@@ -251,7 +261,7 @@ async def test_a_job_that_may_not_begin_beside_a_fenced_attempt_that_is_heard_sa
     )
     await queue.runner.has(queue.job, 2)
     assert await queue.code() == "offered", "nobody hears the first one"
-    await queue.set("UPDATE attempts SET heard_at = :now WHERE number = 1")
+    await queue.runner.heartbeat(ref)
     reason = await queue.why()
     assert (reason.code, "which was given up, is in contact again" in reason.text) == ("in_doubt", True)
 
@@ -295,7 +305,7 @@ async def test_a_large_crew_is_summed_up_once_a_second(queue: Queue, monkeypatch
     monkeypatch.setattr(crews, "MIN_KEPT_RUNNERS", 1)
     monkeypatch.setattr(crews, "KEPT_SECONDS", 1_000.0)
     assert (await crew()).online == 1
-    await queue.set("UPDATE instances SET is_connected = false, disconnected_at = :now")
+    await queue.runner.disconnect()
     assert (await crew()).online == 1
     monkeypatch.setattr(crews, "KEPT_SECONDS", 0.0)
     assert (await crew()).online == 0

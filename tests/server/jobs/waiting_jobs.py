@@ -5,10 +5,9 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
-from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.principals.model import Principal
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
-from tests.server.jobs.deliveries import RUNNING, delivery, fact
+from terracrew.testing.deliveries import delivery, fact
+from terracrew.testing.job_rows import Instance, JobRows, begin
 
 
 def waiting(version: int = 0, why: str = "") -> Record:
@@ -21,14 +20,14 @@ class Waiting:
     def __init__(self, world: JobRows, runner: Instance, module: str, job: str) -> None:
         self.world, self.runner, self.module, self.id = world, runner, module, job
         self.admin = Principal("user", "usr_1", "olga", world.organization, is_system_admin=True)
-        self.take = ingest(world.db, KEYS)
+        self.take = world.take
 
     @classmethod
     async def make(cls, db: Database) -> "Waiting":
         world = await JobRows.make(db)
         module, runner = await world.module(), await world.runner(slots=1)
         job = await world.job(module, kind="APPLY")
-        await db.write(lambda tx: tx.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job))
+        await world.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)
         made = cls(world, runner, module, job)
         ref = await made.start(1)
         refused = await begin(db, ref, 0)
@@ -38,10 +37,7 @@ class Waiting:
         return made
 
     async def start(self, attempt: int) -> AttemptRef:
-        await self.runner.has(self.id, attempt)
-        ref = AttemptRef(self.id, attempt)
-        await self.take(delivery(ref, 1, RUNNING))
-        return ref
+        return await self.runner.start(self.id, attempt)
 
     async def job(self) -> service.Job:
         return await self.world.load(self.id)

@@ -14,38 +14,19 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.client.sse import Event, Parser
 from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, StepStatus, Stream
+from terracrew.protocol.events import Record, StateFact
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials, Step
 from terracrew.server.context import Server
 from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.attempts.ingest import Delivery
-from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
+from terracrew.testing.deliveries import delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.app.world import Person
 from tests.server.app.world import World as App
 
 PATIENCE = 20.0
-
-
-def log(text: str | bytes, time_: float | None = None) -> Record:
-    payload = text.encode() if isinstance(text, str) else text
-    return _record(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, time_ or time.time(), payload))
-
-
-def fact(value: Fact) -> Record:
-    return _record(events.pack_fact(value, Step.PLAN, time.time()))
-
-
-def _record(packed: bytes) -> Record:
-    return next(events.unpack(packed))
-
-
-RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
-APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
-DONE = fact(Result("SUCCEEDED"))
 
 
 class Running:
@@ -70,11 +51,7 @@ class Running:
     async def deliver(
         self, *records: Record, first: int | None = None, received: dict[int, Received] | None = None
     ) -> int:
-        first = first or self.next
-        packed = chunks.pack(list(enumerate(records, first)))
-        mark = await self.crew.server.ingest(
-            Delivery(self.ref.job_id, self.ref.attempt, first, list(records), received or {}, packed)
-        )
+        mark = await self.crew.world.take(delivery(self.ref, first or self.next, *records, received=received))
         self.next = mark + 1
         return mark
 
@@ -100,14 +77,14 @@ class Running:
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
         sealed = sealed or (self.seal(plain) if is_inline else b"")
         return await event_contents.prepare(
-            self.crew.server, self.ref, self.module_id, self.credentials.state_key, self.next, told, sealed
+            self.crew.server.hub, self.ref, self.module_id, self.credentials.state_key, self.next, told, sealed
         )
 
     async def write(self, plain: bytes, *, serial: int = 1, lineage: str = "a", is_inline: bool = True) -> int:
         """Deliver a state as the hub would; the mark."""
         received = await self.prepared(plain, serial=serial, lineage=lineage, is_inline=is_inline)
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
-        record = _record(events.pack_state(told, b"", Step.APPLY, time.time()))
+        record = next(events.unpack(events.pack_state(told, b"", Step.APPLY, time.time())))
         return await self.deliver(record, received={self.next: received} if received else {})
 
     async def lose(self) -> None:
@@ -128,12 +105,8 @@ class Crew:
 
     @classmethod
     async def make(cls, app: App) -> "Crew":
-        world = JobRows(app.server.db)
-        world.organization = app.server.organization_id
-        world.root = await app.scalar(
-            "SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=world.organization
-        )
-        world.claim = app.server.claim
+        world = await JobRows.of_organization(app.server.db, app.server.organization_id)
+        world.claim, world.take = app.server.claim, app.server.ingest
         return cls(app, world, await world.runner(slots=100))
 
     @property

@@ -3,7 +3,8 @@
 import pytest
 
 from terracrew.server.db.seam import Work
-from tests.server.logs.crew import RUNNING, Crew, log
+from terracrew.testing.deliveries import RUNNING, log
+from tests.server.logs.crew import Crew
 
 
 @pytest.mark.feature("O3")

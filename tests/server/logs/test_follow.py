@@ -11,7 +11,8 @@ from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
-from tests.server.logs.crew import DONE, PATIENCE, RUNNING, Crew, log, watching
+from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.logs.crew import PATIENCE, Crew, watching
 
 
 def texts(events: list[Event]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Why a job waits changes by time alone, too: whoever follows it is told."""
+"""The reason for which a job waits changes with time alone, too, and those who follow the job are told."""
 
 import time
 
@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from terracrew.server.runs import follow
-from tests.server.logs.crew import RUNNING, Crew, watching
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import RUNNING
+from tests.server.logs.crew import Crew, watching
 
 
 @pytest.mark.feature("S6", "L4")
 async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: Crew, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "QUIET_SECONDS", 0.1)
     job = await crew.run()
@@ -23,8 +25,7 @@ async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
         assert msgspec.json.decode((await viewer.next("job")).data)["reason"] is None
         await viewer.next("ping")
         crew.server.registry.now = lambda: time.monotonic() + 500
-        sql = "UPDATE attempts SET heard_at = claimed_at - 300"
-        await crew.server.db.write(lambda tx: tx.run(sql))  # nobody is woken by this
+        clock.advance(300)  # nobody is woken by this
         while (told := msgspec.json.decode((await viewer.next("job")).data)["reason"]) is None:
             pass
         assert told["code"] == "silent"

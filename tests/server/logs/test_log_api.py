@@ -5,7 +5,8 @@ import re
 import msgspec
 import pytest
 
-from tests.server.logs.crew import DONE, RUNNING, Crew, log
+from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.logs.crew import Crew
 
 GREEN = "\x1b[32mcreated\x1b[0m\n"
 

@@ -9,7 +9,8 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running, log
+from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.logs.crew import Crew, Running
 
 
 async def whole(db: Database, attempt: Running) -> bytes:

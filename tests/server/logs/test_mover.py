@@ -10,7 +10,8 @@ from terracrew.protocol.events import Result
 from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact, log, watching
+from terracrew.testing.deliveries import DONE, RUNNING, fact, log
+from tests.server.logs.crew import Crew, Running, watching
 
 
 @pytest.fixture(autouse=True)

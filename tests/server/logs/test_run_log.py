@@ -10,7 +10,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import approvals
 from terracrew.server.principals.model import Principal
-from tests.server.logs.crew import RUNNING, Crew, fact, log, watching
+from terracrew.testing.deliveries import RUNNING, fact, log
+from tests.server.logs.crew import Crew, watching
 
 pytestmark = [pytest.mark.feature("L4"), pytest.mark.feature("J8")]
 WAITING = fact(Result("WAITING", "the module or the job requires an approval", kept=KeptPlan(0, "ab", 2, "/x")))

@@ -9,7 +9,8 @@ from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
 from terracrew.server.logs.reads import Standing
 from terracrew.server.logs.tail import Position, TailBatch, Tails
-from tests.server.logs.crew import RUNNING, Crew, log
+from terracrew.testing.deliveries import RUNNING, log
+from tests.server.logs.crew import Crew
 
 
 class SlowToAnswer:

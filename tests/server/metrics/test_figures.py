@@ -13,9 +13,10 @@ from terracrew.server.api.metrics import gauges
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
+from terracrew.testing.deliveries import DONE, RUNNING, fact, log
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import metrics_headers
-from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
+from tests.server.logs.crew import Crew
 
 pytestmark = pytest.mark.feature("O6")
 SILENCE = timedelta(minutes=5)

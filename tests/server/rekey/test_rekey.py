@@ -20,10 +20,11 @@ from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.testing.deliveries import DONE, fact
 from tests.server.app.fixtures import on_one
 from tests.server.app.world import World, open_world
 from tests.server.identity.earlier import sealed_by_an_earlier_version
-from tests.server.logs.crew import DONE, Crew, fact
+from tests.server.logs.crew import Crew
 from tests.server.state.stored_states import content, written
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))

@@ -1,4 +1,4 @@
-"""A backup that is made while logs move and are removed has every log, in its rows or in its objects."""
+"""A backup that is made while logs are moved and removed has every log, in its rows or in its objects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,15 +12,16 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup
 from terracrew.server.retention import objects, passes
 from terracrew.server.retention.policy import RetentionPolicy
-from terracrew.server.retention.rules import logs
 from terracrew.server.settings import ServerSettings
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.app.world import KEY, World, open_world
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running, log
+from tests.server.logs.crew import Crew, Running
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data") as opened:
+async def world(tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[World]:
+    async with open_world(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data", clock=clock) as opened:
         yield opened
 
 
@@ -31,7 +32,7 @@ async def ended(crew: Crew, text: str) -> Running:
 
 
 async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of_the_objects_are_in_the_backup(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crew, server, loop = await Crew.make(world), world.server, asyncio.get_running_loop()
     first, second = await ended(crew, "moved before\n"), await ended(crew, "in rows\n")
@@ -40,8 +41,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
 
     async def meanwhile() -> None:
         await mover.move(second.ref.job_id, 1)
-        await server.db.write(lambda tx: tx.run("UPDATE jobs SET finished_at = 1"))
-        await server.db.write(lambda tx: tx.run("UPDATE attempts SET ended_at = 1"))
+        clock.advance(2 * 86400)
 
         async def renew() -> bool:
             return True
@@ -55,10 +55,6 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
         asyncio.run_coroutine_threadsafe(meanwhile(), loop).result(30)
         return copy_objects(settings, target, left_out)
 
-    def newest_id(kind: str, _: float) -> str:
-        return f"{kind}_~"
-
-    monkeypatch.setattr(logs, "newest_id", newest_id)
     monkeypatch.setattr(backup, "_copy_objects", later)
     target = tmp_path / "backup"
     await asyncio.to_thread(backup.make, server.settings, target)

@@ -11,7 +11,8 @@ from terracrew.server.retention import objects, orphans
 from terracrew.server.retention.policy import Tally
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
-from tests.server.logs.crew import DONE, RUNNING, Crew, log
+from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.logs.crew import Crew
 
 LATE_SECONDS = 7 * 86400.0
 

@@ -1,4 +1,4 @@
-"""What is older than the settings keep it is removed; what anybody needs stays, and a removed log says that it was removed."""
+"""What is older than the settings keep it is removed; what is still needed stays, and a removed log says that it was removed."""
 
 import json
 from typing import Any
@@ -14,42 +14,24 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import passes, policy
 from terracrew.server.retention.loop import Retention
 from terracrew.server.retention.policy import RetentionPolicy, Tally
-from terracrew.server.retention.rules import RULES, audit, logs, states
+from terracrew.server.retention.rules import RULES
 from terracrew.server.settings import ServerSettings
-from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running, log, watching
+from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.server.logs.crew import Crew, Running, watching
+from tests.server.state.stored_states import applied, content
 
-DAY = 86400.0
-ALL = RetentionPolicy(logs_days=90, states_days=90, states_count=3, archives_days=90, audit_days=90)
-
-
-def _newest_id(kind: str, _: float) -> str:
-    return f"{kind}_~"
-
-
-def _all_of_it(_: ServerSettings) -> RetentionPolicy:
-    return ALL
+DAY_SECONDS = 86400.0
+ALL = RetentionPolicy(logs_days=90, states_days=90, states_count=3, archives_days=90)
 
 
 @pytest.fixture(autouse=True)
-def any_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests make rows older than their ids."""
-    for rule in (logs, states, audit):
-        monkeypatch.setattr(rule, "newest_id", _newest_id)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "PAUSE_SECONDS", 0)
 
 
 async def write(crew: Crew, sql: Any, **params: Any) -> None:
     await crew.server.db.write(lambda tx: tx.run(sql, **params))
-
-
-async def age(crew: Crew, days: float) -> None:
-    """Let everything have happened so long ago."""
-    seconds = days * DAY
-    await write(crew, "UPDATE attempts SET ended_at = ended_at - :by", by=seconds)
-    await write(crew, "UPDATE jobs SET finished_at = finished_at - :by", by=seconds)
-    await write(crew, "UPDATE states SET created_at = created_at - :by", by=seconds)
-    await write(crew, "UPDATE archives SET created_at = created_at - :by", by=seconds)
-    await write(crew, "UPDATE audit SET created_at = created_at - :by", by=seconds)
 
 
 async def due(crew: Crew, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
@@ -74,12 +56,11 @@ async def moved(crew: Crew) -> Running:
 
 
 @pytest.mark.feature("O3")
-async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew) -> None:
+async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew, clock: ShiftedClock) -> None:
     attempt = await moved(crew)
-    await age(crew, 89)
-    await write(crew, "DELETE FROM audit")
+    clock.advance(89 * DAY_SECONDS)
     assert await due(crew) == {}
-    await age(crew, 2)
+    clock.advance(2 * DAY_SECONDS)
     stored = await crew.app.scalar("SELECT stored_bytes FROM log_objects")
     assert await due(crew) == {"logs": Tally(1, stored)}
     assert await due(crew, RetentionPolicy()) == {}  # the default keeps it
@@ -101,10 +82,9 @@ async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew) -> No
     assert name.startswith(f"logs/{attempt.ref.job_id}/1/")
 
 
-async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew: Crew) -> None:
+async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew: Crew, clock: ShiftedClock) -> None:
     waiting, doubtful = await moved(crew), await moved(crew)
-    await age(crew, 1000)
-    await write(crew, "DELETE FROM audit")
+    clock.advance(1000 * DAY_SECONDS)
     await write(
         crew,
         "UPDATE jobs SET status = 'AWAITING_APPROVAL', finished_at = NULL WHERE id = :id",
@@ -114,15 +94,11 @@ async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew:
     assert await remove(crew) == {}
 
 
-async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_of_the_newest(crew: Crew) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    for serial in range(1, 7):
-        await attempt.write(b'{"version": 4, "serial": %d}' % serial, serial=serial)
-    await attempt.deliver(APPLIED, DONE)
-    await age(crew, 91)
-    await write(crew, "DELETE FROM audit")
+async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_of_the_newest(
+    crew: Crew, clock: ShiftedClock
+) -> None:
+    await applied(crew, *(content(serial) for serial in range(1, 7)))
+    clock.advance(91 * DAY_SECONDS)
     ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
     await write(crew, "UPDATE states SET status = 'quarantined', version = NULL WHERE id = :id", id=ids[0])
     found = await due(crew)
@@ -131,21 +107,16 @@ async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_
     left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))
     assert [row["id"] for row in left] == [ids[0], *ids[3:]]
     assert await crew.app.scalar("SELECT status FROM states WHERE id = :id", id=ids[-1]) == "current"
-    await write(crew, "UPDATE states SET created_at = 0")
+    clock.advance(2 * DAY_SECONDS)
     keep_one = RetentionPolicy(states_days=1, states_count=1)
     assert (await remove(crew, keep_one))["states"].count == 2
     assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
 
 
-async def test_states_that_were_discarded_do_not_take_the_place_of_versions(crew: Crew) -> None:
+async def test_states_that_were_discarded_do_not_take_the_place_of_versions(crew: Crew, clock: ShiftedClock) -> None:
     """Ten states that nobody could read, each discarded by a person, were the newest ten: every earlier version went."""
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    for serial in range(1, 8):
-        await attempt.write(b'{"version": 4, "serial": %d}' % serial, serial=serial)
-    await attempt.deliver(APPLIED, DONE)
-    await age(crew, 91)
+    await applied(crew, *(content(serial) for serial in range(1, 8)))
+    clock.advance(91 * DAY_SECONDS)
     ids = [row["id"] for row in await crew.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
     for each in ids[3:]:
         await write(crew, "UPDATE states SET status = 'discarded', version = NULL WHERE id = :id", id=each)
@@ -174,7 +145,9 @@ async def archive(crew: Crew, number: int) -> ArchiveSource:
     return ArchiveSource(id_, "", "", 7)
 
 
-async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(crew: Crew) -> None:
+async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(
+    crew: Crew, clock: ShiftedClock
+) -> None:
     """Archives on the server were never deleted."""
     unused, of_module, of_old_job, of_open_job = [await archive(crew, number) for number in range(4)]
     module, old, running = await crew.world.module(), await crew.run(), await crew.run()
@@ -189,10 +162,9 @@ async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_i
     await use("jobs", old.ref.job_id, of_old_job)
     await use("jobs", running.ref.job_id, of_open_job)
     assert await due(crew) == {}
-    await age(crew, 8)
-    await write(crew, "DELETE FROM audit")
+    clock.advance(8 * DAY_SECONDS)
     assert await due(crew, RetentionPolicy()) == {"archives": Tally(1, 7)}  # the orphan only
-    await age(crew, 90)
+    clock.advance(90 * DAY_SECONDS)
     assert await remove(crew) == {"archives": Tally(2, 14)}
     left = await crew.server.db.read(lambda tx: tx.all("SELECT id FROM archives ORDER BY id"))
     assert [row["id"] for row in left] == [of_module.archive_id, of_open_job.archive_id]
@@ -201,15 +173,19 @@ async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_i
 
 
 async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: Crew, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passes, "BATCH_ITEMS", 2)
     for _ in range(3):
         await moved(crew)
-    await age(crew, 91)
+    clock.advance(91 * DAY_SECONDS)
     before = await crew.app.scalar("SELECT count(*) FROM audit")
     assert before >= 3
-    monkeypatch.setattr(policy, "of", _all_of_it)
+
+    def everything(_: ServerSettings) -> RetentionPolicy:
+        return msgspec.structs.replace(ALL, audit_days=90)
+
+    monkeypatch.setattr(policy, "of", everything)
     server = crew.server
     await Retention(server.id, server.db, server.objects, server.settings).step()
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT action, details FROM audit ORDER BY id"))

@@ -9,7 +9,8 @@ from terracrew.server.retention import passes, surveys
 from terracrew.server.retention.policy import Tally
 from terracrew.server.retention.surveys import Survey, SurveyProgress
 from terracrew.server.supervise import Tasks
-from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, log
+from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
+from tests.server.logs.crew import Crew
 
 
 @pytest.mark.feature("O3")

@@ -2,7 +2,8 @@
 
 import json
 
-from tests.server.logs.crew import APPLIED, DONE, RUNNING, Crew, Running
+from terracrew.testing.deliveries import APPLIED, DONE, RUNNING
+from tests.server.logs.crew import Crew, Running
 
 
 def content(serial: int, size: int = 0) -> bytes:

@@ -11,7 +11,8 @@ from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.retention.deletion import remove_deleted
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running, fact
+from terracrew.testing.deliveries import DONE, RUNNING, fact
+from tests.server.logs.crew import Crew, Running
 
 pytestmark = pytest.mark.feature("J13")
 LARGE = {"large": Output(["x" * 1000] * 6000, "list"), "secret": Output("hunter2", "string", is_sensitive=True)}
@@ -23,10 +24,10 @@ async def uploaded(attempt: Running, content: bytes) -> None:
     told = OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False)
     number, server = attempt.next, attempt.crew.server
     with pytest.raises(ValueError, match="not stored"):
-        await event_contents.large_outputs(server, attempt.ref, attempt.module_id, number, told)
+        await event_contents.large_outputs(server.hub, attempt.ref, attempt.module_id, number, told)
     put = await attempt.executor.put(f"{attempt.path}/states/{number}", content=attempt.seal(content))
     assert put.status_code == 204
-    found = await event_contents.large_outputs(server, attempt.ref, attempt.module_id, number, told)
+    found = await event_contents.large_outputs(server.hub, attempt.ref, attempt.module_id, number, told)
     records = [fact(told)]
     packed = chunks.pack(list(enumerate(records, number)))
     delivery = Delivery(*(attempt.ref.job_id, attempt.ref.attempt), number, records, {}, packed, {number: found})

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, BeginRefused
+from terracrew.testing.deliveries import DONE, RUNNING
 from terracrew.testing.job_rows import begin
-from tests.server.logs.crew import DONE, RUNNING, Crew, Running
+from tests.server.logs.crew import Crew, Running
 from tests.server.state.stored_states import content, written
 
 
@@ -66,13 +67,7 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
 async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(crew: Crew) -> None:
     """`module show` said nothing of a doubt or of a state in quarantine."""
     attempt, state_id = await quarantined(crew)
-    await crew.server.db.write(
-        lambda tx: tx.run(
-            """UPDATE attempts SET is_in_doubt = true, begun_at = claimed_at, begun_state_version = 0
-            WHERE job_id = :id""",
-            id=attempt.ref.job_id,
-        )
-    )
+    await crew.world.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=attempt.ref.job_id)
     shown = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
     assert [(each["id"], each["attempt"]) for each in shown["quarantined"]] == [(state_id, attempt.ref.attempt)]
     assert [(each["job_id"], each["attempt"]) for each in shown["doubts"]] == [

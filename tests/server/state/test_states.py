@@ -4,8 +4,9 @@ import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.testing.deliveries import DONE, RUNNING, fact
 from tests.server.identity.earlier import sealed_by_an_earlier_version
-from tests.server.logs.crew import DONE, RUNNING, Crew, fact
+from tests.server.logs.crew import Crew
 from tests.server.state.stored_states import applied, content
 
 

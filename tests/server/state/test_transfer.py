@@ -11,7 +11,8 @@ from terracrew.server.hub.transfer import uploads
 from terracrew.server.jobs.attempts.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
-from tests.server.logs.crew import DONE, RUNNING, Crew, fact, log
+from terracrew.testing.deliveries import DONE, RUNNING, fact, log
+from tests.server.logs.crew import Crew
 from tests.server.state.stored_states import applied, content
 
 LARGE = content(1, 3 << 20)

@@ -12,9 +12,10 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.attempts.received_states import MAX_UNREADABLE
 from terracrew.server.runs import module_standing
+from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import begin
 from tests.server.hub.wire import Hub, listening
-from tests.server.logs.crew import RUNNING, Crew
+from tests.server.logs.crew import Crew
 from tests.server.state.stored_states import content
 
 pytestmark = pytest.mark.feature("J15", "O4")

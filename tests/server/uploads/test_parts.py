@@ -8,7 +8,8 @@ import pytest
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.uploads import service
 from terracrew.testing.clock import ShiftedClock
-from tests.server.logs.crew import RUNNING, Crew, Running
+from terracrew.testing.deliveries import RUNNING
+from tests.server.logs.crew import Crew, Running
 from tests.server.modules.packed_modules import packed
 from tests.server.state.stored_states import content
 

@@ -10,8 +10,9 @@ import pytest
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.settings import ServerSettings
+from terracrew.testing.deliveries import RUNNING
 from tests.server.app.world import KEY, World, open_world
-from tests.server.logs.crew import RUNNING, Crew, Running
+from tests.server.logs.crew import Crew, Running
 from tests.server.state.stored_states import content
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]

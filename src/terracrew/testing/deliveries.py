@@ -1,4 +1,4 @@
-"""Events and batches as an executor delivers them."""
+"""Builds the events of an executor, and the batches in which it delivers them."""
 
 import time
 
@@ -18,8 +18,9 @@ from terracrew.server.logs import chunks
 from terracrew.server.state.model import Received
 
 
-def log(text: str) -> Record:
-    return _record(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, time.time(), text.encode()))
+def log(text: str | bytes, time_: float | None = None) -> Record:
+    payload = text.encode() if isinstance(text, str) else text
+    return _record(events.pack(Kind.LOG, Stream.OUTPUT, Step.PLAN, time_ or time.time(), payload))
 
 
 def fact(value: events.Fact) -> Record:
@@ -42,5 +43,5 @@ def delivery(ref: AttemptRef, first: int, *records: Record, received: dict[int, 
 
 
 RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
-
+APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 DONE = fact(Result("SUCCEEDED"))
