@@ -4,7 +4,7 @@ import stat
 
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
-from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module
+from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 
 
@@ -18,6 +18,16 @@ def gated(gate: Gate, before: str = "true", after: str = "true") -> str:
     return first + held + gate.provisioner(before, after) + "\n}\n"
 
 
+def gated_plan(gate: Gate, attribute: str = "input") -> str:
+    """A module whose engine waits at the gate in its plan; in its apply, with the attribute `output`.
+
+    A file that is a pipe holds the engine. Its name comes from a resource, so that it is not read before.
+    """
+    return f'''
+        resource "terraform_data" "name" {{ input = "{gate.path}" }}
+        resource "terraform_data" "held" {{ input = file(terraform_data.name.{attribute}) }}'''
+
+
 async def at_the_gate(hub: FakeExecutorHub) -> None:
     await hub.until(lambda: b"at the gate" in hub.log(step="apply").replace(b"echo at the gate", b""))
 
@@ -29,6 +39,14 @@ async def applying(hub: FakeExecutorHub, stage: ExecutorProcesses) -> tuple[Exec
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
     await hub.until(lambda: b"(local-exec):\x1b[0m \x1b[0mat the gate" in hub.log())
     return executor, gate
+
+
+async def killed_alone(executor: Executor, gate: Gate) -> None:
+    """Kill the executor, let its engine go on to its end, and wait until no process of the attempt is left."""
+    executor.kill()
+    await executor.exit_code()
+    await gate.open()
+    await gone(executor.process.pid)
 
 
 def ended(hub: FakeExecutorHub) -> StepStatus:

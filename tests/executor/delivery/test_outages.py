@@ -20,11 +20,11 @@ from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events, version
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, Kind, Result, StateFact, StepStatus, Stream
-from terracrew.protocol.messages import BeginRefused, Begun, CancelAttempt, ExecutorWelcome, Refused, SupersededNotice
+from terracrew.protocol.messages import Begun, CancelAttempt, ExecutorWelcome, Refused, SupersededNotice
 from terracrew.protocol.spec import JobType, Step
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, joined, module, session
 from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
-from tests.executor.engine_runs import at_the_gate, gated
+from tests.executor.engine_runs import at_the_gate, gated, gated_plan
 from tests.machine.small_disk import fill
 
 pytestmark = pytest.mark.engine
@@ -107,16 +107,6 @@ async def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applie
 
 
 @pytest.mark.feature("O3")
-async def test_leave_that_has_to_wait_is_asked_for_again(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
-    answers = [BeginRefused("wait", "module busy elsewhere"), Begun(0)]
-    hub.answer_begin = lambda _: answers.pop(0)
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=CHATTY)))
-    assert await executor.exit_code() == 0, executor.said
-    assert hub.result.status == "SUCCEEDED", hub.result
-    assert b"module busy elsewhere" in hub.log(Stream.SYSTEM)
-
-
-@pytest.mark.feature("O3")
 async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_starts_nothing_more(
     hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
@@ -136,10 +126,7 @@ async def test_an_attempt_superseded_in_mid_apply_finishes_the_run_delivers_and_
 @pytest.mark.feature("O3")
 async def test_a_plan_that_is_superseded_stops(hub: FakeExecutorHub, stage: ExecutorProcesses) -> None:
     gate = Gate(stage.folder)
-    # A file that is a pipe holds the engine; its name comes from a resource, so it is read in the plan and not before.
-    held = f'''
-        resource "terraform_data" "name" {{ input = "{gate.path}" }}
-        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
+    held = gated_plan(gate)
     executor = await stage.run(stage.spec(JobType.PLAN, module(stage.folder / "source", main=held)))
     await gate.reached()
     await hub.tell(SupersededNotice("attempt 2 is the current one"))

@@ -15,7 +15,7 @@ from terracrew.protocol.spec import JobType, StateSeed
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
 from tests.executor.engine_runs import statuses
-from tests.executor.saved_plan.waiting_plans import SECOND, planned, resume_of, resumed, spec_of
+from tests.executor.saved_plan.waiting_plans import SECOND, another_instance, planned, resume_of, resumed, spec_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J8")]
 
@@ -64,26 +64,19 @@ async def test_a_plan_from_a_state_is_applied_to_that_state(
     first = await stage.run(spec_of(stage, source))
     assert await first.exit_code() == 0, first.said
     _, _, content = hub.states[-1]
-    middle = FakeExecutorHub()
-    await middle.start()
-    try:
-        (tmp_path / "middle").mkdir()
-        at = ExecutorProcesses(middle, tmp_path / "middle")
+    async with another_instance(tmp_path / "middle") as at:
         seed = StateSeed(4, size=len(content), content=content)
-        middle.needs_approval = True
         spec = msgspec.structs.replace(spec_of(at, source, state=seed), inputs={"name": "me"})
         executor = await at.run(spec)
         assert await executor.exit_code() == 0, executor.said
-        assert middle.result.kept
-        assert middle.result.kept.state_version == 4
+        assert at.hub.result.kept
+        assert at.hub.result.kept.state_version == 4
         second.workspaces = at.workspaces
-        executor = await resumed(middle, second, source, resume_of(middle), state=seed)
+        executor = await resumed(at.hub, second, source, resume_of(at.hub), state=seed)
         assert await executor.exit_code() == 0, executor.said
-        assert second.hub.result.status == "SUCCEEDED", second.hub.result
-        assert second.hub.begins[0][0] == 4
-        assert second.hub.facts_of(OutputsRead)[0].outputs["child"].value == "me in child"
-    finally:
-        await middle.stop()
+    assert second.hub.result.status == "SUCCEEDED", second.hub.result
+    assert second.hub.begins[0][0] == 4
+    assert second.hub.facts_of(OutputsRead)[0].outputs["child"].value == "me in child"
 
 
 @pytest.mark.parametrize(
@@ -183,20 +176,13 @@ async def test_a_state_that_moved_after_the_approval_makes_a_new_plan_that_is_ke
     assert again.result.kept.path == resume_of(hub).path
     assert len(again.facts_of(PlanSummary)) == 1
     # And that one is applied by a third attempt, in the same place.
-    third = FakeExecutorHub()
-    await third.start()
-    try:
-        third.needs_approval, third.plan = True, again.plan
-        at = ExecutorProcesses(third, second.folder / "third")
-        at.folder.mkdir()
-        at.workspaces = stage.workspaces
+    async with another_instance(second.folder / "third") as third:
+        third.hub.plan, third.workspaces = again.plan, stage.workspaces
         resume = resume_of(again, attempt=2, key=SECOND.state_key)
-        executor = await at.run(spec_of(at, source, attempt=3, resume=resume, state=StateSeed(5)))
+        executor = await third.run(spec_of(third, source, attempt=3, resume=resume, state=StateSeed(5)))
         assert await executor.exit_code() == 0, executor.said
-        assert third.result.status == "SUCCEEDED", third.result
-        assert third.plan_attempts == [2]
-    finally:
-        await third.stop()
+        assert third.hub.result.status == "SUCCEEDED", third.hub.result
+        assert third.hub.plan_attempts == [2]
 
 
 async def test_a_state_that_had_moved_before_the_grant_is_not_even_asked_about(
@@ -217,25 +203,17 @@ async def test_a_destroy_waits_and_goes_on_like_an_apply(
     assert await first.exit_code() == 0, first.said
     content = hub.states[-1][2]
     seed = StateSeed(1, size=len(content), content=content)
-    middle = FakeExecutorHub()
-    await middle.start()
-    try:
-        at = ExecutorProcesses(middle, stage.folder / "middle")
-        at.folder.mkdir()
-        middle.needs_approval = True
+    async with another_instance(stage.folder / "middle") as at:
         spec = msgspec.structs.replace(spec_of(at, source, state=seed), type=JobType.DESTROY)
         executor = await at.run(spec)
         assert await executor.exit_code() == 0, executor.said
-        assert middle.result.status == "WAITING"
-        second.hub.plan, second.workspaces = middle.plan, at.workspaces
-        resume = resume_of(middle)
+        assert at.hub.result.status == "WAITING"
+        second.hub.plan, second.workspaces = at.hub.plan, at.workspaces
         spec = msgspec.structs.replace(
-            spec_of(second, source, attempt=2, resume=resume, state=seed), type=JobType.DESTROY
+            spec_of(second, source, attempt=2, resume=resume_of(at.hub), state=seed), type=spec.type
         )
         executor = await second.run(spec, granted=Granted(spec, SECOND))
         assert await executor.exit_code() == 0, executor.said
-        assert second.hub.result.status == "SUCCEEDED", second.hub.result
-        sealed = [record for record in second.hub.records if record.kind == 3][-1].payload.split(b"\n", 1)[1]
-        assert json.loads(_opened(sealed))["resources"] == []
-    finally:
-        await middle.stop()
+    assert second.hub.result.status == "SUCCEEDED", second.hub.result
+    sealed = [record for record in second.hub.records if record.kind == 3][-1].payload.split(b"\n", 1)[1]
+    assert json.loads(_opened(sealed))["resources"] == []

@@ -5,6 +5,7 @@ import io
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,31 +92,25 @@ async def test_a_plan_for_which_there_is_no_room_is_kept_when_there_is(
     assert hub.plan
 
 
-async def test_a_cancel_while_the_plan_is_kept_ends_the_job_as_canceled(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
-) -> None:
-    hub.needs_approval = True
-    hub.refuse_plan = lambda: 503
-    executor = await stage.run(spec_of(stage, source))
-    await hub.until(lambda: hub.plan_puts)
-    await hub.tell(CancelAttempt("job_1", 1, "after_step"))
-    assert await executor.exit_code() == 0, executor.said
-    assert (hub.result.status, hub.result.message, hub.result.kept) == ("CANCELED", "canceled before apply", None)
-    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
-
-
 @pytest.mark.feature("O3")
-async def test_an_attempt_that_is_superseded_while_it_keeps_its_plan_stops(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (CancelAttempt("job_1", 1, "after_step"), "canceled before apply"),
+        (SupersededNotice("attempt 2 is the current one"), "stopped before apply: attempt 2 is the current one"),
+    ],
+)
+async def test_a_cancel_or_a_successor_while_the_plan_is_kept_ends_the_job_as_canceled(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, source: bytes, told: Any, message: str
 ) -> None:
     hub.needs_approval = True
     hub.refuse_plan = lambda: 503
     executor = await stage.run(spec_of(stage, source))
     await hub.until(lambda: hub.plan_puts)
-    await hub.tell(SupersededNotice("attempt 2 is the current one"))
+    await hub.tell(told)
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result.status == "CANCELED"
-    assert "attempt 2 is the current one" in hub.result.message
+    assert (hub.result.status, hub.result.message, hub.result.kept) == ("CANCELED", message, None)
+    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
 
 
 async def test_a_plan_that_the_server_will_not_take_fails_the_job_with_its_words(

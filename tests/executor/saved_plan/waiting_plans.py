@@ -1,6 +1,7 @@
 """A plan that one attempt keeps and another goes on with: the module, both attempts, and where each runs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from terracrew import archive
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Credentials, JobType, Resume, StateSeed
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses
-from terracrew.testing.fake_executor_hub import KEY, FakeExecutorHub
+from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 
 SECOND = Credentials("hub-credential-of-the-second", "api-credential-of-the-second", bytes(range(32, 64)))
 MAIN = """
@@ -46,18 +47,27 @@ def source(tmp_path: Path) -> bytes:
     return archive.pack(folder)
 
 
+@asynccontextmanager
+async def another_instance(folder: Path, credential: str = HUB) -> AsyncGenerator[ExecutorProcesses]:
+    """Executors of another instance, on a server of their own where every plan needs an approval."""
+    hub = FakeExecutorHub(credential)
+    hub.needs_approval = True
+    await hub.start()
+    folder.mkdir()
+    other = ExecutorProcesses(hub, folder)
+    try:
+        yield other
+    finally:
+        await other.close()
+        await hub.stop()
+
+
 @pytest.fixture
 async def second(tmp_path: Path, stage: ExecutorProcesses) -> AsyncIterator[ExecutorProcesses]:
     """Where the plan is applied: another process of another instance, with another port and another secret."""
-    hub = FakeExecutorHub(SECOND.hub)
-    hub.needs_approval = True
-    await hub.start()
-    (tmp_path / "second").mkdir()
-    other = ExecutorProcesses(hub, tmp_path / "second")
-    other.workspaces = stage.workspaces
-    yield other
-    await other.close()
-    await hub.stop()
+    async with another_instance(tmp_path / "second", SECOND.hub) as other:
+        other.workspaces = stage.workspaces
+        yield other
 
 
 def spec_of(stage: ExecutorProcesses, source: bytes, **changes: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import at_the_gate, gated
+from tests.executor.engine_runs import at_the_gate, gated, gated_plan, killed_alone
 from tests.executor.raw_archives import packed
 
 NAME = "errored.tfstate"
@@ -51,10 +52,7 @@ async def test_salvage_looks_only_at_the_file_that_the_dead_attempts_own_change_
     spec = msgspec.structs.replace(stage.spec(JobType.APPLY, source), source=source_of)
     executor = await stage.run(spec)
     await at_the_gate(hub)
-    executor.kill()
-    await executor.exit_code()
-    await gate.open()
-    await gone(executor.process.pid)
+    await killed_alone(executor, gate)
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     [left] = [fact for _, fact, _ in hub.states if fact.origin == "errored"]
@@ -67,9 +65,7 @@ async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_s
     hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
-    held = f'''
-        resource "terraform_data" "name" {{ input = "{gate.path}" }}
-        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
+    held = gated_plan(gate)
     executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": held})))
     await gate.reached()
     executor.kill()
@@ -82,45 +78,36 @@ async def test_salvage_of_an_attempt_that_never_came_to_its_change_collects_no_s
     assert hub.states == []
 
 
-@pytest.mark.engine
-@pytest.mark.feature("J15", "O4")
-async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
-) -> None:
-    gate = Gate(stage.folder)
-    executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
-    await at_the_gate(hub)
-    executor.kill()
-    await executor.exit_code()
-    await gate.open()
-    await gone(executor.process.pid)
-    (stage.workspaces / "job_1.1" / NAME).write_bytes(b"\0not a state")
-    salvage = await stage.salvage()
-    assert await salvage.exit_code() == 0, salvage.said
-    _, fact, content = hub.states[-1]
-    assert content == b"\0not a state"
-    assert "not a state" in fact.problem
-    assert b"errored.tfstate cannot be read" in hub.log(Stream.SYSTEM)
+def damaged(file: Path) -> None:
+    file.write_bytes(b"\0not a state")
+
+
+def too_large(file: Path) -> None:
+    os.truncate(file, MAX_STATE_BYTES + 1)
 
 
 @pytest.mark.engine
-@pytest.mark.feature("X4", "O4")
-async def test_salvage_does_not_read_a_file_that_is_too_large_for_a_state_and_ends(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+@pytest.mark.feature("J15", "O4", "X4")
+@pytest.mark.parametrize("change", [damaged, too_large])
+async def test_salvage_delivers_a_state_that_cannot_be_read_unchanged_and_reads_none_that_is_too_large(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, change: Callable[[Path], None]
 ) -> None:
     """A sparse file of 8 GB was read whole: the delivery ran out of memory and was started again, for ever."""
     gate = Gate(stage.folder)
     executor = await stage.run(stage.spec(JobType.APPLY, packed({"main.tf": gated(gate)})))
     await at_the_gate(hub)
-    executor.kill()
-    await executor.exit_code()
-    await gate.open()
-    await gone(executor.process.pid)
-    os.truncate(stage.workspaces / "job_1.1" / NAME, MAX_STATE_BYTES + 1)
+    await killed_alone(executor, gate)
+    change(stage.workspaces / "job_1.1" / NAME)
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
-    assert all(fact.origin == "engine" for _, fact, _ in hub.states)
-    assert b"errored.tfstate has more than the 268,435,456 bytes" in hub.log(Stream.SYSTEM)
+    said = hub.log(Stream.SYSTEM)
+    if change is too_large:
+        assert all(fact.origin == "engine" for _, fact, _ in hub.states)
+        assert b"errored.tfstate has more than the 268,435,456 bytes" in said
+    else:
+        _, fact, content = hub.states[-1]
+        assert (content, "not a state" in fact.problem) == (b"\0not a state", True)
+        assert b"errored.tfstate cannot be read" in said
 
 
 def test_a_link_of_that_name_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:

@@ -14,28 +14,7 @@ from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import applying
-
-
-@pytest.mark.engine
-@pytest.mark.feature("J9")
-@pytest.mark.parametrize("mode", ["interrupt", "kill"])
-async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, mode: CancelMode
-) -> None:
-    executor, _ = await applying(hub, stage)
-    await hub.tell(CancelAttempt("job_1", 1, mode))
-    await hub.until(lambda: hub.has_result)
-    left = set(session(executor.process.pid)) - {executor.process.pid}
-    assert await executor.exit_code() == 0, executor.said
-    assert left == set()
-    assert hub.result == Result("CANCELED", "canceled during apply", is_lock_free=True)
-    [canceled] = [fact for fact in hub.facts_of(StepStatus) if fact.status == "CANCELED"]
-    assert canceled.step == "apply"
-    assert canceled.exit_code == (1 if mode == "interrupt" else -signal.SIGKILL)
-    assert hub.facts[-1] == hub.result
-    if mode == "interrupt":
-        assert hub.states, "an interrupted engine saves its state"
+from tests.executor.engine_runs import applying, ended
 
 
 @pytest.mark.engine
@@ -71,18 +50,26 @@ def _is_alive(pid: int) -> bool:
 
 
 @pytest.mark.engine
-@pytest.mark.feature("J9")
+@pytest.mark.feature("J9", "O3")
 @pytest.mark.parametrize("mode", ["interrupt", "kill"])
-async def test_a_canceled_apply_also_ends_a_process_in_another_session(
+async def test_a_canceled_apply_is_reported_when_every_process_is_gone(
     hub: FakeExecutorHub, stage: ExecutorProcesses, mode: CancelMode
 ) -> None:
     """Symptom: a provisioner that started its own session (`setsid`) went on after its job was reported as canceled."""
     executor, _, escaped = await _escaping(hub, stage)
     await hub.tell(CancelAttempt("job_1", 1, mode))
     await hub.until(lambda: hub.has_result)
+    left = set(session(executor.process.pid)) - {executor.process.pid}
     assert not _is_alive(escaped)
     assert await executor.exit_code() == 0, executor.said
-    assert hub.result.status == "CANCELED"
+    assert left == set()
+    assert hub.result == Result("CANCELED", "canceled during apply", is_lock_free=True)
+    assert hub.facts[-1] == hub.result
+    if mode == "interrupt":
+        assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False), "this is an orderly end"
+        assert hub.states, "an interrupted engine saves its state"
+    else:
+        assert ended(hub) == StepStatus("apply", "CANCELED", -signal.SIGKILL, is_cut_short=True)
 
 
 @pytest.mark.engine

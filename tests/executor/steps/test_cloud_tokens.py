@@ -7,8 +7,9 @@ import pytest
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import JobType
-from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone, module
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
+from tests.executor.engine_runs import killed_alone
 
 pytestmark = pytest.mark.engine
 
@@ -67,7 +68,7 @@ async def test_a_token_is_renewed_while_its_step_runs(
 
 
 @pytest.mark.feature("X4", "J15")
-async def test_leave_is_asked_for_again_after_the_tokens_and_a_plan_made_again_sees_none_of_the_apply(
+async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_again_sees_none_of_the_apply(
     hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
 ) -> None:
     answers = [Begun(0), BeginRefused("state_moved", "the state moved"), Begun(0), Begun(0)]
@@ -83,34 +84,20 @@ async def test_leave_is_asked_for_again_after_the_tokens_and_a_plan_made_again_s
 
 
 @pytest.mark.feature("X4")
+@pytest.mark.parametrize("is_earlier_version", [False, True], ids=["this version", "an earlier version"])
 async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
+    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path, is_earlier_version: bool
 ) -> None:
+    """Executors of an earlier version kept the tokens in the directory of the attempt."""
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
     executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
     await gate.reached()
-    executor.kill()
-    await gate.open()
-    await gone(executor.process.pid)
+    await killed_alone(executor, gate)
+    if is_earlier_version:
+        (stage.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
     assert await (await stage.salvage()).exit_code() == 0
     assert b"token-1 it was" in executor.printed
-    assert "*** it was" in hub.log().decode()
-
-
-@pytest.mark.feature("X4")
-async def test_tokens_that_an_executor_of_an_earlier_version_left_in_its_directory_are_masked_by_the_salvage(
-    hub: FakeExecutorHub, stage: ExecutorProcesses, tmp_path: Path
-) -> None:
-    gate = Gate(tmp_path)
-    source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
-    executor = await stage.run(stage.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
-    await gate.reached()
-    executor.kill()
-    await gate.open()
-    await gone(executor.process.pid)
-    (stage.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
-    assert await (await stage.salvage()).exit_code() == 0
     assert "*** it was" in hub.log().decode()
 
 

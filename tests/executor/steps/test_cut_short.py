@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.events import StepStatus, Stream
-from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import applying, ended, wrapped
+from tests.executor.engine_runs import applying, ended, gated_plan, wrapped
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J9", "O3")]
 
@@ -25,33 +24,20 @@ def engine_of(executor: Executor, program: str = "apply") -> int:
     raise AssertionError("no engine is running")
 
 
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGQUIT, 2)])
 async def test_an_engine_killed_in_an_apply_while_its_executor_lives_is_reported_as_cut_short(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
+    hub: FakeExecutorHub, stage: ExecutorProcesses, number: signal.Signals, exit_code: int
 ) -> None:
-    """The step said FAILED like any other, and the next apply made everything again without a question."""
+    """The step said FAILED like any other, and the next apply made everything again without a question.
+
+    Go ends with exit code 2 after SIGQUIT, as after any fatal error of its runtime: the engine did not choose this end.
+    """
     executor, _ = await applying(hub, stage)
-    os.kill(engine_of(executor), signal.SIGKILL)
+    os.kill(engine_of(executor), number)
     assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "FAILED", -9, is_cut_short=True)
-    assert hub.result.message == "apply failed: ended by signal 9"
-
-
-async def test_a_cancel_that_kills_the_engine_cuts_the_change_short(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
-) -> None:
-    executor, _ = await applying(hub, stage)
-    await hub.tell(CancelAttempt("job_1", 1, "kill"))
-    assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "CANCELED", -9, is_cut_short=True)
-
-
-async def test_a_cancel_that_interrupts_the_engine_is_an_orderly_end(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
-) -> None:
-    executor, _ = await applying(hub, stage)
-    await hub.tell(CancelAttempt("job_1", 1, "interrupt"))
-    assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=False)
+    assert ended(hub) == StepStatus("apply", "FAILED", exit_code, is_cut_short=True)
+    if number is signal.SIGKILL:
+        assert hub.result.message == "apply failed: ended by signal 9"
 
 
 async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut_short(
@@ -59,10 +45,7 @@ async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut
 ) -> None:
     """It ends with exit code 1 like after any failed apply, but says that data loss may have occurred."""
     gate = Gate(stage.folder)
-    # The name is known only in the apply, so that the engine opens the pipe then, and nothing ends that but the gate.
-    held = f'''
-        resource "terraform_data" "name" {{ input = "{gate.path}" }}
-        resource "terraform_data" "held" {{ input = file(terraform_data.name.output) }}'''
+    held = gated_plan(gate, "output")
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
     await gate.reached()
     engine = engine_of(executor)
@@ -72,16 +55,6 @@ async def test_an_engine_that_is_interrupted_twice_gives_up_its_state_and_is_cut
     assert await executor.exit_code() == 0, executor.said
     assert ended(hub) == StepStatus("apply", "CANCELED", 1, is_cut_short=True)
     assert hub.result.message.startswith("stopped during apply: the engine was interrupted from outside")
-
-
-async def test_a_fatal_error_of_the_engines_own_runtime_cuts_the_change_short(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
-) -> None:
-    """Go ends with exit code 2 after SIGQUIT, as after any fatal error: this is no end that the engine chose."""
-    executor, _ = await applying(hub, stage)
-    os.kill(engine_of(executor), signal.SIGQUIT)
-    assert await executor.exit_code() == 0, executor.said
-    assert ended(hub) == StepStatus("apply", "FAILED", 2, is_cut_short=True)
 
 
 async def test_a_failed_apply_that_the_engine_ended_itself_is_not_cut_short(
@@ -182,9 +155,7 @@ async def test_a_sigterm_before_anything_was_changed_skips_the_change(
     hub: FakeExecutorHub, stage: ExecutorProcesses
 ) -> None:
     gate = Gate(stage.folder)
-    held = f'''
-        resource "terraform_data" "name" {{ input = "{gate.path}" }}
-        resource "terraform_data" "held" {{ input = file(terraform_data.name.input) }}'''
+    held = gated_plan(gate)
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=held)))
     await gate.reached()
     executor.kill(signal.SIGTERM)

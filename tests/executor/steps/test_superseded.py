@@ -8,9 +8,9 @@ from terracrew.protocol import version
 from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ExecutorWelcome, SupersededNotice
 from terracrew.protocol.spec import JobType, StateSeed
-from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone, joined, module
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, joined, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
-from tests.executor.engine_runs import at_the_gate, gated, statuses
+from tests.executor.engine_runs import at_the_gate, gated, killed_alone, statuses
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("O3")]
 
@@ -26,11 +26,8 @@ async def test_what_an_attempt_fenced_in_mid_apply_left_is_delivered_after_its_e
     executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main=gated(gate))))
     await at_the_gate(hub)
     await hub.tell(SupersededNotice("attempt 2 is the current one"))
-    executor.kill()
-    await executor.exit_code()
     hub.welcome = fenced
-    await gate.open()
-    await gone(executor.process.pid)
+    await killed_alone(executor, gate)
     salvage = await stage.salvage()
     assert await salvage.exit_code() == 0, salvage.said
     assert joined(hub.log()) == joined(executor.printed)
@@ -55,18 +52,6 @@ async def test_an_attempt_fenced_while_it_was_cut_off_in_mid_apply_finishes_the_
     assert len(json.loads(hub.states[-1][2])["resources"]) == 2
     assert "apply SUCCEEDED" in statuses(hub)
     assert joined(hub.log()) == joined(executor.printed)
-
-
-async def test_an_attempt_whose_module_has_a_state_in_quarantine_stops_and_does_not_fail(
-    hub: FakeExecutorHub, stage: ExecutorProcesses
-) -> None:
-    hub.answer_begin = lambda _: BeginRefused("quarantine", "a state of an earlier job waits for a decision")
-    executor = await stage.run(stage.spec(JobType.APPLY, module(stage.folder / "source", main="")))
-    assert await executor.exit_code() == 0, executor.said
-    assert hub.result.status == "CANCELED"
-    assert "a state of an earlier job waits for a decision" in hub.result.message
-    assert statuses(hub)[-2:] == ["apply SKIPPED", "output SKIPPED"]
-    assert len(hub.begins) == 1
 
 
 async def test_a_state_that_only_the_current_attempt_may_read_ends_a_superseded_one_without_a_failure(
