@@ -4,6 +4,7 @@ A place is a module, a group, or everything (for shared runners). A job waits in
 which cover its module, not after the runners there: a runner that is added to a place with others moves no job at all.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import LiteralString
 
@@ -14,10 +15,10 @@ from terracrew.server.scheduling.queue import Waiting
 
 EVERYWHERE = "*"
 """The place of shared runners."""
-PAGE_ROWS = 1_000
+PAGE_ROWS = 200
 _ASSIGNMENTS: LiteralString = """
 SELECT runner_id, place_id, kind, organization_id, path FROM assignments
-WHERE runner_id > :runner_id OR runner_id = :runner_id AND place_id > :place_id
+WHERE (runner_id, place_id) > (:runner_id, :place_id)
 ORDER BY runner_id, place_id LIMIT :count"""
 _OF_RUNNER: LiteralString = """
 SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE runner_id = :id"""
@@ -61,6 +62,7 @@ class AssignmentView:
             if len(rows) < PAGE_ROWS:
                 break
             last = {name: rows[-1][name] for name in last}
+            await asyncio.sleep(0)  # SQLite is read on the event loop, which has other things to do
         for row in await db.read(lambda tx: tx.all("SELECT id FROM runners WHERE organization_id IS NULL")):
             found[row["id"]] = {EVERYWHERE}
         self._places = {runner_id: frozenset(places) for runner_id, places in found.items()}

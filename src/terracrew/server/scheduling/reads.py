@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Database, Row, Tx
@@ -11,7 +11,8 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.runners import eligibility
 from terracrew.server.scheduling.queue import Waiting
 
-PAGE_ROWS = 1_000
+PAGE_ROWS = 200
+"""SQLite is read on the event loop, and so many rows take a millisecond."""
 MAX_JOBS_PER_READ = 100
 # SQLite reads every attempt for each job if the makers are joined as a whole: they begin with the jobs in question.
 # An expression of the status, so that PostgreSQL finds them by their ids and does not read the whole queue for each.
@@ -38,14 +39,26 @@ WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_dr
     AND NOT runners.is_disabled AND instances.id > :last ORDER BY instances.id LIMIT :count"""
 
 
-async def queue(db: Database) -> list[Row]:
-    """Return the ids, attempts and plans of all queued jobs."""
-    return await _pages(db, _QUEUE)
+async def changed(db: Database, known: Mapping[str, int]) -> set[str]:
+    """Return the jobs whose queued attempt is not the known one, those that are no longer queued, and those with a kept plan.
+
+    A kept plan binds its job to a runner until the state moves or the runner is disabled: neither changes the job.
+    """
+    unseen = dict(known)
+    found: set[str] = set()
+    async for page in _pages(db, _QUEUE):
+        for row in page:
+            if unseen.pop(row["id"], None) != row["attempt"] or row["plan_attempt"] is not None:
+                found.add(row["id"])
+    return found | unseen.keys()
 
 
-async def online(db: Database) -> list[Row]:
-    """Return the instances that are connected anywhere and take jobs, each with its runner."""
-    return await _pages(db, _ONLINE)
+async def online_elsewhere(db: Database, here: Container[str]) -> set[str]:
+    """Return the runners with a connected instance that takes jobs and is not one of these."""
+    found: set[str] = set()
+    async for page in _pages(db, _ONLINE):
+        found.update(row["runner_id"] for row in page if row["id"] not in here)
+    return found
 
 
 async def queued(tx: Tx, job_ids: Sequence[str]) -> list[Waiting]:
@@ -73,13 +86,13 @@ async def planned_by(tx: Tx, runner_id: str) -> list[str]:
     return [row["id"] for row in await tx.all(_PLANNED_BY, id=runner_id)]
 
 
-async def _pages(db: Database, sql: LiteralString) -> list[Row]:
-    """Everything, page by page: a long queue or a large fleet holds nobody up."""
-    found: list[Row] = []
+async def _pages(db: Database, sql: LiteralString) -> AsyncGenerator[list[Row]]:
+    """Yield everything. The event loop does other things between two pages, so a long queue or a large fleet holds nobody up."""
+    last = ""
     while True:
-        last = found[-1]["id"] if found else ""
         page = await db.read(lambda tx, last=last: tx.all(sql, last=last, count=PAGE_ROWS))
-        found += page
+        yield page
         if len(page) < PAGE_ROWS:
-            return found
+            return
+        last = page[-1]["id"]
         await asyncio.sleep(0)

@@ -105,15 +105,10 @@ class Scheduler:
         for job_id, (module_id, session) in self._just_claimed.items():
             self._busy.add(module_id)
             session.active_jobs.add(job_id)
-        online = await reads.online(self._db)
-        self._online_elsewhere = {row["runner_id"] for row in online if row["id"] not in self._registry.runners}
+        self._online_elsewhere = await reads.online_elsewhere(self._db, self._registry.runners)
         refused, self._refused = self._refused, set()
         known = {job.id: job.attempt for job in self._waiting.values()}
-        rows = await reads.queue(self._db)
-        changed = known.items() ^ {row["id"]: row["attempt"] for row in rows}.items()
-        # A kept plan binds its job to a runner until the state moves or the runner is disabled: neither changes the job.
-        planned = {row["id"] for row in rows if row["plan_attempt"] is not None}
-        to_read = {job_id for job_id, _ in changed} | planned | refused
+        to_read = refused | await reads.changed(self._db, known)
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
         await self._line_up_all([jobs[0] for module_id, jobs in self._of_module.items() if module_id not in self._busy])
 
