@@ -13,6 +13,7 @@ from terracrew import procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app
 from terracrew.server.context import Server
+from terracrew.server.dashboard import render
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.first_start import first_start
@@ -97,6 +98,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         web = tasks.create_task(serve.serve(server, listener, started))
         await _first(started, web)
         _settle_memory()
+        running.append(tasks.create_task(render.compile_templates(), name="templates"))
         if with_builtin_runner:
             running.append(tasks.create_task(builtin.run(server, stop), name="runner"))
         _greet(server, link)
