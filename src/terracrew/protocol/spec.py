@@ -89,12 +89,26 @@ class ArchiveSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
         return self
 
 
-Source = LocalSource | ArchiveSource
+class PluginSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="plugin", tag_field="kind"):
+    """A source that a package on the runners fetches. The server stores its settings and does not understand them."""
+
+    plugin: str
+    """The name under which the package registers its fetcher."""
+    settings: dict[str, Any] = {}
+    """What the fetcher needs to know. Everybody who can read the module sees it, so a secret does not belong here."""
+    subdirectory: str = ""
+
+    @property
+    def upload(self) -> "ArchiveSource | None":
+        return None
+
+
+Source = LocalSource | ArchiveSource | PluginSource
 
 
 def source_kind(source: Source) -> str:
-    """The kind of a source as it is on the wire; executors find the code that fetches it by this name."""
-    return str(source.__struct_config__.tag)
+    """The name by which executors find the code that fetches a source."""
+    return source.plugin if isinstance(source, PluginSource) else str(source.__struct_config__.tag)
 
 
 class StateSeed(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from terracrew.errors import TerracrewError
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.fetch import fetcher
@@ -19,6 +20,10 @@ class SourceContract:
 
     def publish(self, tree: Path) -> tuple[Any, FetchContext]:
         """Make a source of this tree, and a context in which it can be fetched."""
+        raise NotImplementedError
+
+    def unusable(self, tree: Path) -> tuple[Any, FetchContext]:
+        """Make a source that cannot be fetched: it does not exist, it is damaged, or its settings make no sense."""
         raise NotImplementedError
 
     def fetched(self, tree: Path, workspace: Path) -> SourceResolved:
@@ -54,6 +59,14 @@ class SourceContract:
         before = self.fetched(tree, tmp_path / "one")
         (tree / "main.tf").write_text("# another root\n")
         assert self.fetched(tree, tmp_path / "two").digest != before.digest
+
+    def test_a_source_that_cannot_be_fetched_is_refused_in_words(self, tree: Path, tmp_path: Path) -> None:
+        source, context = self.unusable(tree)
+        workspace = tmp_path / "workspace"
+        workspace.mkdir()
+        with pytest.raises((TerracrewError, OSError)) as caught:
+            asyncio.run(fetcher(self.kind).fetch(source, workspace, context))
+        assert str(caught.value)
 
 
 def no_transfer() -> Transfer:

@@ -101,11 +101,12 @@ BEFORE_ENGINE_NAMES: tuple[LiteralString, ...] = (
 def test_modules_keep_their_engines_when_engines_of_other_packages_are_allowed(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    before = [statement for each in known() if each.number < 32 for statement in each.statements]
+    before: list[LiteralString] = [statement for each in known() if each.number < 32 for statement in each.statements]
     [migration] = [each for each in known() if each.name == "engine_names"]
 
     def check(run: Callable[[LiteralString], Any]) -> None:
-        for statement in (*before, *BEFORE_ENGINE_NAMES, *migration.statements):
+        statements: list[LiteralString] = [*before, *BEFORE_ENGINE_NAMES, *migration.statements]
+        for statement in statements:
             run(statement)
         assert run("SELECT engine FROM modules").fetchone() == ("pulumi",)
         run("UPDATE modules SET engine = 'theirs'")

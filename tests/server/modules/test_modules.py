@@ -55,6 +55,16 @@ async def test_an_engine_of_another_package_can_be_named(world: World) -> None:
     assert made["engine"] == "cobol-2"
 
 
+@on_one
+async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(world: World) -> None:
+    source = {"kind": "plugin", "plugin": "git", "settings": {"url": "ssh://x", "depth": 1}, "subdirectory": ""}
+    made = await world.admin.made("/api/v1/modules", {"path": "m", "source": source})
+    assert made["source"] == source
+    large = source | {"settings": {"url": "x" * 17_000}}
+    words = await world.admin.refused("PATCH", f"/api/v1/modules/{made['id']}", 413, json={"source": large})
+    assert "16,384 are possible" in words
+
+
 async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}})
     await world.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
@@ -91,7 +101,7 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
         ("description", "x" * 2001, "length <= 2000"),
         ("color", "red", "unknown field `color`"),
         ("path", "a/../b", "no meaning here"),
-        ("source", {"kind": "git", "url": "x"}, "source.kind: 'git' is not one of local, archive"),
+        ("source", {"kind": "git", "url": "x"}, "source.kind: 'git' is not one of local, archive, plugin"),
         ("source", {"kind": "local"}, "missing required field `path`"),
         ("source", {"kind": "local", "path": "srv/sources"}, "should be absolute"),
         ("source", {"kind": "local", "path": "/srv/sources/../../etc"}, "should be absolute"),
@@ -101,6 +111,10 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
         ("source", {**SOURCE, "subdirectory": "/etc"}, "source.subdirectory"),
         ("source", {"kind": "archive", "archive_id": "arc_" + "0" * 32}, "upload it first"),
         ("source", {"kind": "archive", "archive_id": "../../etc"}, "is not an id"),
+        ("source", {"kind": "plugin", "plugin": "Git"}, "source.plugin: 'Git' is not the name of a plug-in"),
+        ("source", {"kind": "plugin", "plugin": "local"}, "is a kind of source of Terracrew itself"),
+        ("source", {"kind": "plugin", "plugin": "git", "settings": [1]}, "Expected `object`"),
+        ("source", {"kind": "plugin", "plugin": "git", "subdirectory": "../x"}, "source.subdirectory"),
     ],
 )
 async def test_what_a_module_cannot_hold_is_refused_in_words(world: World, field: str, value: Any, words: str) -> None:

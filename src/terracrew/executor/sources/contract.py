@@ -1,6 +1,8 @@
 """The contract of a source: how the files of a module get into the workspace of an attempt.
 
-A `SourceFetcher` is registered under the kind of source that it fetches (see `terracrew.plugins`).
+A `SourceFetcher` is registered under the kind of source that it fetches (see `terracrew.plugins`). One of another package
+gets a `PluginSource`: the server has checked nothing but the size of its settings, so the fetcher checks them, with
+`msgspec.convert` for example, and raises Invalid for settings that it does not understand.
 `terracrew.testing.source_contract` tests one.
 """
 
@@ -36,6 +38,7 @@ class SourceFetcher(Protocol[S]):
         """Fill the workspace, which is empty, and say what was fetched.
 
         The digest is the same if and only if the content is the same: a later attempt of the job refuses another one. A small
-        source is fetched without waiting for the event loop, so that the engine starts first (see `run_before_loop`).
+        source of Terracrew's own kinds is fetched without waiting for the event loop, so that the engine starts first (see
+        `run_before_loop`); the fetcher of a `PluginSource` always has a running loop.
         """
         ...

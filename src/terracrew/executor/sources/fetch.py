@@ -1,14 +1,15 @@
 """Fetches the source of a job, whatever its kind."""
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
 from terracrew import plugins
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor.sources.contract import FetchContext, SourceFetcher
 from terracrew.executor.sources.workspace import inside
 from terracrew.protocol.events import SourceResolved
-from terracrew.protocol.spec import JobSpec, Source, source_kind
+from terracrew.protocol.spec import JobSpec, PluginSource, Source, source_kind
 
 
 def fetcher(kind: str) -> SourceFetcher[Source]:
@@ -18,10 +19,27 @@ def fetcher(kind: str) -> SourceFetcher[Source]:
 
 async def fetch(spec: JobSpec, workspace: Path, context: FetchContext) -> tuple[Path, SourceResolved]:
     """Fill the (empty) workspace; return the folder to run the engine in, and what the source was."""
-    resolved = await fetcher(source_kind(spec.source)).fetch(spec.source, workspace, context)
+    if isinstance(spec.source, PluginSource):
+        resolved = await _fetch_by_plugin(spec.source, workspace, context)
+    else:
+        resolved = await fetcher(source_kind(spec.source)).fetch(spec.source, workspace, context)
     if spec.source_digest and spec.source_digest != resolved.digest:
         raise Conflict(
             f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
             "Run a new job to use what is there now"
         )
     return inside(workspace, spec.source.subdirectory), resolved
+
+
+async def _fetch_by_plugin(source: PluginSource, workspace: Path, context: FetchContext) -> SourceResolved:
+    """Fetch with the code of another package, which needs a running event loop and can raise anything."""
+    if source.plugin in plugins.BUILT_IN[plugins.SOURCES]:  # it would get settings that it does not expect
+        raise Invalid(f"{source.plugin!r} is not a plug-in, but a kind of source of Terracrew itself")
+    found = fetcher(source.plugin)
+    await asyncio.sleep(0)  # there may be no event loop yet, see `run_before_loop`
+    try:
+        return await found.fetch(source, workspace, context)
+    except (TerracrewError, OSError):
+        raise
+    except Exception as error:
+        raise Invalid(f"the source {source.plugin!r} failed: {type(error).__name__}: {error}") from error

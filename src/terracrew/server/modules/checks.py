@@ -10,14 +10,15 @@ import msgspec
 
 from terracrew import configurations, plugins
 from terracrew.errors import Invalid, TooLarge
-from terracrew.protocol.spec import LocalSource, audience_slug
+from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
 
 MAX_CONTENT_BYTES = 256 * 1024
+MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
 MAX_AUDIENCES = 5
 MAX_AUDIENCE_CHARACTERS = 200
 MAX_INPUT_LEVELS = 100
-"""Levels of lists and objects in an input: what is read back deep in a call must not run out of stack there."""
+"""Levels of lists and objects in an input or in the settings of a source: what is read back must not run out of stack."""
 _INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
 # What the executor itself sets. A module that could would redirect its state or read with another job's token.
@@ -44,7 +45,7 @@ def check_engine(engine: str) -> None:
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:
-    _check_depth(inputs)
+    _check_depth("inputs", inputs)
     _check_size("inputs", inputs)
     for name in inputs:
         if not _INPUT.match(name):
@@ -95,6 +96,19 @@ def check_local(source: LocalSource, roots: Sequence[Path]) -> None:
         raise Invalid(f"source.path: {source.path} is not under one of the server's `local_roots` ({allowed})")
 
 
+def check_plugin_source(source: PluginSource) -> None:
+    """Check the shape and the size of a source whose settings only a package on the runners understands."""
+    if not plugins.is_name(source.plugin):
+        raise Invalid(
+            f"source.plugin: {source.plugin[:100]!r} is not the name of a plug-in: use at most 32 lower-case letters, "
+            "digits and `-`, beginning with a letter"
+        )
+    if source.plugin in plugins.BUILT_IN[plugins.SOURCES]:
+        raise Invalid(f"source.plugin: {source.plugin} is a kind of source of Terracrew itself: give it as source.kind")
+    _check_depth("source.settings", source.settings)
+    _check_size("source.settings", source.settings, MAX_SOURCE_SETTINGS_BYTES)
+
+
 def check_subdirectory(subdirectory: str) -> None:
     if not subdirectory:
         return
@@ -103,20 +117,20 @@ def check_subdirectory(subdirectory: str) -> None:
         raise Invalid(f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes")
 
 
-def _check_depth(inputs: Mapping[str, Any]) -> None:
-    level: list[Any] = list(inputs.values())
+def _check_depth(what: str, content: Mapping[str, Any]) -> None:
+    level: list[Any] = list(content.values())
     for _ in range(MAX_INPUT_LEVELS):
         level = [below for each in level for below in _below(each)]
         if not level:
             return
-    raise Invalid(f"inputs: they are nested more than {MAX_INPUT_LEVELS} levels deep", field="inputs")
+    raise Invalid(f"{what}: they are nested more than {MAX_INPUT_LEVELS} levels deep", field=what)
 
 
 def _below(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType]
 
 
-def _check_size(what: str, content: Mapping[str, Any]) -> None:
+def _check_size(what: str, content: Mapping[str, Any], max_bytes: int = MAX_CONTENT_BYTES) -> None:
     size = len(msgspec.json.encode(content))
-    if size > MAX_CONTENT_BYTES:
-        raise TooLarge(f"{what}: {size:,} bytes are too many, {MAX_CONTENT_BYTES:,} are possible", field=what)
+    if size > max_bytes:
+        raise TooLarge(f"{what}: {size:,} bytes are too many, {max_bytes:,} are possible", field=what)

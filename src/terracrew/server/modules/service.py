@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from terracrew import configurations, ids
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
-from terracrew.protocol.spec import ArchiveSource, LocalSource, Source
+from terracrew.protocol.spec import ArchiveSource, LocalSource, PluginSource, Source
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -210,6 +210,9 @@ async def checked_source(tx: Tx, organization_id: str, source: Source, roots: Se
             return source
         case ArchiveSource():
             return await _checked_archive(tx, organization_id, source, engine)
+        case PluginSource():
+            checks.check_plugin_source(source)
+            return source
 
 
 async def _checked_archive(tx: Tx, organization_id: str, source: ArchiveSource, engine: str) -> ArchiveSource:

@@ -93,4 +93,6 @@ def _source(source: dict[str, Any]) -> str:
     below = f"//{source['subdirectory']}" if source.get("subdirectory") else ""
     if source["kind"] == "local":
         return f"{source['path']}{below}"
+    if source["kind"] == "plugin":
+        return f"{source['plugin']} (plug-in){below}"
     return f"archive {source.get('sha256', '')[:12] or source['archive_id']}{below}"
