@@ -192,7 +192,7 @@ def only_asked_cancels(found: Found) -> Iterator[Violation]:
     for job in found.jobs:
         if job["status"] == "CANCELED" and job["id"] not in found.asked_to_cancel:
             text = f"{_name(job)} is CANCELED ({job['message'][:200]}), and nobody asked for it"
-            yield Violation("no cancel unasked", text, attempt=_name(job))
+            yield Violation("no unrequested cancel", text, attempt=_name(job))
 
 
 def logs(site: Installation, found: Found) -> Iterator[Violation]:
@@ -213,7 +213,7 @@ def log(text: bytes, owner: str, attempt: dict[str, Any], least: int) -> Iterato
     numbers = [(line[1], int(line[2])) for line in _NUMBERED.finditer(text)]
     planned = [number for kind, number in numbers if kind == b"plan"]
     applied = [number for kind, number in numbers if kind == b"apply"]
-    rule = "logs whole and in order"
+    rule = "logs complete and in order"
     if applied != list(range(1, len(applied) + 1)):
         after = next(number for number, there in enumerate(applied) if there != number + 1)
         yield Violation(rule, f"the log of {owner} has line {applied[after]} after {after} lines", attempt=owner)

@@ -200,5 +200,5 @@ def test_a_cancel_that_nobody_asked_for_is_seen() -> None:
     """Seen: a reboot ended jobs CANCELED, with nobody in the audit log."""
     canceled = found(status="CANCELED")
     canceled.jobs[0]["message"] = ""
-    assert rules(checks.only_asked_cancels(canceled)) == ["no cancel unasked"]
+    assert rules(checks.only_asked_cancels(canceled)) == ["no unrequested cancel"]
     assert rules(checks.only_asked_cancels(Found(canceled.jobs, {}, [], [], {JOB}))) == []
