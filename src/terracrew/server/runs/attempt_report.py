@@ -6,11 +6,12 @@ from terracrew.errors import NotFound
 from terracrew.escapes import plain
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_reads, store
 from terracrew.server.jobs.model import AttemptReport, LoggedChange, ModuleState
-from terracrew.server.logs import chunks, ending
+from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
-from terracrew.server.runs import made
+from terracrew.server.runs import made, reads
+from terracrew.server.state import reads as states
 
 MAX_LINE_CHARACTERS = 400
 LAST_BYTES = 8 << 10
@@ -32,29 +33,7 @@ async def report(
 
     The log of an attempt that is lost or in doubt is in rows. `moved` is the end of any other log.
     """
-    row = await tx.one(
-        """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
-            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
-            attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
-            attempts.is_in_doubt, attempts.lines,
-            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
-            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name,
-            (SELECT count(*) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,
-            (SELECT max(serial) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS serial,
-            (SELECT max(created_at) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_at,
-            (SELECT max(event) FROM states
-                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_event,
-            attempts.is_change_ended, jobs.module_id
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
-        job_id=job_id,
-        attempt=attempt,
-    )
+    row = await reads.attempt_facts(tx, job_id, attempt)
     if row is None:
         raise NotFound(f"{job_id} has no attempt {attempt}")
     found = row_to(AttemptReport, row)
@@ -78,11 +57,7 @@ async def report(
 
 async def doubts(tx: Tx, module_id: str) -> list[AttemptReport]:
     """Report on each attempt that puts a module in doubt, oldest first."""
-    rows = await tx.all(
-        """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
-        module_id=module_id,
-    )
+    rows = await attempt_reads.in_doubt(tx, module_id)
     return [
         await report(tx, row["job_id"], row["number"], with_made=index < MAX_DOUBTS_WITH_MADE)
         for index, row in enumerate(rows)
@@ -90,23 +65,14 @@ async def doubts(tx: Tx, module_id: str) -> list[AttemptReport]:
 
 
 async def _module_state(tx: Tx, module_id: str, job_id: str, attempt: int) -> ModuleState | None:
-    row = await tx.one(
-        """SELECT version, serial, created_at, resources, job_id = :job_id AND attempt = :attempt AS is_own
-        FROM states WHERE module_id = :module_id AND status = 'current'""",
-        module_id=module_id,
-        job_id=job_id,
-        attempt=attempt,
-    )
+    row = await states.current_facts(tx, module_id, job_id, attempt)
     return None if row is None else row_to(ModuleState, {**row, "is_own": bool(row["is_own"])})
 
 
 async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | None) -> str:
-    row = await tx.one(
-        "SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC LIMIT 1",
-        job_id=job_id,
-        attempt=attempt,
-    )
-    last = bytes(row["data"]) if row is not None else moved.blocks[-1] if moved and moved.blocks else None
+    last = await chunk_reads.last_chunk(tx, job_id, attempt)
+    if last is None and moved and moved.blocks:
+        last = moved.blocks[-1]
     if last is None:
         return ""
     text = plain(chunks.text(last)[-LAST_BYTES:].decode(errors="replace"))

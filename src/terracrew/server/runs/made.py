@@ -8,7 +8,7 @@ from terracrew.escapes import ESCAPES
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.model import LoggedChange
-from terracrew.server.logs import chunks
+from terracrew.server.logs import chunk_reads, chunks
 from terracrew.server.logs.ending import Ending
 
 MAX_LOG_BYTES = 2 << 20
@@ -56,13 +56,7 @@ async def since(
     `moved` is the end of the part that is in the object store, which a transaction cannot read.
     """
     moved = moved or Ending()
-    rows = await tx.all(
-        """SELECT first, size FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND last > :event
-        ORDER BY first DESC LIMIT 2000""",
-        job_id=job_id,
-        attempt=attempt,
-        event=max(event, moved.last),
-    )
+    rows = await chunk_reads.sizes_after(tx, job_id, attempt, max(event, moved.last))
     total, start = 0, None
     for row in rows:
         total += row["size"]
@@ -71,19 +65,9 @@ async def since(
         start = row["first"]
     if start is None and rows:
         return [], True
-    kept = (
-        []
-        if start is None
-        else await tx.all(
-            """SELECT data FROM log_chunks WHERE job_id = :job_id AND attempt = :attempt AND first >= :first
-        ORDER BY first""",
-            job_id=job_id,
-            attempt=attempt,
-            first=start,
-        )
-    )
+    kept = [] if start is None else await chunk_reads.data_from(tx, job_id, attempt, start)
     is_cut = total > MAX_LOG_BYTES
-    records = itertools.chain(() if is_cut else moved.records(), *(chunks.records(bytes(row["data"])) for row in kept))
+    records = itertools.chain(() if is_cut else moved.records(), *(chunks.records(data) for data in kept))
     text = b"".join(record.payload for number, record in records if number > event and record.stream == Stream.OUTPUT)
     found = made(text.decode(errors="replace").splitlines())
     is_cut = is_cut or len(found) > MAX_RESOURCES or (not moved.is_whole and event < moved.first)

@@ -9,7 +9,7 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import AttemptReport, Lock
 from terracrew.server.modules.model import Module
-from terracrew.server.runs import attempt_report
+from terracrew.server.runs import attempt_report, reads
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""
@@ -38,14 +38,7 @@ class ModuleView(Module, frozen=True, kw_only=True):
 
 
 async def view(tx: Tx, module: Module) -> ModuleView:
-    rows = await tx.all(
-        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
-        FROM states JOIN jobs ON jobs.id = states.job_id
-        WHERE states.module_id = :module_id AND states.status = 'quarantined'
-        ORDER BY states.id LIMIT :most""",
-        module_id=module.id,
-        most=MAX_QUARANTINED,
-    )
+    rows = await reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
     return ModuleView(
         **msgspec.structs.asdict(module),
         doubts=await attempt_report.doubts(tx, module.id),

@@ -8,19 +8,18 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Columns, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import attempt_reads, decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal
+from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
 
 SILENT_AFTER_SECONDS = 20.0
 """A heartbeat comes every ten seconds: after two that did not, it is said."""
 START_SECONDS = 2.0
-_OF_MODULE: Columns = {"id": "text", "module_id": "text"}
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -59,13 +58,7 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
 
 
 async def _busy(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
-    rows = await tx.each(
-        f"""SELECT batch.id AS waiting, jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
-        FROM batch JOIN jobs ON jobs.module_id = batch.module_id AND jobs.status IN {ACTIVE_STATUSES}
-        JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt""",
-        _OF_MODULE,
-        _with_modules(queued),
-    )
+    rows = await attempt_reads.lock_holders(tx, _with_modules(queued))
     return {row["waiting"]: _busy_with(row) for row in rows}
 
 
@@ -78,14 +71,7 @@ def _busy_with(row: Row) -> Reason:
 
 
 async def _quarantine(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
-    rows = await tx.each(
-        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at
-        FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
-            WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
-        JOIN jobs ON jobs.id = states.job_id""",
-        _OF_MODULE,
-        _with_modules(queued),
-    )
+    rows = await reads.oldest_quarantined_states(tx, _with_modules(queued))
     return {row["waiting"]: _quarantined(row) for row in rows}
 
 
@@ -98,16 +84,7 @@ def _quarantined(row: Row) -> Reason:
 
 
 async def _undecided(tx: Tx, waiting: Sequence[Job]) -> dict[str, Reason]:
-    rows = await tx.each(
-        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why,
-            plans.state_version <> modules.state_version AS is_stale, EXISTS (
-            SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-            WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt
-        FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
-        JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
-        {"id": "text"},
-        [(job.id,) for job in _sorted(waiting)],
-    )
+    rows = await reads.plans_awaiting_approval(tx, [job.id for job in _sorted(waiting)])
     return {row["job_id"]: _undecided_about(row) for row in rows}
 
 
@@ -131,13 +108,7 @@ def _undecided_about(row: Row) -> Reason:
 
 async def _held_up(tx: Tx, active: Sequence[Job], watch: Watch) -> dict[str, Reason]:
     """An attempt has the job: is it lost, silent, kept from beginning, or slow to start?"""
-    rows = await tx.each(
-        """SELECT attempts.job_id, attempts.instance_id, attempts.claimed_at, attempts.begun_at, attempts.lost_at,
-            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
-        FROM batch JOIN attempts ON attempts.job_id = batch.id AND attempts.number = batch.attempt""",
-        {"id": "text", "attempt": "bigint"},
-        [(job.id, job.attempt) for job in _sorted(active)],
-    )
+    rows = await attempt_reads.progress(tx, [(job.id, job.attempt) for job in _sorted(active)])
     attempts = {row["job_id"]: row for row in rows}
     beginning = [job for job in active if MUTATING & set(STEPS_OF.get(job.type, ()))]
     fenced = await _heard_again(
@@ -188,14 +159,7 @@ def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
 
 async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> dict[str, Reason]:
     """Explain the wait for an attempt that was given up, is not known to be gone, and is in contact again."""
-    rows = await tx.each(
-        "SELECT batch.id AS waiting, jobs.number AS job_number, "
-        + store.ATTEMPTS.columns
-        + """ FROM batch JOIN jobs ON jobs.module_id = batch.module_id
-        JOIN attempts ON attempts.job_id = jobs.id AND attempts.is_in_doubt""",
-        _OF_MODULE,
-        _with_modules(beginning),
-    )
+    rows = await attempt_reads.in_doubt_for_each(tx, _with_modules(beginning))
     found: dict[str, Reason] = {}
     for row in rows:
         attempt = row_to(Attempt, row)

@@ -7,20 +7,12 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobView, StepRow
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs import attempt_report, reasons, summary
+from terracrew.server.runs import attempt_report, reads, reasons, summary
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Everything about a job that is not its log."""
-    row = await tx.one(
-        """SELECT modules.path AS module_path, modules.engine, modules.state_version,
-            coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
-                (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
-            coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
-                (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name
-        FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
-        id=job.id,
-    )
+    row = await reads.module_and_runner(tx, job.id)
     assert row is not None
     names = {name: value for name, value in row.items() if name != "state_version"}
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)

@@ -25,3 +25,14 @@ async def quarantined(tx: Tx, module_id: str) -> list[Row]:
 async def outputs_of_job(tx: Tx, job_id: str) -> Row | None:
     """Return the encrypted outputs that a job read, or the name of the object that holds them."""
     return await tx.one("SELECT content, object FROM outputs WHERE job_id = :job_id", job_id=job_id)
+
+
+async def current_facts(tx: Tx, module_id: str, job_id: str, attempt: int) -> Row | None:
+    """Return what is known of a module's current state; `is_own` is true if this attempt wrote it."""
+    return await tx.one(
+        """SELECT version, serial, created_at, resources, job_id = :job_id AND attempt = :attempt AS is_own
+        FROM states WHERE module_id = :module_id AND status = 'current'""",
+        module_id=module_id,
+        job_id=job_id,
+        attempt=attempt,
+    )

@@ -1,0 +1,52 @@
+"""What is read about the attempts of jobs without changing them."""
+
+from collections.abc import Sequence
+
+from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.jobs.store import ATTEMPTS
+
+_OF_MODULE: Columns = {"id": "text", "module_id": "text"}
+
+
+async def in_doubt(tx: Tx, module_id: str) -> list[Row]:
+    """Return the job and the number of each attempt that puts a module in doubt, oldest first."""
+    return await tx.all(
+        """SELECT attempts.job_id, attempts.number FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND attempts.is_in_doubt ORDER BY attempts.ended_at""",
+        module_id=module_id,
+    )
+
+
+async def in_doubt_for_each(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the attempts that put the modules of these jobs (job, module) in doubt; `waiting` is the job."""
+    return await tx.each(
+        "SELECT batch.id AS waiting, jobs.number AS job_number, "
+        + ATTEMPTS.columns
+        + """ FROM batch JOIN jobs ON jobs.module_id = batch.module_id
+        JOIN attempts ON attempts.job_id = jobs.id AND attempts.is_in_doubt""",
+        _OF_MODULE,
+        waiting,
+    )
+
+
+async def lock_holders(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the active job and its attempt in the module of each of these jobs (job, module); `waiting` is the job."""
+    return await tx.each(
+        f"""SELECT batch.id AS waiting, jobs.id, jobs.number, attempts.claimed_at, attempts.lost_at
+        FROM batch JOIN jobs ON jobs.module_id = batch.module_id AND jobs.status IN {ACTIVE_STATUSES}
+        JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt""",
+        _OF_MODULE,
+        waiting,
+    )
+
+
+async def progress(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
+    """Return how far these attempts (job, number) are and when they were last heard."""
+    return await tx.each(
+        """SELECT attempts.job_id, attempts.instance_id, attempts.claimed_at, attempts.begun_at, attempts.lost_at,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
+        FROM batch JOIN attempts ON attempts.job_id = batch.id AND attempts.number = batch.attempt""",
+        {"id": "text", "attempt": "bigint"},
+        attempts,
+    )

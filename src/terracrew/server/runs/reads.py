@@ -1,0 +1,83 @@
+"""What people are told about jobs and attempts, joined from the tables of jobs, states, modules, plans and runners."""
+
+from collections.abc import Sequence
+
+from terracrew.server.db.seam import Row, Tx
+
+
+async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
+    """Return what is stored about an attempt: its times, its runner, and the states that it has delivered."""
+    return await tx.one(
+        """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
+            coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
+            attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
+            attempts.is_in_doubt, attempts.lines,
+            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
+                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name,
+            (SELECT count(*) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,
+            (SELECT max(serial) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS serial,
+            (SELECT max(created_at) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_at,
+            (SELECT max(event) FROM states
+                WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS state_event,
+            attempts.is_change_ended, jobs.module_id
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE attempts.job_id = :job_id AND attempts.number = :attempt""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+
+
+async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
+    """Return the module of a job and the names of its runner and instance, which may have been removed."""
+    return await tx.one(
+        """SELECT modules.path AS module_path, modules.engine, modules.state_version,
+            coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
+            coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
+                (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name
+        FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
+        id=job_id,
+    )
+
+
+async def quarantined_states(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the oldest states of a module that are in quarantine, with the numbers of their jobs."""
+    return await tx.all(
+        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
+        FROM states JOIN jobs ON jobs.id = states.job_id
+        WHERE states.module_id = :module_id AND states.status = 'quarantined'
+        ORDER BY states.id LIMIT :most""",
+        module_id=module_id,
+        most=count,
+    )
+
+
+async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the oldest state in quarantine in the module of each of these jobs (job, module); `waiting` is the job."""
+    return await tx.each(
+        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at
+        FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
+            WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
+        JOIN jobs ON jobs.id = states.job_id""",
+        {"id": "text", "module_id": "text"},
+        waiting,
+    )
+
+
+async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return the plans of these jobs, whether their state has changed since, and whether their module is in doubt."""
+    return await tx.each(
+        """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why,
+            plans.state_version <> modules.state_version AS is_stale, EXISTS (
+            SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+            WHERE jobs.module_id = modules.id AND attempts.is_in_doubt) AS is_in_doubt
+        FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
+        JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
+        {"id": "text"},
+        [(job_id,) for job_id in job_ids],
+    )
