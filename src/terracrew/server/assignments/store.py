@@ -3,8 +3,15 @@
 from typing import LiteralString
 
 from terracrew.server.assignments.model import Assignment, PlaceKind
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
+
+_PAGE: LiteralString = """
+SELECT runner_id, place_id, kind, organization_id, path FROM assignments
+WHERE (runner_id, place_id) > (:runner_id, :place_id)
+ORDER BY runner_id, place_id LIMIT :count"""
+_OF_RUNNER: LiteralString = """
+SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE runner_id = :id"""
 
 
 async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
@@ -36,6 +43,16 @@ async def of(tx: Tx, runner_id: str) -> list[Assignment]:
     return rows_to(
         Assignment, await tx.all("SELECT * FROM assignments WHERE runner_id = :id ORDER BY path", id=runner_id)
     )
+
+
+async def page(tx: Tx, runner_id: str, place_id: str, count: int) -> list[Row]:
+    """Return the next assignments of all runners after the one of this runner and place."""
+    return await tx.all(_PAGE, runner_id=runner_id, place_id=place_id, count=count)
+
+
+async def places(tx: Tx, runner_id: str) -> list[Row]:
+    """Return the places that a runner is assigned to, in no particular order."""
+    return await tx.all(_OF_RUNNER, id=runner_id)
 
 
 async def forget(tx: Tx, place_id: str) -> None:

@@ -1,11 +1,18 @@
 """Reads what an organization holds, limited to what the reader may see."""
 
+from collections.abc import Collection
 from typing import LiteralString
 
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import IS_OPEN_JOB
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
+
+_GROUPS_ABOVE: LiteralString = """WITH RECURSIVE above (start_id, id, parent_id, depth) AS (
+    SELECT groups.id, groups.id, groups.parent_id, groups.depth FROM batch JOIN groups ON groups.id = batch.id
+    UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.depth
+    FROM above JOIN groups ON groups.id = above.parent_id)
+SELECT start_id, id FROM above ORDER BY depth DESC"""
 
 _SHARED: LiteralString = "SELECT id FROM runners WHERE organization_id IS NULL AND CAST(:is_shared AS boolean)"
 _COUNTS_OF_ORGANIZATION: LiteralString = f"""SELECT name AS organization,
@@ -54,3 +61,8 @@ async def paths(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[
     else:
         rows = await tx.all(_PATHS_OF_READER, most=most, **visibility.params(seen))
     return [row["path"] for row in rows]
+
+
+async def above(tx: Tx, group_ids: Collection[str]) -> list[Row]:
+    """Return each of these groups (`start_id`) with itself and those above it (`id`), nearest first."""
+    return await tx.each(_GROUPS_ABOVE, {"id": "text"}, [(group_id,) for group_id in sorted(group_ids)])

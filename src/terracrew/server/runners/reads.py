@@ -173,3 +173,13 @@ async def places(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
         {"id": "text"},
         [(runner_id,) for runner_id in runner_ids],
     )
+
+
+async def shared_ids(tx: Tx) -> list[str]:
+    """Return the runners that serve every organization."""
+    return [row["id"] for row in await tx.all("SELECT id FROM runners WHERE organization_id IS NULL")]
+
+
+async def is_shared(tx: Tx, runner_id: str) -> bool:
+    row = await tx.one("SELECT organization_id FROM runners WHERE id = :id", id=runner_id)
+    return row is not None and row["organization_id"] is None

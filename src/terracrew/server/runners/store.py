@@ -1,8 +1,9 @@
 """The rows of runners."""
 
 from collections.abc import Sequence
+from typing import LiteralString
 
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
@@ -21,6 +22,15 @@ _CHANGED_BY_PEOPLE = (
     "configuration",
 )
 _UPDATE = f"UPDATE runners SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
+_KEEP_NAME: LiteralString = """
+INSERT INTO removed (id, name, removed_at) SELECT batch.id, batch.name, batch.now FROM batch
+WHERE EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = batch.id)"""
+_DELETE_NAMES: LiteralString = """
+DELETE FROM removed WHERE id IN (
+    SELECT id FROM removed WHERE removed_at < :before
+        AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = removed.id)
+        AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.runner_id = removed.id)
+    ORDER BY removed_at LIMIT :count)"""
 
 
 async def insert(tx: Tx, runner: Runner, worker_token_sha256: str | None) -> None:
@@ -121,3 +131,14 @@ async def service_account(tx: Tx, id: str, organization_id: str) -> str | None: 
         organization_id=organization_id,
     )
     return None if row is None else str(row["path"])
+
+
+async def keep_names(tx: Tx, instances: Sequence[tuple[str, str]]) -> None:
+    """Keep the names (id, name) of removed instances that attempts refer to."""
+    columns: Columns = {"id": "text", "name": "text", "now": "double precision"}
+    await tx.each(_KEEP_NAME, columns, sorted((instance_id, name, tx.now) for instance_id, name in instances))
+
+
+async def delete_names(tx: Tx, before: float, count: int) -> int:
+    """Delete the names of runners and instances that were removed before this time, if no attempt refers to them."""
+    return await tx.run(_DELETE_NAMES, before=before, count=count)

@@ -6,22 +6,17 @@ which cover its module, not after the runners there: a runner that is added to a
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import LiteralString
 
 import msgspec
 
+from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.runners import reads as runners
 from terracrew.server.scheduling.queue import Waiting
 
 EVERYWHERE = "*"
 """The place of shared runners."""
 PAGE_ROWS = 200
-_ASSIGNMENTS: LiteralString = """
-SELECT runner_id, place_id, kind, organization_id, path FROM assignments
-WHERE (runner_id, place_id) > (:runner_id, :place_id)
-ORDER BY runner_id, place_id LIMIT :count"""
-_OF_RUNNER: LiteralString = """
-SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE runner_id = :id"""
 
 
 class Route(msgspec.Struct, frozen=True, cache_hash=True):
@@ -54,17 +49,17 @@ class AssignmentView:
     async def load(self, db: Database) -> None:
         """Read everything anew, page by page."""
         found: dict[str, set[str]] = {}
-        last = {"runner_id": "", "place_id": ""}
+        last = ("", "")
         while True:
-            rows = await db.read(lambda tx, last=last: tx.all(_ASSIGNMENTS, count=PAGE_ROWS, **last))
+            rows = await db.read(lambda tx, last=last: assignments.page(tx, *last, PAGE_ROWS))
             for row in rows:
                 found.setdefault(row["runner_id"], set()).add(_place(row))
             if len(rows) < PAGE_ROWS:
                 break
-            last = {name: rows[-1][name] for name in last}
+            last = (rows[-1]["runner_id"], rows[-1]["place_id"])
             await asyncio.sleep(0)  # SQLite is read on the event loop, which has other things to do
-        for row in await db.read(lambda tx: tx.all("SELECT id FROM runners WHERE organization_id IS NULL")):
-            found[row["id"]] = {EVERYWHERE}
+        for runner_id in await db.read(runners.shared_ids):
+            found[runner_id] = {EVERYWHERE}
         self._places = {runner_id: frozenset(places) for runner_id, places in found.items()}
         members: dict[str, list[str]] = {}
         for runner_id in sorted(found):
@@ -111,10 +106,9 @@ class AssignmentView:
 
 
 async def places_in_database(tx: Tx, runner_id: str) -> frozenset[str]:
-    runner = await tx.one("SELECT organization_id FROM runners WHERE id = :id", id=runner_id)
-    if runner is not None and runner["organization_id"] is None:
+    if await runners.is_shared(tx, runner_id):
         return frozenset([EVERYWHERE])
-    return frozenset(map(_place, await tx.all(_OF_RUNNER, id=runner_id)))
+    return frozenset(map(_place, await assignments.places(tx, runner_id)))
 
 
 def is_covered(job: Waiting, places: Iterable[str]) -> bool:

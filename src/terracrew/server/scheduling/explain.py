@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import LiteralString
 from urllib.parse import quote
 
 import msgspec
@@ -10,12 +9,12 @@ import msgspec
 from terracrew import plugins
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
+from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.model import Job, Reason
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import eligibility
+from terracrew.server.runners import crew_reads
 from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling import crews
 from terracrew.server.scheduling.crews import SHARED, Crew, Wanted
@@ -26,9 +25,6 @@ MAX_COUNTED_JOBS = 100
 """Jobs ahead are counted up to this number."""
 RUNNERS = "/dashboard/runners"
 HIDDEN_RUNNER = "a runner that you may not see"
-# Compared in the database: a time that has been outside is not quite the same.
-_BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
-    AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -96,7 +92,7 @@ async def why_each(
         elif crew.free:
             found[way.job.id] = Reason("offered", "it is being offered to its runners")
         else:
-            ahead = await _ahead(tx, way.job, crew.runner_id or "") if with_turn else None
+            ahead = await _ahead(tx, way.job.id, crew) if with_turn else None
             found[way.job.id] = _full(crew, ahead)
     return found
 
@@ -151,7 +147,7 @@ def _said(way: _Way, crew: list[Row], names: _Names) -> str:
     """Return the runners by name, a few of them, each with what keeps it from taking jobs."""
     named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
     hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
-    is_cut = any(tier.runners > crews.MAX_LISTED for tier in way.tiers)
+    is_cut = any(tier.runners > crew_reads.MAX_LISTED for tier in way.tiers)
     total = sum(tier.runners for tier in way.tiers) if is_cut else len(crew)
     parts = named[:MAX_NAMED_RUNNERS]
     if not parts:
@@ -201,35 +197,9 @@ def _full(crew: Crew, ahead: int | None) -> Reason:
 
 async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
     """For each job, the queued job of its module that comes first, unless it is the job itself."""
-    rows = await tx.each(
-        "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
-        " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
-        + IS_OPEN_JOB
-        + " AND "
-        + _BEFORE
-        + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",
-        {"id": "text"},
-        [(job.id,) for job in sorted(jobs, key=lambda job: job.id)],
-    )
+    rows = await queue_reads.first_of_modules(tx, [job.id for job in jobs])
     return {row["behind"]: row for row in rows}
 
 
-async def _ahead(tx: Tx, job: Job, runner_id: str) -> int:
-    """Return how many queued jobs that this runner could take now come before it, by priority and age."""
-    row = await tx.one(
-        f"""SELECT count(*) AS ahead FROM (
-            SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}
-            JOIN modules ON modules.id = jobs.module_id
-            WHERE own.id = :id AND NOT EXISTS (
-                SELECT 1 FROM jobs AS busy
-                WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-              AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
-                OR EXISTS (SELECT 1 FROM assignments
-                    WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
-                      AND {eligibility.COVERS}))
-            LIMIT :most) AS counted""",
-        id=job.id,
-        runner_id=runner_id,
-        most=MAX_COUNTED_JOBS + 1,
-    )
-    return row["ahead"] if row else 0
+async def _ahead(tx: Tx, job_id: str, crew: Crew) -> int:
+    return await queue_reads.count_ahead(tx, job_id, crew.runner_id or "", MAX_COUNTED_JOBS + 1)

@@ -1,0 +1,123 @@
+"""Reads the jobs that wait: how many there are and for what, and which of them come first."""
+
+from collections.abc import Collection, Sequence
+from typing import LiteralString
+
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES, IS_OPEN_JOB
+from terracrew.server.runners import eligibility
+
+# Compared in the database: a time that has been outside is not quite the same.
+_BEFORE: LiteralString = """jobs.status = 'QUEUED' AND (jobs.priority > own.priority OR jobs.priority = own.priority
+    AND (jobs.queued_at < own.queued_at OR jobs.queued_at = own.queued_at AND jobs.id < own.id))"""
+
+_MODULES_AND_MAKERS: LiteralString = (
+    """SELECT batch.id AS job_id, modules.id, modules.group_id, modules.path, modules.engine, modules.runner_id,
+    modules.runner_instance_name AS instance_name, makers.runner_id AS maker_id, makers.path AS maker_path,
+    makers.organization_id AS maker_organization_id
+FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
+LEFT JOIN (SELECT jobs.id AS job_id, maker.id AS runner_id, maker.path, maker.organization_id FROM batch
+    JOIN jobs ON jobs.id = batch.id CROSS JOIN """
+    + eligibility.MAKER
+    + " WHERE "
+    + eligibility.OF_JOB
+    + """) AS makers ON makers.job_id = jobs.id"""
+)
+
+
+async def counts_by_status(tx: Tx) -> list[Row]:
+    """Return how many jobs have not ended, by their status, and since when the oldest is queued."""
+    return await tx.all(
+        f"""SELECT status, count(*) AS jobs, min(queued_at) AS oldest FROM jobs
+        WHERE status NOT IN {ENDED_STATUSES} GROUP BY status"""
+    )
+
+
+async def trouble_counts(tx: Tx) -> Row | None:
+    """Count the states in quarantine, the modules in doubt, and the active jobs whose attempts are lost."""
+    return await tx.one(
+        f"""SELECT (SELECT count(*) FROM states WHERE status = 'quarantined') AS quarantined,
+            (SELECT count(DISTINCT jobs.module_id) FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+                WHERE attempts.is_in_doubt) AS doubts,
+            (SELECT count(*) FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+                WHERE jobs.status IN {ACTIVE_STATUSES} AND attempts.lost_at IS NOT NULL) AS lost"""
+    )
+
+
+async def queued_by_route(tx: Tx) -> list[Row]:
+    """Count the queued jobs by what their module lacks and by what decides which runners may take them."""
+    return await tx.all(
+        f"""SELECT reason, group_id, engine, runner_id, runner_instance_name, own, is_first, min(id) AS job_id, count(*) AS jobs
+        FROM (
+            SELECT queued.id, modules.group_id, modules.engine, modules.runner_id, modules.runner_instance_name,
+                CASE WHEN EXISTS (SELECT 1 FROM states
+                        WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
+                    WHEN EXISTS (SELECT 1 FROM jobs AS busy
+                        WHERE busy.module_id = modules.id AND busy.status IN {ACTIVE_STATUSES}) THEN 'module_busy'
+                    ELSE '' END AS reason,
+                CASE WHEN queued.plan_attempt IS NOT NULL THEN queued.id
+                    WHEN EXISTS (SELECT 1 FROM assignments WHERE assignments.place_id = modules.id) THEN modules.id
+                    ELSE '' END AS own,
+                queued.place = 1 AS is_first
+            FROM (
+                SELECT id, module_id, plan_attempt, row_number() OVER (
+                    PARTITION BY module_id ORDER BY priority DESC, queued_at, id) AS place
+                FROM jobs WHERE status = 'QUEUED') AS queued
+            JOIN modules ON modules.id = queued.module_id) AS found
+        GROUP BY reason, group_id, engine, runner_id, runner_instance_name, own, is_first ORDER BY jobs DESC"""
+    )
+
+
+async def awaiting_approval(tx: Tx) -> list[Row]:
+    """Count the plans that wait for a person, apart for modules in doubt, and tell when the oldest of them was made.
+
+    The statement excludes the terminal statuses, too, because SQLite uses the partial index of open jobs only then.
+    """
+    return await tx.all(
+        f"""SELECT doubtful.module_id IS NOT NULL AS is_in_doubt, count(*) AS jobs, min(plans.made_at) AS oldest
+        FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+        LEFT JOIN (SELECT DISTINCT own.module_id FROM attempts JOIN jobs AS own ON own.id = attempts.job_id
+            WHERE attempts.is_in_doubt) AS doubtful ON doubtful.module_id = jobs.module_id
+        WHERE jobs.status NOT IN {ENDED_STATUSES} AND jobs.status = 'AWAITING_APPROVAL'
+        GROUP BY doubtful.module_id IS NOT NULL"""
+    )
+
+
+async def modules(tx: Tx, job_ids: Collection[str]) -> list[Row]:
+    """Return the module of each job, and the only runner that may continue with its plan, if there is such a plan."""
+    return await tx.each(_MODULES_AND_MAKERS, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
+
+
+async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """For each of these jobs (`behind`), return the queued job of its module that comes first, unless it is the job itself."""
+    return await tx.each(
+        "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
+        " JOIN jobs ON jobs.id = (SELECT jobs.id FROM jobs WHERE jobs.module_id = own.module_id AND "
+        + IS_OPEN_JOB
+        + " AND "
+        + _BEFORE
+        + " ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT 1)",
+        {"id": "text"},
+        [(job_id,) for job_id in sorted(job_ids)],
+    )
+
+
+async def count_ahead(tx: Tx, job_id: str, runner_id: str, limit: int) -> int:
+    """Return how many queued jobs that this runner could take now come before a job, by priority and age; at most `limit`."""
+    row = await tx.one(
+        f"""SELECT count(*) AS ahead FROM (
+            SELECT jobs.id FROM jobs AS own JOIN jobs ON {_BEFORE}
+            JOIN modules ON modules.id = jobs.module_id
+            WHERE own.id = :id AND NOT EXISTS (
+                SELECT 1 FROM jobs AS busy
+                WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
+              AND (EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL)
+                OR EXISTS (SELECT 1 FROM assignments
+                    WHERE assignments.runner_id = :runner_id AND assignments.organization_id = jobs.organization_id
+                      AND {eligibility.COVERS}))
+            LIMIT :most) AS counted""",
+        id=job_id,
+        runner_id=runner_id,
+        most=limit,
+    )
+    return row["ahead"] if row else 0

@@ -1,0 +1,52 @@
+"""Reads what is shown of runners: their instances, their jobs and their status."""
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.runners import reads
+
+MAX_CONNECTED = 100
+"""How many connected instances of a runner are shown; all of them count for its capacity and its status."""
+_LAST_DISCONNECTED: LiteralString = "10"
+"""How many instances that are gone are shown: the last ones."""
+_COLUMNS: Columns = {"id": "text", "most": "bigint"}
+_ROW: LiteralString = f"""SELECT instances.*, (
+    SELECT count(*) FROM jobs WHERE jobs.instance_id = instances.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs """
+_CONNECTED: LiteralString = (
+    _ROW
+    + """FROM (
+    SELECT here.id, batch.most, row_number() OVER (PARTITION BY here.runner_id ORDER BY here.name) AS place
+    FROM batch JOIN instances AS here ON here.runner_id = batch.id AND here.is_connected) AS ranked
+JOIN instances ON instances.id = ranked.id WHERE ranked.place <= ranked.most"""
+)
+_DISCONNECTED: LiteralString = (
+    _ROW
+    + """FROM batch JOIN instances ON instances.runner_id = batch.id AND NOT instances.is_connected
+    AND instances.disconnected_at > coalesce((
+        SELECT gone.disconnected_at FROM instances AS gone WHERE gone.runner_id = batch.id AND NOT gone.is_connected
+        ORDER BY gone.disconnected_at DESC LIMIT 1 OFFSET """
+    + _LAST_DISCONNECTED
+    + """), 0)"""
+)
+_FACTS: LiteralString = (
+    f"""SELECT runners.id, runners.worker_token_sha256 IS NOT NULL AS has_worker_token,
+    EXISTS (SELECT 1 FROM assignments WHERE runner_id = runners.id AND place_id = runners.group_id) AS is_assigned,
+    (SELECT count(*) FROM jobs WHERE jobs.runner_id = runners.id AND jobs.status IN {ACTIVE_STATUSES}) AS jobs,
+    (SELECT CAST(coalesce(sum(CASE WHEN instances.capacity < runners.max_jobs THEN instances.capacity ELSE runners.max_jobs END), 0)
+        AS bigint) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS capacity, """
+    + reads.STATUS
+    + " AS status FROM batch JOIN runners ON runners.id = batch.id"
+)
+
+
+async def instances(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
+    """Return the connected instances of these runners, and the last ones that have disconnected."""
+    rows = await tx.each(_CONNECTED, _COLUMNS, [(runner_id, MAX_CONNECTED) for runner_id in runner_ids])
+    return [*rows, *await tx.each(_DISCONNECTED, {"id": "text"}, [(runner_id,) for runner_id in runner_ids])]
+
+
+async def facts(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
+    """Return the status, the jobs and the capacity of these runners, and whether they have a token and an assignment."""
+    return await tx.each(_FACTS, {"id": "text"}, [(runner_id,) for runner_id in runner_ids])
