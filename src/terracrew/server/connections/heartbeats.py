@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import LiteralString
 
 from terracrew.errors import Unavailable
 from terracrew.protocol.messages import AttemptRef
@@ -13,10 +12,6 @@ from terracrew.server.db.seam import Database, Param, Tx
 WRITE_SECONDS = 5.0
 STALE_SECONDS = 3 * WRITE_SECONDS
 """If a server has written nothing about its executor for this long, it may have been killed."""
-IS_ELSEWHERE: LiteralString = (
-    "coalesce(attempts.executor_server_id <> :server_id AND attempts.executor_heard_at > :since, false)"
-)
-"""Whether an attempt's executor is connected to another server than this one."""
 
 
 async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
@@ -26,17 +21,6 @@ async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
 
 async def executor_came(tx: Tx, ref: AttemptRef, server_id: str) -> None:
     await store.hear_attempts(tx, [(ref.job_id, ref.attempt, None, server_id, tx.now)])
-
-
-async def is_elsewhere(tx: Tx, ref: AttemptRef, server_id: str) -> bool:
-    row = await tx.one(
-        "SELECT " + IS_ELSEWHERE + " AS yes FROM attempts WHERE job_id = :job_id AND number = :attempt",
-        job_id=ref.job_id,
-        attempt=ref.attempt,
-        server_id=server_id,
-        since=tx.now - STALE_SECONDS,
-    )
-    return row is not None and bool(row["yes"])
 
 
 class Heartbeats:

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.configuration import Configuration
-from terracrew.server.connections.heartbeats import IS_ELSEWHERE, STALE_SECONDS
+from terracrew.server.connections.heartbeats import STALE_SECONDS
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
@@ -28,13 +28,17 @@ class ServedRunner(msgspec.Struct, frozen=True):
     configuration: Configuration
 
 
+_IS_ELSEWHERE: LiteralString = (
+    "coalesce(attempts.executor_server_id <> :server_id AND attempts.executor_heard_at > :since, false)"
+)
+"""Whether an attempt's executor is connected to another server than this one."""
 RUNNERS = Table("runners", ServedRunner)
 _RUNNER: LiteralString = f"SELECT {RUNNERS.columns} FROM runners WHERE id = :id"
 _STANDING: LiteralString = f"""
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns}
 FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
 _CANCELED: LiteralString = f"""
-SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {IS_ELSEWHERE} AS is_elsewhere
+SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {_IS_ELSEWHERE} AS is_elsewhere
 FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
 WHERE jobs.status IN {ACTIVE_STATUSES} AND jobs.cancel_mode IS NOT NULL"""
 _NOT_GONE: LiteralString = """
@@ -146,6 +150,18 @@ async def canceled(tx: Tx, server_id: str, job_id: str | None = None) -> list[Ro
     if job_id is None:
         return await tx.all(_CANCELED, server_id=server_id, since=since)
     return await tx.all(_CANCELED + " AND jobs.id = :id", id=job_id, server_id=server_id, since=since)
+
+
+async def is_elsewhere(tx: Tx, ref: AttemptRef, server_id: str) -> bool:
+    """Return whether the executor of an attempt is connected to another server than this one."""
+    row = await tx.one(
+        "SELECT " + _IS_ELSEWHERE + " AS yes FROM attempts WHERE job_id = :job_id AND number = :attempt",
+        job_id=ref.job_id,
+        attempt=ref.attempt,
+        server_id=server_id,
+        since=tx.now - STALE_SECONDS,
+    )
+    return row is not None and bool(row["yes"])
 
 
 async def jobs_of(tx: Tx, refs: Iterable[AttemptRef]) -> list[Row]:

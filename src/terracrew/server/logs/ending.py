@@ -7,7 +7,7 @@ import msgspec
 from terracrew.errors import NotFound
 from terracrew.protocol.events import Record
 from terracrew.server.db.seam import Database
-from terracrew.server.logs import chunks, moved
+from terracrew.server.logs import chunks, object_reads
 from terracrew.server.objects import Objects
 
 
@@ -28,7 +28,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 async def read(db: Database, objects: Objects, job_id: str, attempt: int, max_bytes: int) -> Ending:
     """About this much of it, at least one block."""
-    part = await db.read(lambda tx: moved.last_part(tx, job_id, attempt))
+    part = await db.read(lambda tx: object_reads.last_part(tx, job_id, attempt))
     if part is None:
         return Ending()
     index = part.index()

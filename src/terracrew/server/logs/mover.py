@@ -24,7 +24,7 @@ from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.logs import blocks, store
+from terracrew.server.logs import blocks, chunk_reads, store
 from terracrew.server.logs import metrics as counts
 from terracrew.server.objects import Objects
 
@@ -82,16 +82,8 @@ class Mover:
         What is known of an attempt in doubt is read from its chunks in one transaction, so these stay until a person has
         looked. An attempt without a result may still deliver more.
         """
-        rows = await tx.all(
-            """SELECT job_id, number FROM attempts
-            WHERE has_log_chunks AND ended_at IS NOT NULL AND ended_at <= :before AND NOT is_in_doubt
-                AND (has_result OR ended_at <= :late)
-            ORDER BY ended_at LIMIT :page OFFSET :skip""",
-            before=tx.now - SETTLE_SECONDS,
-            late=tx.now - max(SETTLE_SECONDS, self._late_delivery_seconds),
-            page=_PAGE_ROWS,
-            skip=skip,
-        )
+        late = max(SETTLE_SECONDS, self._late_delivery_seconds)
+        rows = await chunk_reads.ended_logs(tx, tx.now - SETTLE_SECONDS, tx.now - late, _PAGE_ROWS, skip)
         return rows_to(_Log, rows)
 
     async def move(self, job_id: str, attempt: int) -> None:
@@ -103,13 +95,7 @@ class Mover:
 
     async def _move_part(self, job_id: str, attempt: int) -> bool:
         """Write one object and make it known. False when there is nothing to move (any more)."""
-        row = await self._db.read(
-            lambda tx: tx.one(
-                "SELECT mark, log_moved FROM attempts WHERE job_id = :job_id AND number = :attempt",
-                job_id=job_id,
-                attempt=attempt,
-            )
-        )
+        row = await self._db.read(lambda tx: chunk_reads.marks(tx, job_id, attempt))
         if row is None:
             return False
         mark, was = row["mark"], row["log_moved"]
@@ -148,15 +134,7 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
     """Delete the chunks that readers take from objects, a batch at a time."""
 
     async def batch(tx: Tx) -> int | None:
-        rows = await tx.all(
-            """SELECT log_chunks.first, length(log_chunks.data) AS bytes FROM attempts
-            JOIN log_chunks ON log_chunks.job_id = attempts.job_id AND log_chunks.attempt = attempts.number
-                AND log_chunks.first <= attempts.log_moved
-            WHERE attempts.job_id = :job_id AND attempts.number = :attempt ORDER BY log_chunks.first LIMIT :rows""",
-            job_id=job_id,
-            attempt=attempt,
-            rows=BATCH_ROWS,
-        )
+        rows = await chunk_reads.moved_chunks(tx, job_id, attempt, BATCH_ROWS)
         chosen = batches.leading(rows, lambda row: row["bytes"])
         return chosen[-1]["first"] if chosen else None
 
@@ -166,21 +144,5 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
 
 async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
     """Return the next chunks after this event, up to the size of a batch."""
-    rows = await tx.all(
-        """SELECT log_chunks.first, log_chunks.last, log_chunks.first_line, log_chunks.lines, log_chunks.data
-        FROM (
-            SELECT job_id, attempt, first, sum(bytes) OVER (ORDER BY first) - bytes AS before
-            FROM (
-                SELECT job_id, attempt, first, length(data) AS bytes FROM log_chunks
-                WHERE job_id = :job_id AND attempt = :attempt AND first > :after ORDER BY first LIMIT :rows
-            ) AS following
-        ) AS near
-        JOIN log_chunks USING (job_id, attempt, first)
-        WHERE near.before < :bytes ORDER BY first""",
-        job_id=job_id,
-        attempt=attempt,
-        after=after,
-        rows=BATCH_ROWS,
-        bytes=batches.MAX_BYTES,
-    )
+    rows = await chunk_reads.following(tx, job_id, attempt, after, BATCH_ROWS, batches.MAX_BYTES)
     return rows_to(blocks.Row, rows)

@@ -13,7 +13,7 @@ import msgspec
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.logs import chunks, moved
+from terracrew.server.logs import chunks, moved, object_reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 
@@ -106,7 +106,7 @@ async def page(tx: Tx, job_id: str, attempt: int, after: int, size: int = PAGE_B
     )
     if rows and rows[0]["first"] <= after + 1:
         return rows_to(Stored, rows)
-    part = await moved.part_after(tx, job_id, attempt, after)
+    part = await object_reads.part_after(tx, job_id, attempt, after)
     if isinstance(part, moved.Part):
         return _blocks(part, after, size)
     if part is not None:
@@ -229,7 +229,7 @@ async def _before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int
             low = max(middle, row["last"])
         else:
             high = row["first"]
-    if line > 0 and not has_chunk and (part := await moved.part_before_line(tx, job_id, log.attempt, line)):
+    if line > 0 and not has_chunk and (part := await object_reads.part_before_line(tx, job_id, log.attempt, line)):
         block = next(block for block in reversed(part.index()) if block.first_line < line)
         return block.first - 1, line - block.first_line
     return after, skip

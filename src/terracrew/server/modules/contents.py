@@ -40,8 +40,7 @@ def plain_texts(keys: Keyring, module_id: str, sealed: bytes | None) -> list[str
 
 
 async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
-    row = await tx.one("SELECT sealed FROM modules WHERE id = :id", id=module_id)
-    return Content() if row is None else opened(keys, module_id, row["sealed"])
+    return opened(keys, module_id, await store.sealed_content(tx, module_id))
 
 
 async def save(tx: Tx, keys: Keyring, module_id: str, content: Content) -> None:
@@ -54,17 +53,12 @@ async def seal_plain(db: Database, keys: Keyring) -> int:
     """Encrypt in batches what an earlier version stored in plain text; an interrupted run is continued."""
 
     async def work(tx: Tx) -> tuple[int, bool]:
-        rows = await tx.all(
-            """SELECT id, plain_inputs, plain_environment FROM modules WHERE sealed IS NULL
-            ORDER BY id LIMIT :most FOR UPDATE""",
-            most=_BATCH_ROWS,
-        )
+        rows = await store.hold_plain(tx, _BATCH_ROWS)
         for row in rows:
             plain = '{"inputs":' + row["plain_inputs"] + ',"environment":' + row["plain_environment"] + "}"
             await store.seal_plain(tx, row["id"], keys.encrypt(plain.encode(), context(row["id"])))
         # Asked anew: rows that another server has just encrypted are missing among those above, and not the last ones.
-        rest = await tx.one("SELECT id FROM modules WHERE sealed IS NULL LIMIT 1")
-        return len(rows), rest is not None
+        return len(rows), await store.has_plain(tx)
 
     count, has_more = 0, True
     while has_more:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.modules import reads
 from terracrew.server.modules.model import DestroyLimits
 
 
@@ -19,14 +20,7 @@ class ModulePolicy(msgspec.Struct, frozen=True):
 
 
 async def of_module(tx: Tx, module_id: str) -> ModulePolicy:
-    rows = await tx.all(
-        """SELECT groups.max_destroy, groups.max_destroy_percent, groups.self_approval, groups.service_account_approval,
-            modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
-        FROM modules JOIN groups ON groups.organization_id = modules.organization_id
-            AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-        WHERE modules.id = :module_id ORDER BY groups.depth DESC""",
-        module_id=module_id,
-    )
+    rows = await reads.approval_settings(tx, module_id)
     if not rows:
         return ModulePolicy()
     found: dict[str, Any] = {"max_destroy": rows[0]["own_destroy"], "max_destroy_percent": rows[0]["own_percent"]}

@@ -118,3 +118,37 @@ async def names(tx: Tx, module_id: str) -> Row | None:
         FROM modules JOIN organizations ON organizations.id = modules.organization_id WHERE modules.id = :id""",
         id=module_id,
     )
+
+
+async def approval_settings(tx: Tx, module_id: str) -> list[Row]:
+    """Return what each group above a module says about approvals, nearest first, with what the module itself says."""
+    return await tx.all(
+        """SELECT groups.max_destroy, groups.max_destroy_percent, groups.self_approval, groups.service_account_approval,
+            modules.max_destroy AS own_destroy, modules.max_destroy_percent AS own_percent
+        FROM modules JOIN groups ON groups.organization_id = modules.organization_id
+            AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
+        WHERE modules.id = :module_id ORDER BY groups.depth DESC""",
+        module_id=module_id,
+    )
+
+
+async def interrupted_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return what each group above these modules says about interrupted jobs, the nearest group last."""
+    return await tx.each(
+        """SELECT modules.id, groups.interrupted FROM batch JOIN modules ON modules.id = batch.id
+            JOIN groups ON groups.organization_id = modules.organization_id AND groups.interrupted IS NOT NULL
+                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
+            ORDER BY groups.depth""",
+        {"id": "text"},
+        [(each,) for each in module_ids],
+    )
+
+
+async def remains(tx: Tx, module_id: str) -> Row | None:
+    """Count the jobs and states of a module."""
+    return await tx.one(
+        """SELECT (SELECT count(*) FROM jobs WHERE module_id = :id AND finished_at IS NULL) AS unfinished,
+                  (SELECT count(*) FROM jobs WHERE module_id = :id) AS jobs,
+                  (SELECT count(*) FROM states WHERE module_id = :id) AS states""",
+        id=module_id,
+    )

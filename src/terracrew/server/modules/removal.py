@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.store import DELETED_ORGANIZATION
 from terracrew.server.identity.access import store as access
-from terracrew.server.modules import store
+from terracrew.server.modules import reads, store
 
 
 class Remains(NamedTuple):
@@ -19,12 +19,7 @@ class Remains(NamedTuple):
 
 
 async def kept(tx: Tx, module_id: str) -> Remains:
-    row = await tx.one(
-        """SELECT (SELECT count(*) FROM jobs WHERE module_id = :id AND finished_at IS NULL) AS unfinished,
-                  (SELECT count(*) FROM jobs WHERE module_id = :id) AS jobs,
-                  (SELECT count(*) FROM states WHERE module_id = :id) AS states""",
-        id=module_id,
-    )
+    row = await reads.remains(tx, module_id)
     assert row is not None
     return Remains(row["unfinished"], row["jobs"], row["states"])
 
@@ -35,13 +30,3 @@ async def delete(tx: Tx, module_id: str) -> None:
     await access.delete_roles_of_module(tx, module_id)
     await store.hide(tx, module_id, DELETED_ORGANIZATION, group_id)
     tx.wake("deletions", module_id)
-
-
-async def next_deleted(tx: Tx, after: str) -> str | None:
-    """Return a deleted module of which something is left, by id."""
-    row = await tx.one(
-        """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
-        organization_id=DELETED_ORGANIZATION,
-        after=after,
-    )
-    return None if row is None else row["id"]

@@ -71,14 +71,7 @@ async def interrupted(tx: Tx, modules: Sequence[Module]) -> dict[str, Interrupte
     """Return what follows a change that is cut short, by module id: its own choice, else that of the nearest group that has one."""
     chosen: dict[str, Interrupted] = {module.id: module.interrupted for module in modules if module.interrupted}
     if rest := sorted({module.id for module in modules} - chosen.keys()):
-        rows = await tx.each(
-            """SELECT modules.id, groups.interrupted FROM batch JOIN modules ON modules.id = batch.id
-            JOIN groups ON groups.organization_id = modules.organization_id AND groups.interrupted IS NOT NULL
-                AND (groups.path = '' OR substr(modules.path, 1, length(groups.path) + 1) = groups.path || '/')
-            ORDER BY groups.depth""",
-            {"id": "text"},
-            [(each,) for each in rest],
-        )
+        rows = await reads.interrupted_settings(tx, rest)
         chosen |= {row["id"]: row["interrupted"] for row in rows}  # the deepest group comes last
     return {module.id: chosen.get(module.id) or "ask" for module in modules}
 

@@ -46,6 +46,25 @@ async def set_content(tx: Tx, id: str, sealed: bytes, revision: str) -> None:  #
     )
 
 
+async def sealed_content(tx: Tx, id: str) -> bytes | None:  # noqa: A002
+    """Return the encrypted inputs and environment of a module; None if it has none."""
+    row = await tx.one("SELECT sealed FROM modules WHERE id = :id", id=id)
+    return None if row is None else row["sealed"]
+
+
+async def hold_plain(tx: Tx, count: int) -> list[Row]:
+    """Return and lock modules whose inputs and environment an earlier version stored in plain text."""
+    return await tx.all(
+        """SELECT id, plain_inputs, plain_environment FROM modules WHERE sealed IS NULL
+            ORDER BY id LIMIT :most FOR UPDATE""",
+        most=count,
+    )
+
+
+async def has_plain(tx: Tx) -> bool:
+    return await tx.one("SELECT id FROM modules WHERE sealed IS NULL LIMIT 1") is not None
+
+
 async def seal_plain(tx: Tx, id: str, sealed: bytes) -> None:  # noqa: A002
     """Replace what an earlier version stored in plain text by its encrypted form."""
     await tx.run(
@@ -70,6 +89,16 @@ async def hide(tx: Tx, id: str, organization_id: str, group_id: str) -> None:  #
 async def delete(tx: Tx, id: str) -> None:  # noqa: A002
     """Delete the row of a module, which fails while anything refers to it."""
     await tx.run("DELETE FROM modules WHERE id = :id", id=id)
+
+
+async def next_deleted(tx: Tx, after: str) -> str | None:
+    """Return a deleted module of which something is left, by id."""
+    row = await tx.one(
+        """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
+        organization_id=DELETED_ORGANIZATION,
+        after=after,
+    )
+    return None if row is None else row["id"]
 
 
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002

@@ -11,7 +11,6 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
-from terracrew.server.modules import removal
 from terracrew.server.modules import store as modules
 from terracrew.server.retention import objects
 from terracrew.server.state import store as state_store
@@ -25,7 +24,7 @@ log = get_logger("terracrew.server")
 async def remove_deleted(db: Database) -> int:
     """Remove everything of every deleted module; how many modules are gone for good."""
     count, after = 0, ""
-    while module_id := await db.read(lambda tx, after=after: removal.next_deleted(tx, after)):
+    while module_id := await db.read(lambda tx, after=after: modules.next_deleted(tx, after)):
         if await _remove_module(db, module_id):
             count += 1
         after = module_id

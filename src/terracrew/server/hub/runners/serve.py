@@ -13,7 +13,7 @@ from terracrew.logging import get_logger
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
-from terracrew.server.connections import heartbeats
+from terracrew.server.connections import reads as instance_reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import RunnerSession
@@ -166,7 +166,7 @@ async def _miss(hub: HubContext, missing: Iterable[AttemptRef]) -> None:
 
 async def _is_elsewhere(hub: HubContext, ref: AttemptRef) -> bool:
     """Return whether another server has the attempt's executor, as far as is known here."""
-    return await hub.db.read(lambda tx: heartbeats.is_elsewhere(tx, ref, hub.id))
+    return await hub.db.read(lambda tx: instance_reads.is_elsewhere(tx, ref, hub.id))
 
 
 async def _disconnect(hub: HubContext, session: RunnerSession) -> None:
