@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.audit.model import Entry
-from terracrew.server.db.seam import Param, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.statements.table import Table, values
 
@@ -55,3 +55,15 @@ async def entries(tx: Tx, organization_id: str | None, target_id: str | None, be
     if target_id is not None:
         given["target_id"] = target_id
     return rows_to(Entry, await tx.all(_ENTRIES[organization_id is not None, target_id is not None], **given))
+
+
+async def older(tx: Tx, after: str, newest: str, before: float, limit: int) -> list[Row]:
+    """Return entries made before this time, after this one, and their bytes; `newest` sorts behind all entries in question."""
+    return await tx.all(
+        """SELECT id, length(details) + length(action) + length(target_id) + length(actor_name) AS bytes FROM audit
+        WHERE id > :after AND id < :newest AND created_at <= :before ORDER BY id LIMIT :limit""",
+        after=after,
+        newest=newest,
+        before=before,
+        limit=limit,
+    )

@@ -171,3 +171,8 @@ async def jobs_of(tx: Tx, refs: Iterable[AttemptRef]) -> list[Row]:
         {"job_id": "text", "attempt": "bigint"},
         [(ref.job_id, ref.attempt) for ref in refs],
     )
+
+
+async def connected_slots(tx: Tx) -> Row | None:
+    """Count the connected instances and their slots."""
+    return await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")

@@ -7,6 +7,7 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.jobs.store import ATTEMPTS
 
 _OF_MODULE: Columns = {"id": "text", "module_id": "text"}
+_NUMBERED: Columns = {"job_id": "text", "attempt": "bigint"}
 
 
 async def in_doubt(tx: Tx, module_id: str) -> list[Row]:
@@ -48,5 +49,25 @@ async def progress(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
         FROM batch JOIN attempts ON attempts.job_id = batch.id AND attempts.number = batch.attempt""",
         {"id": "text", "attempt": "bigint"},
+        attempts,
+    )
+
+
+async def running(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
+    """Return those of these attempts (job, number) that have not ended."""
+    return await tx.each(
+        """SELECT attempts.job_id, attempts.number FROM batch JOIN attempts ON attempts.job_id = batch.job_id
+            AND attempts.number = batch.attempt AND attempts.ended_at IS NULL""",
+        _NUMBERED,
+        attempts,
+    )
+
+
+async def without_result(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
+    """Return how much those of these attempts (job, number) have delivered that have not delivered a result."""
+    return await tx.each(
+        """SELECT attempts.job_id, attempts.number, attempts.mark, attempts.ended_at FROM batch
+        JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND NOT attempts.has_result""",
+        _NUMBERED,
         attempts,
     )

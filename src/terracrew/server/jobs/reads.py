@@ -17,6 +17,7 @@ from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
+
 NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""
 COLUMNS_OF_A_LIST: LiteralString = store.JOBS.columns_without("plan")
@@ -163,3 +164,28 @@ async def runners_of_attempts(tx: Tx, job_id: str) -> list[Row]:
         FROM attempts WHERE attempts.job_id = :id""",
         id=job_id,
     )
+
+
+async def of_module(tx: Tx, module_id: str, after: str, count: int) -> list[Row]:
+    """Return the next jobs of a module after this one, and whether each has ended."""
+    return await tx.all(
+        """SELECT id, finished_at IS NOT NULL AS is_finished FROM jobs
+        WHERE module_id = :module_id AND id > :after ORDER BY id LIMIT :page""",
+        module_id=module_id,
+        after=after,
+        page=count,
+    )
+
+
+async def known(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs that exist."""
+    rows = await tx.each(
+        "SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in job_ids]
+    )
+    return {row["id"] for row in rows}
+
+
+async def module_of(tx: Tx, job_id: str) -> str | None:
+    """Return the module of a job; None if there is no such job."""
+    row = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job_id)
+    return None if row is None else row["module_id"]

@@ -1,6 +1,8 @@
 """Reads which parts of a log are in the object store."""
 
-from terracrew.server.db.seam import Tx
+from collections.abc import Sequence
+
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.logs.moved import Part, Removal
 
@@ -45,3 +47,35 @@ async def last_part(tx: Tx, job_id: str, attempt: int) -> Part | None:
         attempt=attempt,
     )
     return None if row is None else row_to(Part, row)
+
+
+async def names(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
+    """Return the objects that hold the logs of these attempts (job, number)."""
+    rows = await tx.each(
+        """SELECT log_objects.object FROM batch JOIN log_objects ON log_objects.job_id = batch.job_id
+            AND log_objects.attempt = batch.attempt""",
+        {"job_id": "text", "attempt": "bigint"},
+        attempts,
+    )
+    return {row["object"] for row in rows}
+
+
+async def removable(tx: Tx, after: tuple[str, int], newest: str, before: float, limit: int) -> list[Row]:
+    """Return logs of jobs that ended before this time and that are whole in the object store, after this attempt.
+
+    The log of an attempt in doubt is left out. `newest` is an id that sorts behind all jobs in question.
+    """
+    return await tx.all(
+        """SELECT log_objects.job_id AS id, log_objects.attempt AS number, CAST(sum(log_objects.stored_bytes) AS bigint) AS bytes
+        FROM log_objects JOIN attempts ON attempts.job_id = log_objects.job_id AND attempts.number = log_objects.attempt
+        JOIN jobs ON jobs.id = log_objects.job_id
+        WHERE (log_objects.job_id, log_objects.attempt) > (:after, :number) AND log_objects.job_id < :newest
+            AND attempts.ended_at <= :before AND jobs.finished_at <= :before
+            AND NOT attempts.has_log_chunks AND NOT attempts.is_in_doubt
+        GROUP BY log_objects.job_id, log_objects.attempt ORDER BY log_objects.job_id, log_objects.attempt LIMIT :limit""",
+        after=after[0],
+        number=after[1],
+        newest=newest,
+        before=before,
+        limit=limit,
+    )

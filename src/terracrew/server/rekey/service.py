@@ -15,6 +15,7 @@ from terracrew.errors import NotFound, TerracrewError
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import reads as jobs
 from terracrew.server.objects import Objects
 from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
@@ -151,11 +152,11 @@ class Rekey:
         One that is removed at this very moment comes back without a row that needs it, and is swept like any other leftover.
         """
         job_id = folder.job_of(name)
-        row = await self._db.read(lambda tx: tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job_id))
-        if job_id and row is None:
+        module_id = await self._db.read(lambda tx: jobs.module_of(tx, job_id))
+        if job_id and module_id is None:
             return  # a leftover of a job that was deleted
         try:
-            contexts = folder.contexts(row["module_id"] if row else "", name)
+            contexts = folder.contexts(module_id or "", name)
             old = await self._objects.get(name)
             new = await asyncio.to_thread(self._encrypted_anew, old, contexts)
         except NotFound:

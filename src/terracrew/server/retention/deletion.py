@@ -7,6 +7,7 @@ that do it at the same time delete each row once.
 from terracrew.errors import Conflict, Superseded
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import reads as job_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
 from terracrew.server.jobs.plans import store as plan_store
@@ -55,13 +56,7 @@ async def _remove_module(db: Database, module_id: str) -> bool:
 
 
 async def _jobs(tx: Tx, module_id: str, after: str) -> list[tuple[str, bool]]:
-    rows = await tx.all(
-        """SELECT id, finished_at IS NOT NULL AS is_finished FROM jobs
-        WHERE module_id = :module_id AND id > :after ORDER BY id LIMIT :page""",
-        module_id=module_id,
-        after=after,
-        page=_MAX_JOBS,
-    )
+    rows = await job_reads.of_module(tx, module_id, after, _MAX_JOBS)
     return [(row["id"], bool(row["is_finished"])) for row in rows]
 
 

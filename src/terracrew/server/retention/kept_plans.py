@@ -4,20 +4,15 @@ These are the plans of jobs that have ended, and those that a job has left for a
 """
 
 import asyncio
-from typing import LiteralString
 
 from terracrew import backoff
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS
 
 PASS_SECONDS = 600.0
 BATCH_ROWS = 1_000
-_UNUSED: LiteralString = f"""FROM plans JOIN jobs ON jobs.id = plans.job_id
-    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN {ENDED_STATUSES}
-        OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
 
 
 async def run(db: Database, days: float) -> None:
@@ -34,11 +29,7 @@ async def remove_unused(db: Database, days: float = 0.0) -> int:
     """
 
     async def work(tx: Tx) -> int:
-        rows = await tx.all(
-            "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " ORDER BY 1, 2 LIMIT :rows",
-            before=tx.now - days * DAY_SECONDS,
-            rows=BATCH_ROWS,
-        )
+        rows = await plan_store.unused(tx, tx.now - days * DAY_SECONDS, BATCH_ROWS)
         names = [plan_store.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows]
         await objects.delete_later(tx, names)
         await plan_store.forget_objects(tx, [(row["job_id"], row["attempt"]) for row in rows])
@@ -49,8 +40,5 @@ async def remove_unused(db: Database, days: float = 0.0) -> int:
 
 async def unused(tx: Tx, days: float) -> tuple[int, int]:
     """Return how many plans `remove_unused` would remove, and their bytes."""
-    row = await tx.one(
-        "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED,
-        before=tx.now - days * DAY_SECONDS,
-    )
+    row = await plan_store.count_unused(tx, tx.now - days * DAY_SECONDS)
     return (0, 0) if row is None else (row["count"], int(row["bytes"]))

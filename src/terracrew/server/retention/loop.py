@@ -6,7 +6,7 @@ from terracrew import backoff
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
-from terracrew.server.retention import deletion, objects, orphans, passes, policy
+from terracrew.server.retention import deletion, objects, orphans, passes, policy, store
 from terracrew.server.retention.policy import Tally
 from terracrew.server.settings import ServerSettings
 
@@ -64,13 +64,7 @@ class Retention:
         return await orphans.sweep(self._db, self._objects, late_seconds)
 
     async def _is_sweep_due(self) -> bool:
-        row = await self._db.read(
-            lambda tx: tx.one(
-                "SELECT name FROM retention_runs WHERE name = 'sweep' AND finished_at > :since",
-                since=tx.now - SWEEP_SECONDS,
-            )
-        )
-        return row is None
+        return not await self._db.read(lambda tx: store.has_swept_since(tx, tx.now - SWEEP_SECONDS))
 
     async def _renew(self) -> bool:
         return await lease.acquire(self._db, "retention", self._server_id, _LEASE_SECONDS)

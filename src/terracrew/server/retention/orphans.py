@@ -11,15 +11,20 @@ newer than the backup from which this database was restored. So objects of unkno
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
-from terracrew.server.db.seam import Columns, Database, Tx
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import attempt_reads
+from terracrew.server.jobs import reads as jobs
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.logs import object_reads as log_objects
 from terracrew.server.objects import Listed, Objects
+from terracrew.server.retention import store
 from terracrew.server.retention.policy import DAY_SECONDS, Tally
 from terracrew.server.state import object_names
+from terracrew.server.state import reads as states
+from terracrew.server.uploads import store as uploads
 
 GRACE_SECONDS = DAY_SECONDS
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
-_ATTEMPT: Columns = {"job_id": "text", "attempt": "bigint"}
 Needed = Callable[[Tx, Sequence[str], float], Awaitable[set[str]]]
 """Which of these objects are named, or may be. The last value is for how long an attempt that has ended may deliver."""
 
@@ -31,58 +36,29 @@ def _attempts(names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 async def _logs(tx: Tx, names: Sequence[str], _: float) -> set[str]:
-    rows = await tx.each(
-        """SELECT log_objects.object FROM batch JOIN log_objects ON log_objects.job_id = batch.job_id
-            AND log_objects.attempt = batch.attempt""",
-        _ATTEMPT,
-        _attempts(names),
-    )
-    return {row["object"] for row in rows}
+    return await log_objects.names(tx, _attempts(names))
 
 
 async def _plans(tx: Tx, names: Sequence[str], _: float) -> set[str]:
     """A kept plan has a row. An attempt that has not ended may still make one of what it has uploaded."""
     wanted = _attempts(names)
-    kept = await tx.each(
-        """SELECT plans.job_id, plans.attempt, plans.sha256 FROM batch JOIN plans ON plans.job_id = batch.job_id
-            AND plans.attempt = batch.attempt AND plans.is_kept""",
-        _ATTEMPT,
-        wanted,
-    )
-    running = await tx.each(
-        """SELECT attempts.job_id, attempts.number FROM batch JOIN attempts ON attempts.job_id = batch.job_id
-            AND attempts.number = batch.attempt AND attempts.ended_at IS NULL""",
-        _ATTEMPT,
-        wanted,
-    )
+    named = await plan_store.kept_objects(tx, wanted)
+    running = await attempt_reads.running(tx, wanted)
     open_folders = tuple(plan_store.object_folder(row["job_id"], row["number"]) + "/" for row in running)
-    named = {plan_store.object_of(row["job_id"], row["attempt"], row["sha256"]) for row in kept}
     return named | {name for name in names if open_folders and name.startswith(open_folders)}
 
 
 async def _states(tx: Tx, names: Sequence[str], late_seconds: float) -> set[str]:
     """States and large outputs. One whose event has yet to come is needed for as long as the attempt may deliver."""
     wanted = _attempts(names)
-    rows = await tx.each(
-        """SELECT states.object FROM batch JOIN states ON states.job_id = batch.job_id AND states.attempt = batch.attempt
-        WHERE states.object IS NOT NULL
-        UNION ALL SELECT outputs.object FROM batch JOIN outputs ON outputs.job_id = batch.job_id
-        WHERE outputs.object IS NOT NULL""",
-        _ATTEMPT,
-        wanted,
-    )
-    open_rows = await tx.each(
-        """SELECT attempts.job_id, attempts.number, attempts.mark, attempts.ended_at FROM batch
-        JOIN attempts ON attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND NOT attempts.has_result""",
-        _ATTEMPT,
-        wanted,
-    )
+    named = await states.object_names(tx, wanted)
+    open_rows = await attempt_reads.without_result(tx, wanted)
     marks = {
         object_names.folder(row["job_id"], row["number"]): row["mark"]
         for row in open_rows
         if row["ended_at"] is None or row["ended_at"] > tx.now - late_seconds
     }
-    return {row["object"] for row in rows} | {name for name in names if _is_awaited(name, marks)}
+    return named | {name for name in names if _is_awaited(name, marks)}
 
 
 def _is_awaited(name: str, marks: dict[str, int]) -> bool:
@@ -93,20 +69,13 @@ def _is_awaited(name: str, marks: dict[str, int]) -> bool:
 
 async def _of_unknown_jobs(tx: Tx, names: Sequence[str]) -> set[str]:
     """Return those of <kind>/<job>/… whose job has no row here."""
-    jobs = sorted({name.split("/")[1] for name in names})
-    rows = await tx.each(
-        "SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in jobs]
-    )
-    known = {row["id"] for row in rows}
+    known = await jobs.known(tx, sorted({name.split("/")[1] for name in names}))
     return {name for name in names if name.split("/")[1] not in known}
 
 
 async def _parts(tx: Tx, names: Sequence[str], _: float) -> set[str]:
     ids = sorted({name.split("/")[1] for name in names})
-    rows = await tx.each(
-        "SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id", {"id": "text"}, [(each,) for each in ids]
-    )
-    kept = {row["id"] for row in rows}
+    kept = await uploads.known(tx, ids)
     return {name for name in names if name.split("/")[1] in kept}
 
 
@@ -146,12 +115,7 @@ async def _orphans(
         if kind in _OF_JOBS:
             kept |= await _of_unknown_jobs(tx, names)
         # These have a row of their own, and their own time.
-        rows = await tx.each(
-            "SELECT object_deletions.name FROM batch JOIN object_deletions ON object_deletions.name = batch.name",
-            {"name": "text"},
-            [(name,) for name in sorted(names)],
-        )
-        kept |= {row["name"] for row in rows}
+        kept |= await store.waiting_deletions(tx, names)
         return [each for each in old if each.name not in kept]
 
     return await db.read_in_background(work)

@@ -10,6 +10,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.retention import store
 from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
 from terracrew.server.retention.rules import RULES, RetentionRule
 
@@ -56,7 +57,7 @@ class LastRun(msgspec.Struct, frozen=True):
 
 async def last_runs(tx: Tx) -> dict[str, LastRun]:
     """Return the last run of each chore (`pass`, `sweep`) by its name."""
-    rows = await tx.all("SELECT name, finished_at, removed FROM retention_runs ORDER BY name")
+    rows = await store.last_runs(tx)
     return {
         row["name"]: LastRun(
             datetime.fromtimestamp(row["finished_at"], UTC), msgspec.json.decode(row["removed"], type=dict[str, Tally])
@@ -69,14 +70,7 @@ async def record(db: Database, name: str, server_id: str, removed: Mapping[str, 
     """Note that a chore came to its end, and in the audit what it removed, if anything."""
 
     async def work(tx: Tx) -> None:
-        text = msgspec.json.encode(removed).decode()
-        await tx.run(
-            """INSERT INTO retention_runs (name, finished_at, removed) VALUES (:name, :now, :removed)
-            ON CONFLICT (name) DO UPDATE SET finished_at = excluded.finished_at, removed = excluded.removed""",
-            name=name,
-            now=tx.now,
-            removed=text,
-        )
+        await store.record_run(tx, name, msgspec.json.encode(removed).decode())
         if removed:
             details = {kind: msgspec.to_builtins(found) for kind, found in removed.items()}
             await audit.record(tx, SYSTEM, f"retention.{name}", "server", server_id, details)

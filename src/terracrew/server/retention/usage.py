@@ -4,40 +4,18 @@ Each question reads a whole table, beside the event loop. They are asked one aft
 """
 
 from collections.abc import Callable
-from typing import LiteralString
 
 import msgspec
 
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.objects import Objects
-from terracrew.server.retention import kept_plans, orphans, passes
+from terracrew.server.retention import kept_plans, orphans, passes, usage_reads
 from terracrew.server.retention.passes import LastRun
 from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
 
 MAX_LARGEST_MODULES = 10
-_TOTALS: dict[str, LiteralString] = {
-    "logs in rows": "SELECT count(*) AS count, sum(length(data)) AS bytes FROM log_chunks",
-    "logs in objects": "SELECT count(*) AS count, sum(stored_bytes) AS bytes FROM log_objects",
-    "states": "SELECT count(*) AS count, sum(size) AS bytes FROM states",
-    "plans": "SELECT count(*) AS count, sum(size) AS bytes FROM plans WHERE is_kept",
-    "archives": "SELECT count(*) AS count, sum(size) AS bytes FROM archives",
-    "outputs": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM outputs",
-    "audit": "SELECT count(*) AS count, sum(length(details) + length(action) + length(target_id)) AS bytes FROM audit",
-    "objects to be deleted": "SELECT count(*) AS count, 0 AS bytes FROM object_deletions",
-}
-_MODULES: LiteralString = """
-SELECT modules.path, CAST(sum(found.bytes) AS bigint) AS bytes FROM (
-    SELECT jobs.module_id, log_objects.stored_bytes AS bytes FROM log_objects JOIN jobs ON jobs.id = log_objects.job_id
-    UNION ALL SELECT jobs.module_id, length(log_chunks.data) FROM log_chunks JOIN jobs ON jobs.id = log_chunks.job_id
-    UNION ALL SELECT module_id, size FROM states
-) AS found JOIN modules ON modules.id = found.module_id
-GROUP BY modules.id, modules.path ORDER BY sum(found.bytes) DESC LIMIT :count"""
-_SIZE: dict[str, LiteralString] = {
-    "sqlite": "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()",
-    "postgres": "SELECT pg_database_size(current_database()) AS bytes",
-}
 
 
 class ModuleUsage(msgspec.Struct, frozen=True):
@@ -69,15 +47,15 @@ Tell = Callable[[str], None]
 
 async def usage(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Usage:
     kinds: dict[str, Tally] = {}
-    for kind, sql in _TOTALS.items():
+    for kind in usage_reads.KINDS:
         tell(kind)
-        kinds[kind] = await db.read_in_background(lambda tx, sql=sql: _total(tx, sql))
+        kinds[kind] = await db.read_in_background(lambda tx, kind=kind: _total(tx, kind))
     tell("the largest modules")
-    modules = await db.read_in_background(lambda tx: tx.all(_MODULES, count=MAX_LARGEST_MODULES))
-    size = await db.read_in_background(lambda tx: tx.one(_SIZE[db.kind]))
+    modules = await db.read_in_background(lambda tx: usage_reads.largest_modules(tx, MAX_LARGEST_MODULES))
+    size = await db.read_in_background(lambda tx: usage_reads.database_bytes(tx, db.kind))
     reclaimable = await preview(db, objects, policy, late_seconds, tell)
     last = await db.read(passes.last_runs)
-    return Usage(size["bytes"] if size else 0, kinds, rows_to(ModuleUsage, modules), reclaimable, last)
+    return Usage(size, kinds, rows_to(ModuleUsage, modules), reclaimable, last)
 
 
 async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_seconds: float, tell: Tell) -> Preview:
@@ -92,6 +70,6 @@ async def preview(db: Database, objects: Objects, policy: RetentionPolicy, late_
     return Preview(policy, found, {kind: lost.get(kind, Tally()) for kind in orphans.KINDS})
 
 
-async def _total(tx: Tx, sql: LiteralString) -> Tally:
-    row = await tx.one(sql)
+async def _total(tx: Tx, kind: str) -> Tally:
+    row = await usage_reads.total(tx, kind)
     return Tally() if row is None else Tally(row["count"], int(row["bytes"] or 0))

@@ -50,3 +50,19 @@ async def instances(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
 async def facts(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
     """Return the status, the jobs and the capacity of these runners, and whether they have a token and an assignment."""
     return await tx.each(_FACTS, {"id": "text"}, [(runner_id,) for runner_id in runner_ids])
+
+
+async def counts_by_status(tx: Tx) -> list[Row]:
+    """Count all runners by their status, apart for those that are disabled."""
+    return await tx.all(
+        """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END AS status, count(*) AS runners
+        FROM (
+            SELECT runners.is_disabled, runners.is_draining,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS connected,
+                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected
+                    AND NOT instances.is_draining) AS online
+            FROM runners) AS found
+        GROUP BY is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
+            ELSE 'ONLINE' END"""
+    )

@@ -1,5 +1,6 @@
 """Reads states and outputs with the names of the jobs and runners that they come from."""
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
@@ -35,4 +36,42 @@ async def current_facts(tx: Tx, module_id: str, job_id: str, attempt: int) -> Ro
         module_id=module_id,
         job_id=job_id,
         attempt=attempt,
+    )
+
+
+async def object_names(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
+    """Return the objects that hold the states of these attempts (job, number) and the outputs of their jobs."""
+    rows = await tx.each(
+        """SELECT states.object FROM batch JOIN states ON states.job_id = batch.job_id AND states.attempt = batch.attempt
+        WHERE states.object IS NOT NULL
+        UNION ALL SELECT outputs.object FROM batch JOIN outputs ON outputs.job_id = batch.job_id
+        WHERE outputs.object IS NOT NULL""",
+        {"job_id": "text", "attempt": "bigint"},
+        attempts,
+    )
+    return {row["object"] for row in rows}
+
+
+async def removable(tx: Tx, after: str, newest: str, before: float, kept_count: int, limit: int) -> list[Row]:
+    """Return states, made before this time by jobs that have ended, that may be removed, after this one.
+
+    The newest `kept_count` states of a module stay. Discarded ones were never current, so they do not count among the newest.
+    What is known of an attempt in doubt includes its states, so those stay. `newest` sorts behind all states in question.
+    """
+    return await tx.all(
+        """SELECT states.id, states.size AS bytes, states.object FROM states
+        WHERE states.id > :after AND states.id < :newest AND states.created_at <= :before
+            AND states.status IN ('superseded', 'discarded')
+            AND states.id < coalesce((SELECT kept.id FROM states AS kept
+                WHERE kept.module_id = states.module_id AND kept.version IS NOT NULL
+                ORDER BY kept.id DESC LIMIT 1 OFFSET :others), '')
+            AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = states.job_id AND jobs.finished_at IS NULL)
+            AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.job_id = states.job_id
+                AND attempts.number = states.attempt AND attempts.is_in_doubt)
+        ORDER BY states.id LIMIT :limit""",
+        after=after,
+        newest=newest,
+        before=before,
+        others=kept_count - 1,
+        limit=limit,
     )

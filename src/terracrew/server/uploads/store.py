@@ -1,5 +1,7 @@
 """The table of uploads: what is being received in parts, from whom, and what was made of it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from terracrew import ids
@@ -80,3 +82,13 @@ async def remove(tx: Tx, upload: Upload) -> bool:
         "DELETE FROM uploads WHERE id = :id AND used_at = :used_at", id=upload.id, used_at=upload.used_at
     )
     return bool(found)
+
+
+async def known(tx: Tx, upload_ids: Sequence[str]) -> set[str]:
+    """Return those of these uploads that exist."""
+    rows = await tx.each(
+        "SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id",
+        {"id": "text"},
+        [(each,) for each in upload_ids],
+    )
+    return {row["id"] for row in rows}

@@ -11,9 +11,13 @@ import msgspec
 
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
+from terracrew.server.connections import reads as instance_reads
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
+from terracrew.server.retention import store as retention_store
+from terracrew.server.retention import usage_reads
+from terracrew.server.runners import view_reads as runner_reads
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.backlog import Backlog, backlog
 
@@ -86,36 +90,20 @@ async def _fleet(tx: Tx) -> Fleet:
     """The status of a runner is what `runners.model.status` says of it, for all of them at once."""
     runners = {status.value: 0 for status in RunnerStatus}
     disabled = 0
-    for row in await tx.all(
-        """SELECT is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
-            ELSE 'ONLINE' END AS status, count(*) AS runners
-        FROM (
-            SELECT runners.is_disabled, runners.is_draining,
-                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected) AS connected,
-                (SELECT count(*) FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected
-                    AND NOT instances.is_draining) AS online
-            FROM runners) AS found
-        GROUP BY is_disabled, CASE WHEN connected = 0 THEN 'OFFLINE' WHEN is_draining OR online = 0 THEN 'DRAINING'
-            ELSE 'ONLINE' END"""
-    ):
+    for row in await runner_reads.counts_by_status(tx):
         if row["is_disabled"]:
             disabled += row["runners"]
         else:
             runners[row["status"]] += row["runners"]
-    row = await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
+    row = await instance_reads.connected_slots(tx)
     assert row is not None
     return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0))
 
 
 async def _storage(tx: Tx) -> Storage:
-    row = await tx.one(
-        """SELECT (SELECT count(*) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL) AS logs,
-            (SELECT min(ended_at) FROM attempts WHERE has_log_chunks AND ended_at IS NOT NULL AND has_result
-                AND NOT is_in_doubt) AS oldest,
-            (SELECT count(*) FROM object_deletions) AS objects"""
-    )
+    row = await usage_reads.waiting(tx)
     assert row is not None
-    runs = await tx.all("SELECT name, finished_at FROM retention_runs")
+    runs = await retention_store.last_runs(tx)
     finished: dict[str, float] = {"pass": tx.now, "sweep": tx.now}
     finished |= {run["name"]: run["finished_at"] for run in runs}
     return Storage(row["logs"], row["oldest"], row["objects"], finished)

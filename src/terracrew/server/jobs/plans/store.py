@@ -1,14 +1,20 @@
 """Rows of plans that were kept with their workspace until a person has decided about them."""
 
 from collections.abc import Sequence
+from typing import LiteralString
 
 from terracrew.errors import Superseded
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.jobs.model import Plan
 
 PLANS = Table("plans", Plan)
+_UNUSED: LiteralString = f"""FROM plans JOIN jobs ON jobs.id = plans.job_id
+    WHERE plans.is_kept AND plans.made_at <= :before AND (jobs.status IN {ENDED_STATUSES}
+        OR jobs.plan_attempt IS NULL OR jobs.plan_attempt <> plans.attempt)"""
+"""Kept plans of jobs that have ended, and those that a job has left for another plan: it never returns to one of them."""
 _DECIDED = ("decision", "decided_by", "decided_at", "reason", "doubts", "applied_by")
 _SAVE = (
     PLANS.insert()
@@ -75,3 +81,31 @@ async def delete_of_job(tx: Tx, job_id: str) -> list[str]:
     """Delete the plans of a job and return the names of the objects that held them."""
     rows = await tx.all("DELETE FROM plans WHERE job_id = :job_id RETURNING attempt, sha256, is_kept", job_id=job_id)
     return [object_of(job_id, row["attempt"], row["sha256"]) for row in rows if row["is_kept"]]
+
+
+async def unused(tx: Tx, before: float, count: int) -> list[Row]:
+    """Return kept plans, made before this time, that no attempt can need any more."""
+    return await tx.all(
+        "SELECT plans.job_id, plans.attempt, plans.sha256 " + _UNUSED + " ORDER BY 1, 2 LIMIT :rows",
+        before=before,
+        rows=count,
+    )
+
+
+async def count_unused(tx: Tx, before: float) -> Row | None:
+    """Count the plans that `unused` would return without a limit, and their bytes."""
+    return await tx.one(
+        "SELECT count(*) AS count, coalesce(sum(plans.size), 0) AS bytes " + _UNUSED,
+        before=before,
+    )
+
+
+async def kept_objects(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
+    """Return the objects of the kept plans of these attempts (job, number)."""
+    rows = await tx.each(
+        """SELECT plans.job_id, plans.attempt, plans.sha256 FROM batch JOIN plans ON plans.job_id = batch.job_id
+            AND plans.attempt = batch.attempt AND plans.is_kept""",
+        PLANS.types_of("job_id", "attempt"),
+        attempts,
+    )
+    return {object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows}

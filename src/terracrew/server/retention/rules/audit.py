@@ -10,14 +10,7 @@ async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) 
     if policy.audit_days is None:
         return []
     before = tx.now - policy.audit_days * DAY_SECONDS
-    rows = await tx.all(
-        """SELECT id, length(details) + length(action) + length(target_id) + length(actor_name) AS bytes FROM audit
-        WHERE id > :after AND id < :newest AND created_at <= :before ORDER BY id LIMIT :limit""",
-        after=after.id if after else "",
-        newest=newest_id("aud", before),
-        before=before,
-        limit=limit,
-    )
+    rows = await store.older(tx, after.id if after else "", newest_id("aud", before), before, limit)
     return rows_to(Item, rows)
 
 

@@ -4,34 +4,16 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
-from terracrew.server.state import store
+from terracrew.server.state import reads, store
 
 
 async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:
-    """States of jobs that have ended. Discarded ones were never current, so they do not count among the newest.
-
-    What is known of an attempt in doubt includes its states, so those stay.
-    """
+    """States of jobs that have ended."""
     if policy.states_days is None:
         return []
     before = tx.now - policy.states_days * DAY_SECONDS
-    rows = await tx.all(
-        """SELECT states.id, states.size AS bytes, states.object FROM states
-        WHERE states.id > :after AND states.id < :newest AND states.created_at <= :before
-            AND states.status IN ('superseded', 'discarded')
-            AND states.id < coalesce((SELECT kept.id FROM states AS kept
-                WHERE kept.module_id = states.module_id AND kept.version IS NOT NULL
-                ORDER BY kept.id DESC LIMIT 1 OFFSET :others), '')
-            AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = states.job_id AND jobs.finished_at IS NULL)
-            AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.job_id = states.job_id
-                AND attempts.number = states.attempt AND attempts.is_in_doubt)
-        ORDER BY states.id LIMIT :limit""",
-        after=after.id if after else "",
-        newest=newest_id("sta", before),
-        before=before,
-        others=max(1, policy.states_count) - 1,
-        limit=limit,
-    )
+    start, count = after.id if after else "", max(1, policy.states_count)
+    rows = await reads.removable(tx, start, newest_id("sta", before), before, count, limit)
     return rows_to(Item, rows)
 
 
