@@ -43,7 +43,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "service_accounts": ("identity/access/store.py",),
     "sessions": ("identity/people/store.py",),
     "settings": ("db/stored_values.py",),
-    "signing_keys": ("identity/keys/signing.py", "identity/keys/rotation.py"),
+    "signing_keys": ("identity/keys/store.py",),
     "states": ("state/store.py",),
     "steps": ("jobs/store.py",),
     "uploads": ("uploads/store.py",),

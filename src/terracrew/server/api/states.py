@@ -14,6 +14,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
+from terracrew.server.jobs import attempt_reads
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.principals.authorize import Verb
@@ -114,7 +115,7 @@ async def outputs(
                 tx, request.user, "outputs.read", "module", found.id, organization_id=found.organization_id
             )
         row = await store.latest_outputs(tx, found.id)
-        return row, await store.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
+        return row, await attempt_reads.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
 
     context = request.context
     row, later = await (context.db.write(work) if sensitive else context.db.read(work))

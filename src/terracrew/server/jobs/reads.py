@@ -17,7 +17,6 @@ from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
-
 NEWEST_ID = "job_zzzz"
 """Sorts after the id of every job."""
 COLUMNS_OF_A_LIST: LiteralString = store.JOBS.columns_without("plan")

@@ -121,6 +121,11 @@ async def hold(tx: Tx, id: str) -> Module | None:  # noqa: A002
     return None if row is None or row["organization_id"] == DELETED_ORGANIZATION else row_to(Module, row)
 
 
+async def lock(tx: Tx, id: str) -> None:  # noqa: A002
+    """Lock the row of a module against other changes until the transaction ends; rows that refer to it can be added."""
+    await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=id)
+
+
 async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
     row = await tx.one(
         "SELECT * FROM modules WHERE organization_id = :organization_id AND path = :path",

@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.principals import reads
 from terracrew.server.principals.model import AttemptScope, Principal, Role
 
 
@@ -223,11 +224,7 @@ async def roles_at(source: Tx | Database, principal: Principal, place: Place) ->
 
 async def _bindings(source: Tx | Database, principal: Principal) -> list[tuple[str, str, Role]]:
     async def read(tx: Tx) -> list[tuple[str, str, Role]]:
-        rows = await tx.all(
-            "SELECT place_kind, path, role FROM role_bindings WHERE principal_id = :id AND organization_id = :own",
-            id=principal.id,
-            own=principal.organization_id,
-        )
+        rows = await reads.role_bindings(tx, principal.id, principal.organization_id)
         return [(row["place_kind"], row["path"], Role(row["role"])) for row in rows]
 
     # Protocols both: only a database has `kind`.

@@ -6,11 +6,10 @@ from terracrew import ids
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import store
+from terracrew.server.state import reads, store
 from terracrew.server.state.model import State
 
 
@@ -30,10 +29,7 @@ async def adopt(tx: Tx, who: Principal, reference: str) -> State:
     if state.problem:
         raise Conflict(f"state {state.id} cannot be adopted: {state.problem}. Download it, and then discard it")
     version = await store.supersede(tx, state.module_id)
-    holder = await tx.one(
-        f"SELECT number FROM jobs WHERE module_id = :module_id AND status IN {ACTIVE_STATUSES}",
-        module_id=state.module_id,
-    )
+    holder = await reads.lock_holder(tx, state.module_id)
     if holder is not None:
         raise Locked(f"job {holder['number']} has the module's lock: adopt this state when it has ended", **holder)
     return await _decide(

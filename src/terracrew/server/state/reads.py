@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.fragments import runner_path
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, runner_path
 
 MAX_QUARANTINED = 100
 """How many states in quarantine a page shows."""
@@ -74,4 +74,12 @@ async def removable(tx: Tx, after: str, newest: str, before: float, kept_count: 
         before=before,
         others=kept_count - 1,
         limit=limit,
+    )
+
+
+async def lock_holder(tx: Tx, module_id: str) -> Row | None:
+    """Return the number of the active job of a module, which holds the lock of its state."""
+    return await tx.one(
+        f"SELECT number FROM jobs WHERE module_id = :module_id AND status IN {ACTIVE_STATUSES}",
+        module_id=module_id,
     )

@@ -7,6 +7,7 @@ import msgspec
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
 from terracrew.server.db.seam import Tx
+from terracrew.server.modules import store as modules
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
@@ -25,19 +26,7 @@ async def current(tx: Tx, module_id: str) -> State | None:
 
 async def hold(tx: Tx, module_id: str) -> None:
     """Lock the module: until the transaction ends, no other permit is given for it and no other state of it is stored."""
-    await tx.one("SELECT id FROM modules WHERE id = :id FOR NO KEY UPDATE", id=module_id)
-
-
-async def version(tx: Tx, module_id: str) -> tuple[int, bool]:
-    """Return the version of the module's state, and whether any of its states is in quarantine."""
-    row = await tx.one(
-        """SELECT state_version, EXISTS (
-            SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
-        FROM modules WHERE id = :module_id""",
-        module_id=module_id,
-    )
-    assert row is not None
-    return row["state_version"], bool(row["has_quarantine"])
+    await modules.lock(tx, module_id)
 
 
 async def insert(
@@ -62,16 +51,6 @@ async def insert(
         created_at=datetime.fromtimestamp(tx.now, UTC),
     )
     await store.insert(tx, state, received)
-
-
-async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
-    """Return how many states of an attempt that cannot be read are kept."""
-    row = await tx.one(
-        "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
-        job_id=job_id,
-        attempt=attempt,
-    )
-    return 0 if row is None else row["count"]
 
 
 def outputs_context(job_id: str) -> str:

@@ -64,6 +64,28 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
     return rows_to(State, rows)
 
 
+async def version(tx: Tx, module_id: str) -> tuple[int, bool]:
+    """Return the version of the module's state, and whether any of its states is in quarantine."""
+    row = await tx.one(
+        """SELECT state_version, EXISTS (
+            SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine
+        FROM modules WHERE id = :module_id""",
+        module_id=module_id,
+    )
+    assert row is not None
+    return row["state_version"], bool(row["has_quarantine"])
+
+
+async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
+    """Return how many states of an attempt that cannot be read are kept."""
+    row = await tx.one(
+        "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    return 0 if row is None else row["count"]
+
+
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
     """Return what the last job that read them found, unless everything has been destroyed since."""
     return await tx.one(
@@ -73,22 +95,6 @@ async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
                 AND jobs.finished_at > outputs.created_at)
         ORDER BY created_at DESC LIMIT 1""",
         module_id=module_id,
-    )
-
-
-async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row | None:
-    """Return the first change that began after outputs were read, and whose own outputs are not known. 0 finds one after none."""
-    return await tx.one(
-        """SELECT jobs.id AS job_id, jobs.number, attempts.begun_at
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND attempts.begun_at > :read_at
-            AND NOT (jobs.type = 'DESTROY' AND jobs.status = 'SUCCEEDED')
-            AND NOT EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = :module_id
-                AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED'
-                AND destroyed.finished_at > attempts.begun_at)
-        ORDER BY attempts.begun_at LIMIT 1""",
-        module_id=module_id,
-        read_at=read_at,
     )
 
 

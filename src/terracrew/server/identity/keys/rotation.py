@@ -9,6 +9,7 @@ from terracrew import backoff
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.keys import store
 from terracrew.server.identity.keys.signing import VERIFY_AFTER_SECONDS, SigningKeys
 
 ROTATION_SECONDS = 30 * 86400.0
@@ -36,26 +37,14 @@ class Rotation:
 
     async def _rotate(self, tx: Tx) -> str:
         """Take the next step, if one is due; what was done."""
-        await tx.run("DELETE FROM signing_keys WHERE retired_at < :before", before=tx.now - 2 * VERIFY_AFTER_SECONDS)
-        following = await tx.one(
-            "SELECT id, signs_from FROM signing_keys WHERE NOT is_active AND retired_at > :now ORDER BY signs_from LIMIT 1",
-            now=tx.now,
-        )
+        await store.delete_retired(tx, tx.now - 2 * VERIFY_AFTER_SECONDS)
+        following = await store.following(tx)
         if following is not None:
             if following["signs_from"] > tx.now:
                 return ""
-            await tx.run(
-                "UPDATE signing_keys SET is_active = :no, retired_at = :now WHERE is_active",
-                no=False,
-                now=tx.now,
-            )
-            await tx.run(
-                "UPDATE signing_keys SET is_active = :yes, retired_at = NULL WHERE id = :id",
-                yes=True,
-                id=following["id"],
-            )
+            await store.activate(tx, following["id"])
             return f"{following['id']} signs from now on"
-        active = await tx.one("SELECT created_at FROM signing_keys WHERE is_active")
-        if active is None or tx.now - active["created_at"] < ROTATION_SECONDS:
+        since = await store.active_since(tx)
+        if since is None or tx.now - since < ROTATION_SECONDS:
             return ""
         return f"{await self._signing.publish_next(tx)} is published, and signs from tomorrow on"

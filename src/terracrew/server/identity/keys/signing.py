@@ -11,6 +11,7 @@ from joserfc.jwk import ECKey
 from terracrew import ids
 from terracrew.errors import TerracrewError, Unauthenticated
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.identity.keys import store
 from terracrew.server.secrets.keyring import Keyring
 
 ALGORITHM = "ES256"  # what every cloud's federation takes, too
@@ -49,17 +50,7 @@ class SigningKeys:
     async def publish_next(self, tx: Tx) -> str:
         """Make a key that every server verifies and shows at once, and that signs from tomorrow on; its id."""
         new, public, private = self._generate()
-        await tx.run(
-            """INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at, retired_at, signs_from)
-            VALUES (:id, :public, :private, :no, :now, :never, :signs_from)""",
-            id=new,
-            public=public,
-            private=private,
-            no=False,
-            now=tx.now,
-            never=NEVER_SECONDS,
-            signs_from=tx.now + PUBLISHED_SECONDS,
-        )
+        await store.insert_next(tx, new, public, private, tx.now + PUBLISHED_SECONDS, NEVER_SECONDS)
         return new
 
     async def sign(self, claims: dict[str, Any], kind: str) -> str:
@@ -91,15 +82,7 @@ class SigningKeys:
 
     async def _make(self, tx: Tx) -> list[Row]:
         new, public, private = self._generate()
-        await tx.run(
-            "INSERT INTO signing_keys (id, public_jwk, private_jwk, is_active, created_at)"
-            " VALUES (:id, :public, :private, :yes, :now) ON CONFLICT (is_active) WHERE is_active DO NOTHING",
-            id=new,
-            public=public,
-            private=private,
-            yes=True,
-            now=tx.now,
-        )
+        await store.insert_first(tx, new, public, private)
         return await _rows(tx)
 
     def _generate(self) -> tuple[str, str, bytes]:
@@ -111,10 +94,7 @@ class SigningKeys:
 
 
 async def _rows(tx: Tx) -> list[Row]:
-    return await tx.all(
-        "SELECT * FROM signing_keys WHERE retired_at IS NULL OR retired_at > :since ORDER BY id",
-        since=tx.now - VERIFY_AFTER_SECONDS,
-    )
+    return await store.verifying(tx, tx.now - VERIFY_AFTER_SECONDS)
 
 
 def context(key_id: str) -> str:

@@ -24,7 +24,7 @@ async def standing(
     tx: Tx, module_id: str, doubts: Iterable[decide.Doubt] = (), limits: DestroyLimits = NO_LIMITS
 ) -> decide.ModuleStanding:
     """Read what `decide.begin` asks about a module."""
-    version, has_quarantine = await states.version(tx, module_id)
+    version, has_quarantine = await state_store.version(tx, module_id)
     return decide.ModuleStanding(version, has_quarantine, tuple(doubts), limits)
 
 
@@ -35,7 +35,7 @@ async def receive(
 
     `address` is where it came from. Return whether the state is kept: an attempt has only `MAX_UNREADABLE` unreadable ones kept.
     """
-    if received.problem and await states.count_unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
+    if received.problem and await state_store.count_unreadable(tx, job.id, attempt.number) >= MAX_UNREADABLE:
         return False
     await states.hold(tx, job.module_id)
     now = await states.current(tx, job.module_id)
