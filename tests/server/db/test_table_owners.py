@@ -34,7 +34,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "one_time_links": ("identity/people/store.py",),
     "organizations": ("groups/store.py",),
     "outputs": ("state/store.py",),
-    "plans": ("jobs/plan_store.py",),
+    "plans": ("jobs/plans/store.py",),
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),
     "role_bindings": ("identity/access/store.py",),

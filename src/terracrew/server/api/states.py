@@ -14,7 +14,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs import attempt_reads
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, page, start
 from terracrew.server.principals.authorize import Verb

@@ -12,8 +12,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import attempt_reads
 from terracrew.server.jobs import reads as jobs
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import object_reads as log_objects
 from terracrew.server.objects import Listed, Objects

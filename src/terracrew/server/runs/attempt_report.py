@@ -6,7 +6,8 @@ from terracrew.errors import NotFound
 from terracrew.escapes import plain
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import attempt_reads, store
+from terracrew.server.jobs import store
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects

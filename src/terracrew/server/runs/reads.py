@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import instance_name, runner_path
 
 
 async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
     """Return what is stored about an attempt: its times, its runner, and the states that it has delivered."""
     return await tx.one(
-        """SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
+        f"""SELECT attempts.job_id, jobs.number, attempts.number AS attempt, attempts.claimed_at, attempts.begun_at,
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at, attempts.started_at, attempts.lost_at,
             attempts.ended_at, attempts.outcome, attempts.reason, attempts.is_gone,
             attempts.is_in_doubt, attempts.lines,
-            coalesce((SELECT path FROM runners WHERE runners.id = attempts.runner_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.runner_id)) AS runner_path,
-            coalesce((SELECT name FROM instances WHERE instances.id = attempts.instance_id),
-                (SELECT name FROM removed WHERE removed.id = attempts.instance_id)) AS instance_name,
+            {runner_path("attempts")} AS runner_path, {instance_name("attempts")} AS instance_name,
             (SELECT count(*) FROM states
                 WHERE states.job_id = attempts.job_id AND states.attempt = attempts.number AND states.problem = '') AS states,
             (SELECT max(serial) FROM states
@@ -35,11 +33,8 @@ async def attempt_facts(tx: Tx, job_id: str, attempt: int) -> Row | None:
 async def module_and_runner(tx: Tx, job_id: str) -> Row | None:
     """Return the module of a job and the names of its runner and instance, which may have been removed."""
     return await tx.one(
-        """SELECT modules.path AS module_path, modules.engine, modules.state_version,
-            coalesce((SELECT path FROM runners WHERE runners.id = jobs.runner_id),
-                (SELECT name FROM removed WHERE removed.id = jobs.runner_id)) AS runner_path,
-            coalesce((SELECT name FROM instances WHERE instances.id = jobs.instance_id),
-                (SELECT name FROM removed WHERE removed.id = jobs.instance_id)) AS instance_name
+        f"""SELECT modules.path AS module_path, modules.engine, modules.state_version,
+            {runner_path("jobs")} AS runner_path, {instance_name("jobs")} AS instance_name
         FROM jobs JOIN modules ON modules.id = jobs.module_id WHERE jobs.id = :id""",
         id=job_id,
     )

@@ -10,8 +10,9 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import attempt_reads, decide, store
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reads
