@@ -176,3 +176,11 @@ async def jobs_of(tx: Tx, refs: Iterable[AttemptRef]) -> list[Row]:
 async def connected_slots(tx: Tx) -> Row | None:
     """Count the connected instances and their slots."""
     return await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
+
+
+async def is_connected(tx: Tx, runner_id: str) -> bool:
+    """Return whether any instance of a runner is connected."""
+    return (
+        await tx.one("SELECT id FROM instances WHERE runner_id = :id AND is_connected LIMIT 1", id=runner_id)
+        is not None
+    )

@@ -66,3 +66,19 @@ async def paths(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[
 async def above(tx: Tx, group_ids: Collection[str]) -> list[Row]:
     """Return each of these groups (`start_id`) with itself and those above it (`id`), nearest first."""
     return await tx.each(_GROUPS_ABOVE, {"id": "text"}, [(group_id,) for group_id in sorted(group_ids)])
+
+
+async def id_at(tx: Tx, organization_id: str, path: str) -> str | None:
+    """Return the id of the group with this path."""
+    row = await tx.one(
+        "SELECT id FROM groups WHERE organization_id = :organization_id AND path = :path",
+        organization_id=organization_id,
+        path=path,
+    )
+    return None if row is None else row["id"]
+
+
+async def organization_id(tx: Tx, name_or_id: str) -> str | None:
+    """Return the id of an organization by its name or its id."""
+    row = await tx.one("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
+    return None if row is None else row["id"]

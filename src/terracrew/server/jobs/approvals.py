@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Collection
-from typing import LiteralString
 
 from terracrew.errors import Forbidden, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
@@ -20,11 +19,6 @@ from terracrew.server.principals.model import Principal
 
 MAX_OVERDUE = 100
 """Overdue plans that are looked at in one go."""
-# A plan is open until it is decided about or found to be overdue: what has been looked at once is not read again every second.
-_OVERDUE: LiteralString = """
-SELECT plans.job_id, plans.attempt, jobs.status = 'AWAITING_APPROVAL' AND jobs.plan_attempt = plans.attempt AS is_awaited
-FROM plans JOIN jobs ON jobs.id = plans.job_id
-WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER BY plans.decide_by LIMIT :count"""
 
 
 async def approve(
@@ -88,7 +82,7 @@ async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
 
 async def expire(db: Database) -> list[Job]:
     """End the jobs whose plan nobody decided about in time, and close overdue plans that no job waits with any more."""
-    rows = await db.read(lambda tx: tx.all(_OVERDUE, now=tx.now, count=MAX_OVERDUE))
+    rows = await db.read(lambda tx: plan_store.overdue(tx, MAX_OVERDUE))
     left = sorted((row["job_id"], row["attempt"]) for row in rows if not row["is_awaited"])
     if left:
         await db.write(lambda tx: plan_store.close(tx, left))

@@ -3,21 +3,21 @@
 The jobs are canceled in the order of their ids, a bounded number in each transaction, so that other writes do not wait long.
 """
 
-from typing import Annotated, Literal, LiteralString
+from typing import Annotated, Literal
 
 import msgspec
 
 from terracrew.errors import Forbidden
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Database, Param, Tx
-from terracrew.server.db.statements.fragments import ENDED_STATUSES
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import service as groups
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import cancelable_reads, decide, store
+from terracrew.server.jobs.cancelable_reads import CancelSelection
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.modules import service as modules
-from terracrew.server.principals import authorize, visibility
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
@@ -25,16 +25,6 @@ MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100
 MAX_COUNTED = 100_000
 _Id = Annotated[str, msgspec.Meta(max_length=64)]
-_MATCHING: LiteralString = f""" FROM jobs JOIN modules ON modules.id = jobs.module_id
-WHERE jobs.organization_id = :organization_id AND jobs.id > :after
-  AND jobs.status NOT IN {ENDED_STATUSES}
-  AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
-  AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
-  AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
-  AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"""
-"""The jobs of a `_Selection` after a given one that have not ended."""
-_IN_ORDER: LiteralString = " ORDER BY jobs.id LIMIT :count"
-_SEEN: LiteralString = " AND jobs.module_id IN (SELECT id FROM seen_modules)"
 
 
 class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,14 +55,6 @@ class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
     """Send it as `after` to continue; null when nothing is left."""
 
 
-class _Selection(msgspec.Struct, frozen=True):
-    organization_id: str
-    module_id: str | None
-    below: str
-    status: str | None
-    up_to: str | None
-
-
 async def cancel_many(db: Database, who: Principal, wanted: CancelMany) -> CanceledMany:
     selection, seen = await db.read(lambda tx: _select(tx, who, wanted))
     if wanted.count_only:
@@ -93,7 +75,7 @@ async def cancel_many(db: Database, who: Principal, wanted: CancelMany) -> Cance
     return total
 
 
-async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[_Selection, authorize.Visible]:
+async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[CancelSelection, authorize.Visible]:
     authorize.require_reader(who)
     seen = await authorize.visible(tx, who, Verb.JOB_CANCEL)
     module_id, below = None, ""
@@ -104,33 +86,19 @@ async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[_Selectio
         below = f"{found.path}/" if found.path else ""
     if seen.organization_id is not None and not seen.bindings:
         raise Forbidden("you may not cancel any job: ask an owner for a role", verb=Verb.JOB_CANCEL.value)
-    return _Selection(who.organization_id or "", module_id, below, wanted.status, wanted.up_to), seen
+    return CancelSelection(who.organization_id or "", module_id, below, wanted.status, wanted.up_to), seen
 
 
-def _statement(
-    seen: authorize.Visible, selection: _Selection, columns: LiteralString
-) -> tuple[LiteralString, dict[str, Param]]:
-    """Return the oldest jobs of the selection that the principal may cancel, and what the statement takes."""
-    given: dict[str, Param] = msgspec.structs.asdict(selection)
-    matching: LiteralString = " SELECT " + columns + _MATCHING
-    if seen.is_everything(selection.organization_id):
-        return matching + _IN_ORDER, given
-    return visibility.SEEN_MODULES + matching + _SEEN + _IN_ORDER, given | visibility.params(seen)
-
-
-async def _count(tx: Tx, selection: _Selection, seen: authorize.Visible, after: str) -> CanceledMany:
+async def _count(tx: Tx, selection: CancelSelection, seen: authorize.Visible, after: str) -> CanceledMany:
     """Count the jobs that this principal may cancel, and name the newest of them."""
-    statement, given = _statement(seen, selection, "jobs.id")
-    rows = await tx.all(statement, after=after, count=MAX_COUNTED, **given)
-    return CanceledMany(matching=len(rows), up_to=rows[-1]["id"] if rows else None)
+    ids = await cancelable_reads.ids(tx, selection, seen, after, MAX_COUNTED)
+    return CanceledMany(matching=len(ids), up_to=ids[-1] if ids else None)
 
 
 async def _cancel_some(
-    tx: Tx, who: Principal, selection: _Selection, seen: authorize.Visible, after: str, mode: CancelMode
+    tx: Tx, who: Principal, selection: CancelSelection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
-    statement, given = _statement(seen, selection, store.JOBS.columns + ", modules.path AS module_path")
-    statement += " FOR NO KEY UPDATE OF jobs"
-    own = rows_to(JobListed, await tx.all(statement, after=after, count=MAX_PER_TRANSACTION, **given))
+    own = rows_to(JobListed, await cancelable_reads.hold(tx, selection, seen, after, MAX_PER_TRANSACTION))
     now = store.moment(tx)
     ended = asked = 0
     changes: list[audit.Change] = []

@@ -11,7 +11,13 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import ENDED_STATUSES, IS_OPEN_JOB, instance_name, runner_path
+from terracrew.server.db.statements.fragments import (
+    ACTIVE_STATUSES,
+    ENDED_STATUSES,
+    IS_OPEN_JOB,
+    instance_name,
+    runner_path,
+)
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.principals import visibility
@@ -188,3 +194,23 @@ async def module_of(tx: Tx, job_id: str) -> str | None:
     """Return the module of a job; None if there is no such job."""
     row = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job_id)
     return None if row is None else row["module_id"]
+
+
+async def id_of_number(tx: Tx, organization_id: str | None, number: int) -> str | None:
+    """Return the id of an organization's job by its number."""
+    row = await tx.one(
+        "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
+        organization_id=organization_id,
+        number=number,
+    )
+    return None if row is None else row["id"]
+
+
+async def lock_holder(tx: Tx, module_id: str) -> Row | None:
+    """Return the active job of a module, which holds the lock of the module, and its attempt."""
+    return await tx.one(
+        f"""SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
+        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES}""",
+        module_id=module_id,
+    )

@@ -8,10 +8,10 @@ from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.jobs.attempts import contact
+from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import Attempt, Job
 
 POLL_SECONDS = 1.0
@@ -69,13 +69,5 @@ class Reaper:
 
 async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Read current attempts without recent contact, and those that count as lost."""
-    rows = await tx.all(
-        "SELECT "
-        + store.ATTEMPTS.columns
-        + f"""
-        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.status IN {ACTIVE_STATUSES}
-            AND (attempts.lost_at IS NOT NULL OR coalesce(attempts.heard_at, attempts.claimed_at) < :since)""",
-        since=tx.now - decide.CLOSED_FOR.total_seconds(),
-    )
+    rows = await attempt_reads.unheard(tx, tx.now - decide.CLOSED_FOR.total_seconds())
     return [row_to(Attempt, row) for row in rows], store.moment(tx)

@@ -10,11 +10,11 @@ from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide, reads, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Lock
+from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -37,14 +37,10 @@ async def owned(tx: Tx, ref: AttemptRef) -> Owned:
 
 
 async def place_of(tx: Tx, job: Job) -> authorize.Place:
-    row = await tx.one(
-        "SELECT path FROM modules WHERE id = :id AND organization_id = :organization_id",
-        id=job.module_id,
-        organization_id=job.organization_id,
-    )
-    if row is None:  # the module was deleted, and its jobs are being removed
+    path = await module_reads.path(tx, job.module_id, job.organization_id)
+    if path is None:  # the module was deleted, and its jobs are being removed
         raise NotFound(f"there is no job {job.id}")
-    return authorize.module(job.organization_id, row["path"], job.id, job.attempt)
+    return authorize.module(job.organization_id, path, job.id, job.attempt)
 
 
 async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
@@ -52,14 +48,10 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
     unseen: NotFound | None = None
     if name.isascii() and name.isdigit() and len(name) < 19:
         unseen = NotFound(f"there is no job number {name}")  # the id would tell that there is one
-        row = await tx.one(
-            "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
-            organization_id=principal.organization_id,
-            number=int(name),
-        )
-        if row is None:
+        numbered = await reads.id_of_number(tx, principal.organization_id, int(name))
+        if numbered is None:
             raise unseen
-        name = row["id"]
+        name = numbered
     job = await store.get(tx, ids.parse("job", name))
     unseen = unseen or NotFound(f"there is no job {job.id}")
     try:
@@ -114,10 +106,5 @@ async def settle(
 
 async def lock(tx: Tx, module_id: str) -> Lock | None:
     """Return who holds a module's lock."""
-    row = await tx.one(
-        f"""SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at
-        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
-        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES}""",
-        module_id=module_id,
-    )
+    row = await reads.lock_holder(tx, module_id)
     return None if row is None else row_to(Lock, row)

@@ -152,3 +152,13 @@ async def remains(tx: Tx, module_id: str) -> Row | None:
                   (SELECT count(*) FROM states WHERE module_id = :id) AS states""",
         id=module_id,
     )
+
+
+async def path(tx: Tx, module_id: str, organization_id: str) -> str | None:
+    """Return the path of a module; None if it was deleted, which moves it to another organization."""
+    row = await tx.one(
+        "SELECT path FROM modules WHERE id = :id AND organization_id = :organization_id",
+        id=module_id,
+        organization_id=organization_id,
+    )
+    return None if row is None else row["path"]

@@ -10,6 +10,7 @@ from terracrew import ids
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
+from terracrew.server.connections import reads as instance_reads
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.groups import tree_path as paths
@@ -189,7 +190,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
             "first, or ask for force=true (--force on the command line); their jobs then wait until they name another runner. "
             "Disabled, it takes no more jobs at once"
         )
-    if not force and not runner.is_draining and await store.is_connected(tx, runner.id):
+    if not force and not runner.is_draining and await instance_reads.is_connected(tx, runner.id):
         raise Conflict(
             f"`{runner.path}` is connected and takes jobs: drain it first, or ask for force=true (--force on the command line)"
         )

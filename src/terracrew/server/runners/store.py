@@ -84,10 +84,6 @@ async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
     return [row["number"] for row in rows]
 
 
-async def is_connected(tx: Tx, id: str) -> bool:  # noqa: A002
-    return await tx.one("SELECT id FROM instances WHERE runner_id = :id AND is_connected LIMIT 1", id=id) is not None
-
-
 async def delete(tx: Tx, id: str) -> None:  # noqa: A002
     """Its jobs and attempts stay, and know it by its name."""
     await tx.run(

@@ -6,6 +6,7 @@ from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.groups import reads as groups
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -307,14 +308,10 @@ async def delete_roles_of_module(tx: Tx, module_id: str) -> None:
 
 
 async def _group_id(tx: Tx, organization_id: str, path: str) -> str:
-    row = await tx.one(
-        "SELECT id FROM groups WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id,
-        path=path,
-    )
-    if row is None:
+    found = await groups.id_at(tx, organization_id, path)
+    if found is None:
         raise NotFound(f"there is no group `{path}`")
-    return row["id"]
+    return found
 
 
 async def _module_id(tx: Tx, organization_id: str, path: str) -> str:

@@ -16,12 +16,12 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
+from terracrew.server.groups import reads as groups
 from terracrew.server.identity import limits
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
-from terracrew.server.identity.people import store
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.secrets import credentials
 
@@ -191,7 +191,7 @@ class AccessTokens:
 async def _client(tx: Tx, client_id: str, secret_sha256: str) -> Principal | None:
     prefix, _, client = client_id.rpartition(":")
     # No name has control characters, and a database may refuse to look for them.
-    organization_id = await store.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
+    organization_id = await groups.organization_id(tx, prefix) if prefix and prefix.isprintable() else None
     if prefix and organization_id is None:
         return None
     found = await _by_secret(tx, secret_sha256)

@@ -6,12 +6,6 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 
-
-async def organization_id(tx: Tx, name_or_id: str) -> str | None:
-    row = await tx.one("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
-    return None if row is None else row["id"]
-
-
 # People
 
 

@@ -1,24 +1,22 @@
-"""The claim: one statement that checks everything and makes at most one owner (rule 1), and what the owner is then given."""
+"""The claim: one statement checks everything and makes at most one owner (rule 1), which is then given what it needs."""
 
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import LiteralString
 
 import msgspec
 
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, Granted
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, Resume, Source, StateSeed
-from terracrew.server.db.seam import Columns, Database, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
+from terracrew.server.jobs.attempts import claim_store
 from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.modules import contents
-from terracrew.server.runners import eligibility
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_contexts
@@ -45,55 +43,6 @@ class ClaimWon(msgspec.Struct, frozen=True):
     """The object with the source archive, if it still has to be added to the grant."""
     module_id: str
 
-
-# A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
-# `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
-CLAIM: LiteralString = f"""
-UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
-FROM batch
-WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
-  AND NOT EXISTS (
-    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-  AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
-  AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id)
-  AND EXISTS (
-    SELECT 1 FROM instances
-    JOIN runners ON runners.id = instances.runner_id
-    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
-    WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
-      AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
-      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN {ACTIVE_STATUSES})
-        < CASE WHEN runners.max_jobs < instances.capacity THEN runners.max_jobs ELSE instances.capacity END
-      AND (modules.runner_id IS NULL OR modules.runner_id = runners.id)
-      AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)
-      AND (runners.organization_id IS NULL OR EXISTS (
-        SELECT 1 FROM assignments
-        WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
-          AND {eligibility.COVERS})))
-RETURNING id"""
-
-OWN = """
-INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, claimed_at)
-SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, now FROM batch WHERE true
-RETURNING job_id"""
-
-GRANT = """
-SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
-    jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
-    modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
-    modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
-    states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
-    made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
-    plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
-    plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
-    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by
-FROM batch
-JOIN jobs ON jobs.id = batch.job_id
-JOIN modules ON modules.id = jobs.module_id
-JOIN groups ON groups.id = modules.group_id
-LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'
-LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
-LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
 
 _source = msgspec.json.Decoder(Source)
 _audiences = msgspec.json.Decoder(list[str])
@@ -124,13 +73,9 @@ async def take_back(db: Database, offered: ClaimRequest) -> None:
     claimant = offered.claimant
 
     async def work(tx: Tx) -> None:
-        own = await tx.one(
-            "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
-            job_id=claimant.job_id,
-            attempt=claimant.attempt,
-            hub=credentials.digest(offered.credentials.hub),
-        )
-        found = await store.hold(tx, claimant.job_id, claimant.attempt) if own else None
+        hub_sha256 = credentials.digest(offered.credentials.hub)
+        is_own = await claim_store.is_claimed_with(tx, claimant.job_id, claimant.attempt, hub_sha256)
+        found = await store.hold(tx, claimant.job_id, claimant.attempt) if is_own else None
         if found and (
             back := decide.hand_back(*found, "the database went away while it was claimed", store.moment(tx))
         ):
@@ -166,35 +111,13 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[ClaimRequest]) -> dict[int, C
         )
         for item in turn
     ]
-    columns: Columns = {
-        "job_id": "text",
-        "attempt": "bigint",
-        "runner_id": "text",
-        "instance_id": "text",
-        "epoch": "bigint",
-        "now": "double precision",
-    }
-    taken = {row["id"] for row in await tx.each(CLAIM, columns, rows)}
+    taken = await claim_store.claim(tx, rows)
     winners = [item for item in turn if item.claimant.job_id in taken]
     if not winners:
         return {}
-    granted = {
-        row["id"]: row
-        for row in await tx.each(GRANT, {"job_id": "text"}, [(item.claimant.job_id,) for item in winners])
-    }
-    await tx.each(
-        OWN,
-        {
-            "job_id": "text",
-            "attempt": "bigint",
-            "runner_id": "text",
-            "instance_id": "text",
-            "now": "double precision",
-            "hub_sha256": "text",
-            "api_sha256": "text",
-            "state_key": "bytea",
-            "inputs_sha256": "text",
-        },
+    granted = {row["id"]: row for row in await claim_store.grants(tx, [item.claimant.job_id for item in winners])}
+    await claim_store.insert_attempts(
+        tx,
         [
             (
                 item.claimant.job_id,

@@ -87,3 +87,27 @@ async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row 
         module_id=module_id,
         read_at=read_at,
     )
+
+
+async def unheard(tx: Tx, since: float) -> list[Row]:
+    """Return the attempts of active jobs that were not heard since this time, and those that count as lost."""
+    return await tx.all(
+        "SELECT "
+        + ATTEMPTS.columns
+        + f"""
+        FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE jobs.status IN {ACTIVE_STATUSES}
+            AND (attempts.lost_at IS NOT NULL OR coalesce(attempts.heard_at, attempts.claimed_at) < :since)""",
+        since=since,
+    )
+
+
+async def has_begun(tx: Tx, module_id: str) -> bool:
+    """Return whether any attempt of the module is between its `begin` and its end."""
+    row = await tx.one(
+        f"""SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
+        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES} AND attempts.ended_at IS NULL
+            AND attempts.begun_at IS NOT NULL LIMIT 1""",
+        module_id=module_id,
+    )
+    return row is not None

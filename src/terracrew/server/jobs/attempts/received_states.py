@@ -6,8 +6,8 @@ import msgspec
 
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.jobs import decide
+from terracrew.server.jobs.attempts import reads
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.modules.model import DestroyLimits
 from terracrew.server.principals.model import SYSTEM
@@ -49,7 +49,7 @@ async def receive(
         attempt,
         is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
         is_same_lineage=now is None or fact.lineage == now.lineage,
-        is_module_mutating=await _is_mutating(tx, job.module_id),
+        is_module_mutating=await reads.has_begun(tx, job.module_id),
         has_quarantine=module.has_quarantine,
     )
     version = await state_store.supersede(tx, job.module_id) if is_adopted else None
@@ -61,14 +61,3 @@ async def receive(
     tx.wake("states", job.module_id)
     tx.wake("jobs", job.id)
     return True
-
-
-async def _is_mutating(tx: Tx, module_id: str) -> bool:
-    """Tell whether any attempt of the module is between its `begin` and its end."""
-    row = await tx.one(
-        f"""SELECT 1 AS yes FROM attempts JOIN jobs ON jobs.id = attempts.job_id
-        WHERE jobs.module_id = :module_id AND jobs.status IN {ACTIVE_STATUSES} AND attempts.ended_at IS NULL
-            AND attempts.begun_at IS NOT NULL LIMIT 1""",
-        module_id=module_id,
-    )
-    return row is not None

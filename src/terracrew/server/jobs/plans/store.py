@@ -22,6 +22,12 @@ _SAVE = (
     WHERE plans.applied_by IS NULL AND (plans.decision IS NULL OR plans.decision = :decision)"""
 )
 
+# A plan is open until it is decided about or found to be overdue: what has been looked at once is not read again every second.
+_OVERDUE: LiteralString = """
+SELECT plans.job_id, plans.attempt, jobs.status = 'AWAITING_APPROVAL' AND jobs.plan_attempt = plans.attempt AS is_awaited
+FROM plans JOIN jobs ON jobs.id = plans.job_id
+WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by <= :now ORDER BY plans.decide_by LIMIT :count"""
+
 
 def object_of(job_id: str, attempt: int, sha256: str) -> str:
     """Return the name of the object that holds a kept plan."""
@@ -109,3 +115,8 @@ async def kept_objects(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
         attempts,
     )
     return {object_of(row["job_id"], row["attempt"], row["sha256"]) for row in rows}
+
+
+async def overdue(tx: Tx, count: int) -> list[Row]:
+    """Return open plans that nobody decided about in time, and whether their jobs still wait for a decision."""
+    return await tx.all(_OVERDUE, now=tx.now, count=count)

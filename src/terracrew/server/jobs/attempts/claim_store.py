@@ -1,0 +1,103 @@
+"""The statements of the claim: one decides it and makes at most one owner (rule 1), the others write and read what it leads to."""
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from terracrew.server.db.seam import Columns, Param, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.runners import eligibility
+
+# A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
+# `status || ''` keeps PostgreSQL from using the index on the status, which would read the whole queue for each claim.
+CLAIM: LiteralString = f"""
+UPDATE jobs SET status = 'CLAIMED', runner_id = batch.runner_id, instance_id = batch.instance_id, claimed_at = batch.now
+FROM batch
+WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt = batch.attempt
+  AND NOT EXISTS (
+    SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
+  AND NOT EXISTS (SELECT 1 FROM states WHERE states.module_id = jobs.module_id AND states.status = 'quarantined')
+  AND NOT EXISTS (SELECT 1 FROM {eligibility.MAKER} WHERE {eligibility.OF_JOB} AND maker.id <> batch.runner_id)
+  AND EXISTS (
+    SELECT 1 FROM instances
+    JOIN runners ON runners.id = instances.runner_id
+    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
+    WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
+      AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
+      AND (SELECT count(*) FROM jobs AS held WHERE held.instance_id = instances.id AND held.status IN {ACTIVE_STATUSES})
+        < CASE WHEN runners.max_jobs < instances.capacity THEN runners.max_jobs ELSE instances.capacity END
+      AND (modules.runner_id IS NULL OR modules.runner_id = runners.id)
+      AND (modules.runner_instance_name IS NULL OR modules.runner_instance_name = instances.name)
+      AND (runners.organization_id IS NULL OR EXISTS (
+        SELECT 1 FROM assignments
+        WHERE assignments.runner_id = runners.id AND assignments.organization_id = jobs.organization_id
+          AND {eligibility.COVERS})))
+RETURNING id"""
+
+_INSERT_ATTEMPTS: LiteralString = """
+INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, claimed_at)
+SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, now FROM batch WHERE true
+RETURNING job_id"""
+
+_GRANTS: LiteralString = """
+SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
+    jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
+    modules.path AS module_path, modules.engine, modules.sealed, modules.content_revision, modules.backend,
+    modules.oidc_audiences, modules.state_version, groups.path AS group_path, states.sha256, states.size, states.content,
+    states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
+    made.state_key AS plan_key, plans.attempt AS plan_attempt, plans.state_version AS plan_state_version,
+    plans.inputs_sha256 AS plan_inputs_sha256, plans.path AS plan_path, plans.sha256 AS plan_sha256,
+    plans.size AS plan_size, plans.made_at AS plan_made_at, plans.decide_by AS plan_decide_by,
+    plans.decision AS plan_decision, plans.applied_by AS plan_applied_by
+FROM batch
+JOIN jobs ON jobs.id = batch.job_id
+JOIN modules ON modules.id = jobs.module_id
+JOIN groups ON groups.id = modules.group_id
+LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current'
+LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+LEFT JOIN attempts AS made ON made.job_id = plans.job_id AND made.number = plans.attempt"""
+
+_CLAIM_TYPES: Columns = {
+    "job_id": "text",
+    "attempt": "bigint",
+    "runner_id": "text",
+    "instance_id": "text",
+    "epoch": "bigint",
+    "now": "double precision",
+}
+_ATTEMPT_TYPES: Columns = {
+    "job_id": "text",
+    "attempt": "bigint",
+    "runner_id": "text",
+    "instance_id": "text",
+    "now": "double precision",
+    "hub_sha256": "text",
+    "api_sha256": "text",
+    "state_key": "bytea",
+    "inputs_sha256": "text",
+}
+
+
+async def claim(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> set[str]:
+    """Claim jobs, and return those that were claimed; each row has the columns of `_CLAIM_TYPES`."""
+    return {row["id"] for row in await tx.each(CLAIM, _CLAIM_TYPES, rows)}
+
+
+async def grants(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return what the runners of claimed jobs are given, with the plan that a job continues with."""
+    return await tx.each(_GRANTS, {"job_id": "text"}, [(job_id,) for job_id in job_ids])
+
+
+async def insert_attempts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
+    """Write the attempts of claimed jobs; each row has the columns of `_ATTEMPT_TYPES`."""
+    await tx.each(_INSERT_ATTEMPTS, _ATTEMPT_TYPES, rows)
+
+
+async def is_claimed_with(tx: Tx, job_id: str, attempt: int, hub_sha256: str) -> bool:
+    """Return whether an attempt was made with this credential."""
+    row = await tx.one(
+        "SELECT number FROM attempts WHERE job_id = :job_id AND number = :attempt AND hub_sha256 = :hub",
+        job_id=job_id,
+        attempt=attempt,
+        hub=hub_sha256,
+    )
+    return row is not None
