@@ -9,11 +9,6 @@ SLEW_RATE = 0.05
 """How much faster or slower than a steady clock this one may run to follow the wall clock: an hour in twenty hours."""
 NOTEWORTHY_SECONDS = 5.0
 """A difference from the wall clock that is logged, and stored for the next start."""
-NEWEST = """SELECT max(at) AS newest FROM (
-    SELECT max(heard_at) AS at FROM instances UNION ALL SELECT max(heard_at) FROM attempts
-    UNION ALL SELECT max(claimed_at) FROM attempts UNION ALL SELECT max(lost_at) FROM attempts
-    UNION ALL SELECT max(queued_at) FROM jobs) AS times"""
-"""The columns with times that a server has set; times of steps and lines come from the clocks of other machines."""
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 log = get_logger("terracrew.db")
 

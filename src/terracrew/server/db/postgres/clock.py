@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from terracrew.logging import get_logger
-from terracrew.server.db.clock import NEWEST, SLEW_RATE, remaining, steady
+from terracrew.server.db.clock import SLEW_RATE, remaining, steady
+from terracrew.server.db.clock_reads import HEARD_SINCE, NEWEST
 
 FRESH_SECONDS = 5.0
 """For how long the local steady clock is used before the database is asked again."""
@@ -19,7 +20,6 @@ _ASK_PLAIN = (
 _CORRECT = """INSERT INTO clock (name, correction, stored_at) VALUES ('wall', $1, $2)
 ON CONFLICT (name) DO UPDATE SET correction = excluded.correction, stored_at = excluded.stored_at
 WHERE clock.correction = $3 AND clock.stored_at = $4 RETURNING name"""
-_HEARD_SINCE = "SELECT id FROM instances WHERE is_connected AND heard_at > $1 LIMIT 1"
 log = get_logger("terracrew.db")
 
 
@@ -82,4 +82,4 @@ class Clock:
         if row["stored_at"] is not None and 0 <= row["wall"] - row["stored_at"] < SETTLED_SECONDS:
             return True
         # Another server has noted contact at a later time, so the machine of this process was stopped in between.
-        return row["wall"] > expected and await connection.fetchval(_HEARD_SINCE, expected + JUMP_SECONDS) is not None
+        return row["wall"] > expected and await connection.fetchval(HEARD_SINCE, expected + JUMP_SECONDS) is not None

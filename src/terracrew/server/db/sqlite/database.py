@@ -16,7 +16,8 @@ from typing import Any
 from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Unavailable
 from terracrew.process_lock import AlreadyLockedError
-from terracrew.server.db.clock import NEWEST, SteadyClock
+from terracrew.server.db.clock import SteadyClock
+from terracrew.server.db.clock_reads import HAS_DEADLINE, NEWEST
 from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
@@ -32,7 +33,6 @@ MAX_GROUP_SECONDS = 0.005
 BUSY_TIMEOUT_SECONDS = 5.0
 """Writers fail after another process has locked the file for this long."""
 BUSY_PAUSE_SECONDS = 0.02
-_HAS_DEADLINE = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
 
 
 @dataclass(slots=True, eq=False)
@@ -195,7 +195,7 @@ class SqliteDatabase:
             clock = self._clock
             row = await self.read(lambda tx: tx.one("SELECT correction, stored_at FROM clock WHERE name = 'wall'"))
             correction, stored_at = (row["correction"], row["stored_at"]) if row else (0.0, 0.0)
-            if correction < 0 and await self.read(lambda tx: tx.one(_HAS_DEADLINE)) is None:
+            if correction < 0 and await self.read(lambda tx: tx.one(HAS_DEADLINE)) is None:
                 correction = 0.0  # no deadline is running that the step forward could end too soon
             newest = await self.read(lambda tx: tx.one(NEWEST))
             clock.resume(correction, stored_at, newest["newest"] or 0.0 if newest else 0.0)

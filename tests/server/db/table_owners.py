@@ -1,0 +1,179 @@
+"""Which files may change and read each table, and the exceptions, each with its reason."""
+
+from typing import NamedTuple
+
+STORES: dict[str, tuple[str, ...]] = {
+    "api_tokens": ("identity/people/store.py",),
+    "archives": ("modules/store.py",),
+    "assignments": ("assignments/store.py",),
+    "attempts": ("jobs/store.py", "jobs/attempts/claim_store.py"),
+    "audit": ("audit/store.py",),
+    "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
+    "groups": ("groups/store.py",),
+    "instances": ("connections/store.py",),
+    "jobs": ("jobs/store.py", "jobs/attempts/claim_store.py"),
+    "leases": ("db/lease.py",),
+    "log_chunks": ("logs/store.py",),
+    "log_objects": ("logs/store.py",),
+    "modules": ("modules/store.py",),
+    "notes": ("jobs/store.py",),
+    "object_deletions": ("retention/store.py",),
+    "one_time_links": ("identity/people/store.py",),
+    "organizations": ("groups/store.py",),
+    "outputs": ("state/store.py",),
+    "plans": ("jobs/plans/store.py",),
+    "removed": ("runners/store.py",),
+    "retention_runs": ("retention/store.py",),
+    "role_bindings": ("identity/access/store.py",),
+    "runners": ("runners/store.py",),
+    "service_account_secrets": ("identity/access/store.py",),
+    "service_accounts": ("identity/access/store.py",),
+    "sessions": ("identity/people/store.py",),
+    "settings": ("db/stored_values.py",),
+    "signing_keys": ("identity/keys/store.py",),
+    "states": ("state/store.py",),
+    "steps": ("jobs/store.py",),
+    "uploads": ("uploads/store.py",),
+    "users": ("identity/people/store.py",),
+}
+"""The files that may change a table. The claim has a file of its own, because one statement decides it and changes both tables."""
+
+
+class Writer(NamedTuple):
+    """A file that may set columns of a table that another package owns; it neither inserts nor deletes rows."""
+
+    file: str
+    table: str
+    columns: frozenset[str]
+    reason: str
+
+
+class Reader(NamedTuple):
+    """A file that may read tables without joining them to one of its own package."""
+
+    file: str
+    tables: frozenset[str]
+    reason: str
+
+
+def _writer(file: str, table: str, columns: str, reason: str) -> Writer:
+    return Writer(file, table, frozenset(columns.split()), reason)
+
+
+def _reader(file: str, tables: str, reason: str) -> Reader:
+    return Reader(file, frozenset(tables.split()), reason)
+
+
+WRITERS = (
+    _writer(
+        "connections/store.py",
+        "attempts",
+        "heard_at executor_server_id executor_heard_at",
+        "who is connected to which server is written every few seconds, below the packages that know jobs",
+    ),
+    _writer(
+        "logs/store.py",
+        "attempts",
+        "log_moved log_removed_at log_removed_days has_log_chunks",
+        "where the log of an attempt is changes in one transaction with its chunks and objects",
+    ),
+    _writer(
+        "state/store.py",
+        "modules",
+        "state_version",
+        "the version counts the states of a module, and changes in one transaction with them",
+    ),
+    _writer(
+        "identity/access/store.py",
+        "runners",
+        "worker_token_sha256 next_worker_token_sha256 service_account_id",
+        "these are credentials of the runner: identity looks them up, rotates and revokes them",
+    ),
+    *(
+        _writer("rekey/inventory.py", table, column, "rekey replaces ciphertexts by compare-and-set, and nothing else")
+        for table, column in (
+            ("attempts", "state_key"),
+            ("modules", "sealed"),
+            ("outputs", "content"),
+            ("settings", "value"),
+            ("signing_keys", "private_jwk"),
+            ("states", "content"),
+        )
+    ),
+)
+FRAGMENTS = (
+    _reader(
+        "db/statements/fragments.py",
+        "instances removed runners",
+        "statements of several packages show the name of the runner and the instance that a row refers to",
+    ),
+    _reader(
+        "principals/visibility.py",
+        "groups modules role_bindings",
+        "the lists of every package begin with what their reader may see",
+    ),
+    _reader(
+        "runners/eligibility.py",
+        "attempts modules plans runners",
+        "claim, queue and reasons say the same about which runners may have a job",
+    ),
+)
+"""Files with named parts of statements, which are not statements themselves."""
+READERS = (
+    _reader(
+        "runs/reads.py",
+        "attempts jobs modules plans states",
+        "what people are told about a job comes from several packages, all below `runs`, which owns no table",
+    ),
+    _reader(
+        "scheduling/reads.py",
+        "attempts groups instances jobs modules runners states",
+        "the candidates of the scheduler are read by statements that are tuned together; `scheduling` owns no table",
+    ),
+    _reader(
+        "retention/usage_reads.py",
+        "archives audit jobs log_chunks log_objects modules outputs plans states",
+        "the survey counts every table that grows",
+    ),
+    _reader(
+        "rekey/inventory.py",
+        "attempts modules outputs settings signing_keys states",
+        "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
+    ),
+    _reader("principals/reads.py", "role_bindings", "every package asks for permission, also those below `identity`"),
+    _reader(
+        "connections/reads.py",
+        "attempts jobs removed runners",
+        "a connection serves runners and attempts, and is below the packages that own them",
+    ),
+    _reader(
+        "identity/access/store.py",
+        "attempts jobs modules removed runners",
+        "a credential leads to its runner or attempt, and a role to its module; their packages are above or beside `identity`",
+    ),
+    _reader(
+        "groups/store.py", "modules", "a group and a module cannot have the same path; `modules` is above `groups`"
+    ),
+    _reader("logs/reads.py", "attempts jobs", "the row of an attempt says how long its log is; `jobs` is above `logs`"),
+    _reader(
+        "logs/chunk_reads.py",
+        "attempts",
+        "the row of an attempt says which of its log has moved; `jobs` is above `logs`",
+    ),
+    _reader(
+        "modules/reads.py", "jobs states", "a module with a history is deleted only by force; both packages are above"
+    ),
+    _reader(
+        "runners/store.py",
+        "groups jobs modules service_accounts",
+        "a runner is removed only if no job or module needs it; the packages are above or beside `runners`",
+    ),
+    _reader("runners/view_reads.py", "instances jobs", "the view of a runner has its instances, each with its jobs"),
+    _reader("state/reads.py", "jobs", "a state is adopted only while no job holds the lock; `jobs` is above `state`"),
+    _reader(
+        "db/clock_reads.py",
+        "attempts instances jobs",
+        "the clock of a database does not go back behind the stored times; `db` is below all packages",
+    ),
+)
+"""Files of statements that read tables of other packages only."""
