@@ -1,5 +1,6 @@
-"""Real processes of another version, or with other patience, than this one: the same program with a few constants changed."""
+"""Starts real processes of another version, or with shorter waits: the same program with a few constants changed."""
 
+import importlib
 import json
 import os
 from collections.abc import Generator
@@ -13,6 +14,9 @@ from tests.e2e.system import Process, System, eventually
 def constants(**values: Any) -> dict[str, str]:
     """The environment of such a process; names are `module__NAME`, below `terracrew`."""
     places = {f"terracrew.{name.replace('__', '.')}": value for name, value in values.items()}
+    for place in places:  # one that has moved would change nothing, or end the process without a word here
+        module, _, name = place.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), f"there is no constant {place}"
     path = [str(Path(__file__).parent / "shifted"), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, path)), "CONSTANTS": json.dumps(places)}
 

@@ -165,6 +165,10 @@ def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_a_permit(
     assert words(witness)[0] == "begin"
 
 
+SHORT_SILENCE = constants(server__jobs__decide__SILENT_FOR=8, server__connections__configuration__HEARTBEAT_SECONDS=2)
+"""Instead of a minute, and heartbeats of ten seconds."""
+
+
 @pytest.mark.feature("O3")
 def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
     system: System, gate: Gate, tmp_path: Path
@@ -182,7 +186,7 @@ def test_an_executor_that_was_superseded_while_it_was_cut_off_never_applies(
     os.kill(executor, signal.SIGSTOP)
     runner.kill()
     gate.open()
-    with environment(system, constants(server__jobs__decide__SILENT_FOR=20)):
+    with environment(system, SHORT_SILENCE):
         system.start_server(runner=False)
     system.start_runner(second, "second")
     ended = system.wait(job, within=150)  # a server that has just started gives everybody a full period

@@ -105,6 +105,8 @@ class ExecutorProcesses:
         self.workspaces = folder / "workspaces"
         self.directory = folder / "attempt"
         self.engine_directory = folder / "engine-files"
+        self.environment: dict[str, str] = {}
+        """What the runner's own environment has besides that of the test."""
         self._executors: list[Executor] = []
 
     def spec(self, job_type: JobType, source: bytes | Source, **changes: Any) -> JobSpec:
@@ -136,7 +138,7 @@ class ExecutorProcesses:
             "cache_directory": str(self.cache),
             "workspaces": str(self.workspaces),
             "engine_directory": str(self.engine_directory),
-            "environment": env | {"HOME": str(self.folder)},
+            "environment": env | {"HOME": str(self.folder)} | self.environment,
             "granted": Granted(spec, CREDENTIALS) if spec else None,
             "log_stream": LogStreamSettings(period_seconds=0.2),
             "isolation": IsolationSettings(write_paths=[str(self.folder)]),

@@ -252,7 +252,7 @@ async def test_salvage_delivers_a_state_whose_event_was_lost_in_a_power_cut(
     assert [events.state_of(record)[0] for record in hub.records if record.kind == Kind.STATE] == [fact]
 
 
-LOUD = 250_000
+LOUD = 100_000
 FREE = 4 << 20
 
 
