@@ -1,4 +1,4 @@
-"""Puts a plan into words: the same counts and the same verb on every page and terminal.
+"""Puts plans and changes into words: the same counts and the same verbs on every page and terminal.
 
 Counts are the engine's: it counts a replacement as one to add and one to destroy. `PlanSummary` counts it once, as a replacement.
 """
@@ -8,6 +8,16 @@ from typing import Any
 
 ORDER = ("replace", "delete", "forget", "update", "move", "import", "create", "read")
 """The actions of a plan in the order in which they are shown, the destructive ones first."""
+
+LOGGED_CHANGES = {
+    "created": "created",
+    "changed": "changed",
+    "destroyed": "destroyed",
+    "creating": "had begun to create",
+    "changing": "had begun to change",
+    "destroying": "had begun to destroy",
+}
+"""What an attempt did to a resource, by the action that its log reports."""
 
 
 def counts(plan: Mapping[str, Any]) -> str:

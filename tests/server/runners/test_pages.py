@@ -41,7 +41,7 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(w
 
     refused = await visitor.submit(page, heartbeat_seconds="99", log_level="<b>=Debug")
     assert refused.status_code == 200
-    assert "That cannot be set" in refused.text
+    assert "These settings are not valid" in refused.text
     assert 'value="99"' in refused.text, "what was typed is not lost"
     assert "<b>" not in refused.text
     assert await configured(world) == wanted

@@ -37,7 +37,7 @@ async def account_page(request: DashboardCall) -> Response[Any]:
 async def change_password(request: DashboardCall) -> Response[Any]:
     form = await forms.read(request, AccountForm)
     if form.password != form.again:
-        return await _account_answer(request, wrong="the two are not the same: type the new password once more")
+        return await _account_answer(request, wrong="the two passwords are not the same: type them again")
     try:
         made = await logins.set_password(request.context.identity, request.user, form.password, form.current)
     except (Invalid, Forbidden, RateLimited, Unavailable) as error:

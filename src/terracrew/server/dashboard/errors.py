@@ -1,4 +1,4 @@
-"""Turns an error into an answer: a problem for htmx, a page for a person, the login page for one who is not logged in."""
+"""Turns an error into an answer: a problem for htmx, a page for a person, the login page if nobody is logged in."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +16,8 @@ from terracrew.server.http import problem
 _TITLES = {
     NotFound.status: "Not found",
     Forbidden.status: "Not allowed",
-    Conflict.status: "Not now",
-    Unavailable.status: "Back in a moment",
+    Conflict.status: "Not possible now",
+    Unavailable.status: "Temporarily unavailable",
 }
 
 
@@ -31,7 +31,7 @@ def from_error(request: DashboardCall, error: TerracrewError) -> Response[Any]:
     if isinstance(error, Unavailable):
         page.headers |= {"Retry-After": "3"}
         if request.method == "GET":
-            page.headers |= {"Refresh": "3"}  # the reader need not do it
+            page.headers |= {"Refresh": "3"}  # the page reloads by itself
     return page
 
 
@@ -43,7 +43,7 @@ def from_http(request: DashboardCall, error: HTTPException) -> Response[Any]:
 
 
 def from_surprise(request: DashboardCall, error: Exception) -> Response[Any]:
-    """What nobody expected: the log has it, and the reader gets a number to quote."""
+    """Answer an unexpected error. The log has the error, and the page a number to quote."""
     answer = problem.from_surprise(request, error)
     if render.is_fragment(request):
         return answer
@@ -52,7 +52,7 @@ def from_surprise(request: DashboardCall, error: Exception) -> Response[Any]:
 
 
 def from_unrouted(request: DashboardCall, error: HTTPException) -> Response[Any]:
-    """An address or a method that no handler has: a page for somebody with a browser, a problem for a program."""
+    """Answer an address or a method that no handler has: with a page for a browser, with a problem for a program."""
     is_page = request.scope["path"].startswith(("/dashboard", "/login"))
     if error.status_code == NotFound.status and (is_page or _is_browser(request)) and not render.is_fragment(request):
         detail = f"There is no page at {request.scope['path']}"
@@ -73,7 +73,7 @@ def _to_login(request: DashboardCall) -> Response[Any]:
 
 
 def _asked_for(request: DashboardCall) -> str:
-    """Return the page that the reader is kept from, if it is one of ours."""
+    """Return the address of the page that needs the login, if it is a page of the dashboard."""
     if request.method == "GET" and not render.is_fragment(request):
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     else:

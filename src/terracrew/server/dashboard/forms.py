@@ -1,4 +1,4 @@
-"""What a form sends, read as the fields that we expect of it."""
+"""Reads the fields of a form into a struct."""
 
 from typing import TypeVar
 
@@ -11,9 +11,9 @@ F = TypeVar("F", bound=msgspec.Struct)
 
 
 async def read(request: DashboardCall, kind: type[F]) -> F:
-    """Return the fields of the form as this struct; others (the token against forgery, say) are passed over."""
+    """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored."""
     given = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the form is not as it should be: {error}") from None
+        raise Invalid(f"the form is not valid: {error}") from None

@@ -75,9 +75,11 @@ async def link_page(
 async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PasswordForm)
     if form.enter and not _is_local(request):
-        return await _link_answer(request, token, "without a password only the server's own machine is let in")
+        return await _link_answer(
+            request, token, "logging in without a password is possible only on the server's own machine"
+        )
     if not form.enter and form.password != form.again:
-        return await _link_answer(request, token, "the two are not the same: type the password once more")
+        return await _link_answer(request, token, "the two passwords are not the same: type them again")
     try:
         user = await service.link_owner(request.context.identity, token, address_of(request))
         session = await service.redeem_link(
@@ -127,7 +129,7 @@ async def _link_answer(
 
 
 def _stale(error: Unauthenticated) -> Response[Any]:
-    return render.answer("error.html", 410, title="This link is no longer good", detail=error.message)
+    return render.answer("error.html", 410, title="This link no longer works", detail=error.message)
 
 
 def _let_in(request: DashboardCall, session: Session, user: str, to: str) -> Response[Any]:

@@ -132,7 +132,6 @@ _FILTERS: dict[str, Any] = {
     "sentence": words.sentence,
     "type_word": words.job_type,
     "job_word": words.job_word,
-    "change_words": plan_words.change,
     "engine": words.engine,
     "ended": words.ended,
     "span": _span,
@@ -142,12 +141,11 @@ _FILTERS: dict[str, Any] = {
 _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
-    "step_words": words.STEPS,
+    "words": words,
+    "plan_words": plan_words,
     "mutating": MUTATING,
-    "runner_badge": words.runner_badge,
     "ago": _ago,
     "since": _since,
     "left": _left,
-    "mend": words.mend,
     "query": query,
 }

@@ -217,7 +217,7 @@ def _wanted(form: ConfigureForm, before: Configuration) -> ConfigurationChange:
     try:
         return msgspec.convert({**numbers, "log_level": levels}, ConfigurationChange, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"that cannot be set: {error}") from None
+        raise Invalid(f"these settings are not valid: {error}") from None
 
 
 async def _register(request: DashboardCall, form: RegisterForm) -> Registered:

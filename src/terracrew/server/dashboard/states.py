@@ -19,7 +19,7 @@ from terracrew.server.state import quarantine, reads
 
 
 class QuarantineRow(msgspec.Struct, frozen=True):
-    """A state that came too late to be taken over by itself, and what it would replace."""
+    """A state that arrived after its attempt had lost the right to write, and the state that it would replace."""
 
     id: str
     job_id: str
@@ -40,18 +40,18 @@ class QuarantineRow(msgspec.Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """What to think of before it is adopted."""
+        """Return what speaks against adopting it, or an empty string."""
         if self.current_lineage is None:
             return ""
         if self.lineage != self.current_lineage:
-            return "it is of another lineage than the current one, so it describes other things"
+            return "its lineage is not that of the current state, so it describes other resources"
         if self.current_serial is not None and self.serial <= self.current_serial:
-            return "it is not newer than the current one, so that adopting it takes the module back"
+            return "it is not newer than the current state, so adopting it takes the module back"
         return ""
 
 
 async def rows(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -> list[QuarantineRow]:
-    """Return the quarantined states of a module, the oldest first, at most as many as one page shows."""
+    """Return the states of a module that are in quarantine, oldest first."""
     found = await reads.quarantined(tx, module_id)
     if not found:
         return []

@@ -1,10 +1,11 @@
-"""Colour, shape and word of each status, the same on every page."""
+"""The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.model import JobStatus, Reason
 from terracrew.server.runners.model import RunnerStatus
@@ -34,8 +35,8 @@ _JOBS = {
     JobStatus.CANCELED: Badge("idle", "slash", "Canceled"),
     JobStatus.DECLINED: Badge("bad", "slash", "Declined"),
 }
-_UNHEARD = {"silent": Badge("warn", "mark", "No contact"), "lost": Badge("bad", "mark", "Lost")}
-_DOING = {
+_NO_CONTACT = {"silent": Badge("warn", "mark", "No contact"), "lost": Badge("bad", "mark", "Lost")}
+_ACTIVITIES = {
     Step.FETCH: "Fetching",
     Step.INPUTS: "Preparing",
     Step.INIT: "Initializing",
@@ -45,6 +46,17 @@ _DOING = {
     Step.DESTROY: "Destroying",
     Step.OUTPUT: "Reading outputs",
 }
+RUNNER_FILTERS = {"": "All", **{status.value: badge.word for status, badge in _RUNNERS.items()}}
+"""The filters of the runners page: the parameter `status`, and its word."""
+JOB_FILTERS = {
+    "": "All",
+    "open": "Active",
+    JobStatus.AWAITING_APPROVAL.value: "To approve",
+    JobStatus.SUCCEEDED.value: "Succeeded",
+    JobStatus.FAILED.value: "Failed",
+    JobStatus.CANCELED.value: "Canceled",
+}
+"""The filters of the jobs page: the parameter `status`, and its word."""
 STEPS = {
     Step.FETCH: "Fetch source",
     Step.INPUTS: "Inputs",
@@ -55,6 +67,43 @@ STEPS = {
     Step.DESTROY: "Destroy",
     Step.OUTPUT: "Outputs",
 }
+STEP_STATUSES = {
+    "PENDING": "Not started",
+    "RUNNING": "Running",
+    "UNHEARD": "No contact",
+    "WAITING": "Waiting",
+    "SUCCEEDED": "Succeeded",
+    "FAILED": "Failed",
+    "CANCELED": "Canceled",
+    "SKIPPED": "Skipped",
+}
+"""The word beside the mark of a step, for those who do not see the mark."""
+CANCEL_MODES: dict[CancelMode, str] = {
+    "interrupt": "Interrupt",
+    "after_step": "After this step",
+    "kill": "Kill",
+}
+CANCEL_CONSEQUENCES: dict[CancelMode, str] = {
+    "interrupt": "Asks the engine to stop; it finishes the resources that it is busy with and writes its state.",
+    "after_step": "Lets the current step finish, then stops. Nothing is left half done.",
+    "kill": "Ends all of its processes at once. During an apply, the state may miss what was just created.",
+}
+CHANGE_MARKS: dict[str, tuple[str, Tone]] = {
+    "create": ("+", "ok"),
+    "update": ("~", "warn"),
+    "delete": ("−", "bad"),
+    "replace": ("±", "bad"),
+    "read": ("≤", "idle"),
+    "import": ("↓", "ok"),
+    "move": ("→", "idle"),
+    "forget": ("×", "idle"),
+}
+"""The sign and the colour of each action of a plan."""
+OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
+PLANS_AND_ASKS = "It plans first, and somebody must approve the plan."
+"""What a job does if its plan needs an approval."""
+APPLIES_WITHOUT_ASKING = "It plans first, and then applies the plan without asking again."
+DESTROYS_WITHOUT_ASKING = "It plans first, and then destroys what the plan lists without asking again."
 _ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 _ENDED = {
     "succeeded": "succeeded",
@@ -65,14 +114,25 @@ _ENDED = {
     "lost": "runner lost",
     "gone": "its process was gone",
 }
-_MENDS = {
-    "approval": "Decide",
-    "in_doubt": "Look at it",
-    "lost": "Look at it",
-    "quarantine": "Decide about it",
+_LINKS = {
+    "approval": "Show the plan",
+    "in_doubt": "Show the attempt",
+    "lost": "Show the attempt",
+    "quarantine": "Show the state",
     "module_busy": "Show that job",
-    "silent": "Look at it",
+    "silent": "Show the attempt",
 }
+_NEEDS_A_PERSON = {
+    "silent",
+    "no_assignment",
+    "none_online",
+    "no_credential",
+    "no_engine",
+    "instance_absent",
+    "plan_runner",
+    "undecryptable",
+}
+"""The reasons for waiting that usually do not end by themselves."""
 
 
 def runner_badge(status: RunnerStatus) -> Badge:
@@ -83,12 +143,12 @@ def job_badge(
     status: JobStatus, step: Step | None = None, *, is_canceling: bool = False, reason: Reason | None = None
 ) -> Badge:
     if status is JobStatus.PROCESSING or status is JobStatus.CLAIMED:
-        if reason is not None and reason.code in _UNHEARD:
-            return _UNHEARD[reason.code]
+        if reason is not None and reason.code in _NO_CONTACT:
+            return _NO_CONTACT[reason.code]
         if is_canceling:
             return Badge("warn", "arc", "Canceling")
     if status is JobStatus.PROCESSING and step is not None:
-        return Badge("busy", "arc", _DOING[step])
+        return Badge("busy", "arc", _ACTIVITIES[step])
     return _JOBS[status]
 
 
@@ -113,13 +173,18 @@ def engine(name: str) -> str:
 
 
 def ended(outcome: str) -> str:
-    """Return how an attempt ended."""
+    """Return how an attempt ended, in words."""
     return _ENDED.get(outcome, outcome)
 
 
-def mend(code: str) -> str:
-    """Return the text of a reason's link."""
-    return _MENDS.get(code, "Show runners")
+def link(reason: Reason) -> str:
+    """Return the text of the link that leads to what a job waits for."""
+    return _LINKS.get(reason.code, "Show runners")
+
+
+def is_warning(reason: Reason) -> bool:
+    """Return whether a reason for waiting usually does not end by itself."""
+    return reason.code in _NEEDS_A_PERSON
 
 
 def sentence(text: str) -> str:

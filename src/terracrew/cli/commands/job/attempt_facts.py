@@ -4,17 +4,10 @@ from typing import Any
 
 import click
 
+from terracrew import plan_words
 from terracrew.cli.printing import output
 
 _MAX_RESOURCES_SHOWN = 30
-_LOGGED_ACTIONS = {
-    "created": "created",
-    "changed": "changed",
-    "destroyed": "destroyed",
-    "creating": "had begun to create",
-    "changing": "had begun to change",
-    "destroying": "had begun to destroy",
-}
 
 
 def show(known: dict[str, Any]) -> None:
@@ -56,6 +49,6 @@ def _show_made(known: dict[str, Any]) -> None:
     output.note("According to its log, after the last state that arrived, it")
     for each in made[-_MAX_RESOURCES_SHOWN:]:
         name = f"  [id={output.text(each['id'])}]" if each["id"] else ""
-        click.echo(f"  {_LOGGED_ACTIONS[each['action']]:20} {output.text(each['address'])}{name}", err=True)
+        click.echo(f"  {plan_words.LOGGED_CHANGES[each['action']]:20} {output.text(each['address'])}{name}", err=True)
     if len(made) > _MAX_RESOURCES_SHOWN or known["is_made_cut"]:
         click.echo("  … and more before that: see its log", err=True)

@@ -11,7 +11,7 @@ const part = (name) => panel.querySelector(`[data-part="${name}"]`);
 const number = new Intl.NumberFormat("en");
 
 const lines = new Lines();
-const view = new View(part("view"), lines);
+const view = new View(part("view"), lines, JSON.parse(panel.dataset.steps));
 const search = new Search(lines, showHits);
 const queue = [];
 let isPumping = false, isComplete = false, drawn = 0, isHeard = !("unheard" in panel.dataset), wanted = lineOf(location.hash);

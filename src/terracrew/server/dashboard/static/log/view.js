@@ -2,14 +2,14 @@
 import { classes, runs } from "./ansi.js";
 import { HEAD, LONGEST, Layout, ROW } from "./layout.js";
 
-const LABELS = { fetch: "Fetch source", inputs: "Inputs", init: "Init", validate: "Validate", plan: "Plan", apply: "Apply", destroy: "Destroy", output: "Outputs" };
 const AROUND = 8 * ROW; // drawn beyond the edges, so that scrolling shows no gap
 const number = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 export class View {
-  constructor(scroller, lines) {
+  constructor(scroller, lines, labels) {
     this.scroller = scroller;
+    this.labels = labels; // step → its name
     this.lines = lines;
     this.layout = new Layout(lines);
     this.drawn = new Map();
@@ -82,7 +82,7 @@ export class View {
 
   #head(section) {
     const head = make("div", "fold");
-    const button = make("button", "", section.label || (LABELS[section.step] ?? section.step));
+    const button = make("button", "", section.label || (this.labels[section.step] ?? section.step));
     button.type = "button";
     button.setAttribute("aria-expanded", String(!section.folded));
     head.section = section;
