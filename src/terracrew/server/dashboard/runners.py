@@ -21,7 +21,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
-from terracrew.server.runners.model import Registered, Registration, RunnerChange, RunnerStatus, RunnerView
+from terracrew.server.runners.model import Instance, Registered, Registration, RunnerChange, RunnerStatus, RunnerView
 
 HERE = "/dashboard/runners"
 PAGE_ROWS = 50
@@ -34,12 +34,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
     may_change: bool
 
     @property
-    def capacity(self) -> int:
-        """How many jobs the connected instances take together."""
-        return sum(min(each.capacity, self.runner.max_jobs) for each in self.connected)
-
-    @property
-    def connected(self) -> list[Any]:
+    def connected(self) -> list[Instance]:
         return [each for each in self.runner.instances if each.status is not RunnerStatus.OFFLINE]
 
     @property

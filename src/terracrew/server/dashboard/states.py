@@ -34,7 +34,6 @@ class QuarantineRow(msgspec.Struct, frozen=True):
     problem: str = ""
     current_serial: int | None = None
     current_lineage: str | None = None
-    current_version: int | None = None
     current_at: datetime | None = None
     may_decide: bool = False
 

@@ -28,8 +28,6 @@ MAX_NUMBER_DIGITS = 19
 
 class JobRow(msgspec.Struct, frozen=True):
     id: str
-    organization_id: str
-    module_id: str
     module_path: str
     number: int
     type: JobType

@@ -171,7 +171,6 @@ export class View {
 
   times(on) {
     this.showsTimes = on;
-    this.scroller.classList.toggle("timed", on);
     if (this.isWrapped) this.wrap(true);
     else this.redraw();
   }
