@@ -10,6 +10,8 @@ from terracrew.server.connections.registry import GAP_SECONDS, Registry
 from terracrew.server.db.seam import Database, Param, Tx
 
 WRITE_SECONDS = 5.0
+MAX_INSTANCES_PER_WRITE = 500
+"""On SQLite so many take 4 ms, for which the event loop waits; thousands of connected runners are written in several parts."""
 STALE_SECONDS = 3 * WRITE_SECONDS
 """If a server has written nothing about its executor for this long, it may have been killed."""
 
@@ -49,8 +51,6 @@ class Heartbeats:
 
         async def work(tx: Tx) -> None:
             zero = tx.now - registry.now()  # what the database's clock says when ours says nothing
-            instances = [(id_, epoch, zero + at) for id_, (epoch, at) in sorted(noted.items())]
-            await store.hear_instances(tx, instances)
             await store.silence_executors(tx, [self._row(ref, None, zero + at) for ref, at in sorted(silent.items())])
             # By attempt and instance: a runner that names another's attempt must not stand in the way of that one's word.
             await store.hear_attempts(tx, [self._row(ref, by, zero + noted[by][1]) for ref, by in named])
@@ -58,7 +58,9 @@ class Heartbeats:
 
         if noted or connected or silent:
             try:
-                await self._db.write(work)
+                await self._hear_instances(noted)
+                if silent or named or connected:
+                    await self._db.write(work)
             except Unavailable:
                 self._noted = noted | self._noted
                 registry.fell_silent = silent | registry.fell_silent
@@ -66,6 +68,17 @@ class Heartbeats:
                 raise
             if registry.now() - began > GAP_SECONDS:
                 registry.pause()
+
+    async def _hear_instances(self, noted: dict[str, tuple[int, float]]) -> None:
+        instances = sorted(noted.items())
+        for start in range(0, len(instances), MAX_INSTANCES_PER_WRITE):
+            part = instances[start : start + MAX_INSTANCES_PER_WRITE]
+
+            async def work(tx: Tx, part: list[tuple[str, tuple[int, float]]] = part) -> None:
+                zero = tx.now - self._registry.now()
+                await store.hear_instances(tx, [(id_, epoch, zero + at) for id_, (epoch, at) in part])
+
+            await self._db.write(work)
 
     def _row(self, ref: AttemptRef, instance_id: str | None, at: float) -> tuple[Param, ...]:
         return ref.job_id, ref.attempt, instance_id, None if instance_id else self._server_id, at
