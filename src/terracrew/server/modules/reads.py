@@ -25,9 +25,10 @@ _OF_READER: LiteralString = (
     visibility.SEEN_MODULES
     + """ SELECT modules.* FROM seen_modules JOIN modules ON modules.id = seen_modules.id
     WHERE (CAST(:group_id AS text) IS NULL OR modules.group_id = CAST(:group_id AS text))
-        AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"""
-    + _END
+        AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)
+        AND seen_modules.id > :after ORDER BY seen_modules.id LIMIT :count"""
 )
+"""In the order of the visible modules: for that of `modules`, PostgreSQL may plan to look at every module of the database."""
 
 _SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
     AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
