@@ -44,12 +44,14 @@ def free_port() -> int:
 class Process:
     """One of our processes: its output is kept in a file for whoever has to find out what happened."""
 
-    def __init__(self, name: str, arguments: list[str], log: Path, env: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: list[str], log: Path, env: dict[str, str], module: str = "terracrew.cli"
+    ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "terracrew.cli", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdout=out,
                 stderr=out,
                 stdin=subprocess.DEVNULL,
@@ -98,7 +100,7 @@ class System:
 
     # ---- processes
 
-    def start_server(self, *, runner: bool) -> Process:
+    def start_server(self, *, runner: bool, module: str = "terracrew.cli") -> Process:
         if self.has_migrated_database and not self._database and not self.data.exists():
             self.data.mkdir(mode=0o700)
             copy_template(self.data / "terracrew.db")
@@ -109,7 +111,7 @@ class System:
             arguments += ["--database-url", self._database, "--master-key-file", str(key)]
         if runner:
             arguments.append("--with-runner")
-        server = self._start("server", arguments, self.env)
+        server = self._start("server", arguments, self.env, module)
         eventually(lambda: self._is_ready(server), what="the server's readiness")
         return server
 
@@ -124,8 +126,8 @@ class System:
     def runner_directory(self, instance: str = "one") -> Path:
         return self.directory / f"runner-{instance}"
 
-    def _start(self, name: str, arguments: list[str], env: dict[str, str]) -> Process:
-        process = Process(name, arguments, self.directory / f"{name}.log", env)
+    def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
+        process = Process(name, arguments, self.directory / f"{name}.log", env, module)
         self._processes.append(process)
         return process
 
