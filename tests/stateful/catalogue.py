@@ -14,7 +14,7 @@ CHECKS: Checks = {
     Rules.LOCK_FOLLOWS_ATTEMPT: (rules.the_lock_follows_the_attempt, rules.gone_is_gone, SimulatedRunners.witness),
     Rules.LEAST_PRIVILEGE: (
         "The machine's hosts speak for their own attempts only. The hub's tests send what others may not: "
-        "tests.server.hub.test_message_identities and tests.server.hub.test_finished_credential."
+        "tests.server.hub.test_message_identities and tests.server.hub.executors.test_finished_credential."
     ),
     Rules.MADE_ONCE: (SimulatedRunners._made_once,),  # pyright: ignore[reportPrivateUsage]
 }

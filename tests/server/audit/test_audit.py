@@ -9,26 +9,26 @@ from terracrew.server.audit.model import Entry
 from terracrew.server.db import Tx
 from terracrew.server.principals.model import SYSTEM, Role
 from terracrew.server.secrets import credentials
-from tests.server.identity.world import World
+from tests.server.identity.identity_server import IdentityServer
 
 
-async def entries(world: World) -> list[Entry]:
-    return await world.db.read(lambda tx: store.entries(tx, world.organization_id, None, "", 1000))
+async def entries(server: IdentityServer) -> list[Entry]:
+    return await server.db.read(lambda tx: store.entries(tx, server.organization_id, None, "", 1000))
 
 
 @pytest.mark.feature("X3")
-async def test_a_change_and_its_record_are_there_together_or_not_at_all(world: World) -> None:
-    who = await world.user("vera")
+async def test_a_change_and_its_record_are_there_together_or_not_at_all(server: IdentityServer) -> None:
+    who = await server.user("vera")
 
     async def work(tx: Tx) -> None:
         await audit.record(tx, who, "thing.change", "thing", "thing_1", {"path": "a/b"})
         raise Conflict("after all not")
 
     with pytest.raises(Conflict):
-        await world.db.write(work)
-    assert await entries(world) == []
-    await world.db.write(lambda tx: audit.record(tx, who, "thing.change", "thing", "thing_1", {"path": "a/b"}))
-    (entry,) = await entries(world)
+        await server.db.write(work)
+    assert await entries(server) == []
+    await server.db.write(lambda tx: audit.record(tx, who, "thing.change", "thing", "thing_1", {"path": "a/b"}))
+    (entry,) = await entries(server)
     assert (entry.actor_id, entry.actor_name, entry.action, entry.target_id) == (
         who.id,
         "vera",
@@ -38,21 +38,21 @@ async def test_a_change_and_its_record_are_there_together_or_not_at_all(world: W
     assert entry.details == {"path": "a/b"}
 
 
-async def test_a_secret_that_slips_into_the_details_is_struck_out(world: World) -> None:
+async def test_a_secret_that_slips_into_the_details_is_struck_out(server: IdentityServer) -> None:
     secrets = [credentials.new(prefix).text for prefix in ("tcu", "tcs", "tcw", "tch", "tcj", "tcl", "tcd")]
     details = {"nested": [{"header": f"Bearer {secret}"} for secret in secrets], secrets[0]: 1}
-    await world.db.write(
-        lambda tx: audit.record(tx, SYSTEM, "x", "y", "z", details, organization_id=world.organization_id)
+    await server.db.write(
+        lambda tx: audit.record(tx, SYSTEM, "x", "y", "z", details, organization_id=server.organization_id)
     )
-    row = await world.db.read(lambda tx: tx.one("SELECT details FROM audit"))
+    row = await server.db.read(lambda tx: tx.one("SELECT details FROM audit"))
     assert row is not None
     assert not any(secret in row["details"] for secret in secrets)
     assert row["details"].count("(secret)") == len(secrets) + 1
 
 
 @pytest.mark.feature("X3")
-async def test_every_change_of_access_leaves_a_line_and_no_secret(world: World) -> None:
-    client = world.client(await world.token(await world.user("olga", Role.OWNER)))
+async def test_every_change_of_access_leaves_a_line_and_no_secret(server: IdentityServer) -> None:
+    client = server.client(await server.token(await server.user("olga", Role.OWNER)))
     token = (await client.post("/api/v1/tokens", json={"name": "t"})).json()
     account = (await client.post("/api/v1/service-accounts", json={"name": "ci"})).json()
     secret = (await client.post(f"/api/v1/service-accounts/{account['id']}/secrets")).json()
@@ -82,15 +82,15 @@ async def test_every_change_of_access_leaves_a_line_and_no_secret(world: World) 
         assert shown not in answer.text
 
 
-async def test_the_log_is_read_newest_first_page_by_page_and_by_target(world: World) -> None:
-    who = await world.user("olga", Role.OWNER)
-    client = world.client(await world.token(who))
+async def test_the_log_is_read_newest_first_page_by_page_and_by_target(server: IdentityServer) -> None:
+    who = await server.user("olga", Role.OWNER)
+    client = server.client(await server.token(who))
 
     async def work(tx: Tx) -> None:
         for number in range(10):
             await audit.record(tx, who, f"n{number}", "thing", f"thing_{number % 2}")
 
-    await world.db.write(work)
+    await server.db.write(work)
     seen: list[str] = []
     after = None
     while True:
@@ -105,13 +105,13 @@ async def test_the_log_is_read_newest_first_page_by_page_and_by_target(world: Wo
 
 
 @pytest.mark.feature("X3")
-async def test_only_owners_of_the_organization_read_it_and_each_organization_its_own(world: World) -> None:
+async def test_only_owners_of_the_organization_read_it_and_each_organization_its_own(server: IdentityServer) -> None:
     for role, status in ((Role.OWNER, 200), (Role.APPROVER, 403), (Role.VIEWER, 403)):
-        client = world.client(await world.token(await world.user(role.value, role)))
+        client = server.client(await server.token(await server.user(role.value, role)))
         assert (await client.get("/api/v1/audit")).status_code == status
-    other = await world.user("eve", Role.OWNER, organization_id=await world.organization("other"))
-    items = (await world.client(await world.token(other)).get("/api/v1/audit")).json()["items"]
+    other = await server.user("eve", Role.OWNER, organization_id=await server.organization("other"))
+    items = (await server.client(await server.token(other)).get("/api/v1/audit")).json()["items"]
     assert {entry["actor_name"] for entry in items} == {"eve"}
-    admin = await world.user("root", is_system_admin=True)
-    items = (await world.client(await world.token(admin)).get("/api/v1/audit")).json()["items"]
+    admin = await server.user("root", is_system_admin=True)
+    items = (await server.client(await server.token(admin)).get("/api/v1/audit")).json()["items"]
     assert {"eve", "owner", "root"} <= {entry["actor_name"] for entry in items}

@@ -8,8 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.machine.needs import chromium
-from tests.server.app.fixtures import world as world
-from tests.server.app.world import World
+from tests.server.application import Application
 from tests.server.dashboard.seed import company
 from tests.server.dashboard.stage import PASSWORD, Stage
 
@@ -63,6 +62,6 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 
 
 @pytest.fixture
-async def jobs(world: World) -> dict[str, str]:
+async def jobs(world: Application) -> dict[str, str]:
     server = world.server
     return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)

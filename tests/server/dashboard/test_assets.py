@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.server.dashboard import assets
-from tests.server.app.world import World
+from tests.server.application import Application
 
 STATIC = Path(assets.__file__).parent / "static"
 
@@ -35,7 +35,7 @@ def test_no_style_sheet_or_script_of_ours_reaches_for_another_host() -> None:
             assert not found, f"{file.name}: {found}"
 
 
-async def test_a_file_is_kept_for_ever_at_its_hash_and_not_at_all_at_another(world: World) -> None:
+async def test_a_file_is_kept_for_ever_at_its_hash_and_not_at_all_at_another(world: Application) -> None:
     stranger = world.stranger()
     found = await stranger.get(assets.url("app.css"))
     assert found.status_code == 200

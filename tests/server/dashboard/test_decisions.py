@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from tests.server.app.world import World
+from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
 pytestmark = pytest.mark.feature("U5")
 
 
 @pytest.fixture
-def long_listening(world: World) -> None:
+def long_listening(world: Application) -> None:
     """Its server has listened for so long that whoever was not heard is silent."""
     world.server.registry.now = lambda: time.monotonic() + 500
 
@@ -21,7 +21,7 @@ async def page_of(someone: Visitor, job: str) -> str:
 
 
 @pytest.mark.feature("J8")
-async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: World, jobs: dict[str, str]) -> None:
+async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: Application, jobs: dict[str, str]) -> None:
     await world.person("abe", "approver")
     someone = await logged_in(world, "abe")
     page = await page_of(someone, jobs["asking"])
@@ -43,7 +43,7 @@ async def test_an_approver_sees_the_plan_and_approves_it_by_a_form(world: World,
 
 
 @pytest.mark.feature("J8")
-async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(world: World, jobs: dict[str, str]) -> None:
+async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     await page_of(someone, jobs["doubt"])
     wrong = await someone.submit(f"/dashboard/jobs/{jobs['doubt']}/approve", plan="1")
@@ -52,7 +52,7 @@ async def test_a_plan_that_is_not_the_one_of_the_page_is_not_approved(world: Wor
 
 
 @pytest.mark.feature("J8")
-async def test_a_plan_is_declined_and_the_job_says_why(world: World, jobs: dict[str, str]) -> None:
+async def test_a_plan_is_declined_and_the_job_says_why(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     await page_of(someone, jobs["asking"])
     done = await someone.submit(f"/dashboard/jobs/{jobs['asking']}/decline", plan="1", reason="<b>too early</b>")
@@ -64,7 +64,7 @@ async def test_a_plan_is_declined_and_the_job_says_why(world: World, jobs: dict[
 
 @pytest.mark.feature("O3")
 async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_number(
-    world: World, jobs: dict[str, str], long_listening: None
+    world: Application, jobs: dict[str, str], long_listening: None
 ) -> None:
     someone = await logged_in(world)
     page = await page_of(someone, jobs["lost"])
@@ -90,7 +90,7 @@ async def test_a_lost_attempt_is_shown_with_what_is_known_and_given_up_by_its_nu
 
 @pytest.mark.feature("O3")
 async def test_in_doubt_what_is_known_comes_before_the_buttons_and_a_late_note_stays(
-    world: World, jobs: dict[str, str]
+    world: Application, jobs: dict[str, str]
 ) -> None:
     page = await page_of(await logged_in(world), jobs["doubt"])
     known, buttons = page.index("terraform_data.tunnel: Creating..."), page.index('id="approve-job"')
@@ -101,7 +101,7 @@ async def test_in_doubt_what_is_known_comes_before_the_buttons_and_a_late_note_s
 
 @pytest.mark.feature("O3")
 async def test_states_in_quarantine_are_shown_with_what_is_current_and_decided_about(
-    world: World, jobs: dict[str, str]
+    world: Application, jobs: dict[str, str]
 ) -> None:
     someone = await logged_in(world)
     page = await page_of(someone, jobs["held"])
@@ -119,7 +119,9 @@ async def test_states_in_quarantine_are_shown_with_what_is_current_and_decided_a
 
 
 @pytest.mark.feature("S6")
-async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(world: World, jobs: dict[str, str]) -> None:
+async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
+    world: Application, jobs: dict[str, str]
+) -> None:
     someone = await logged_in(world)
     module = await world.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["lost"])
     page = await someone.see(f"/dashboard/modules/{module}")
@@ -132,7 +134,7 @@ async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(world
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
-    world: World, jobs: dict[str, str], role: str, long_listening: None
+    world: Application, jobs: dict[str, str], role: str, long_listening: None
 ) -> None:
     await world.person("otto", role)
     someone = await logged_in(world, "otto")
@@ -155,7 +157,7 @@ async def test_who_may_not_decide_is_shown_no_buttons_and_refused(
         assert (await someone.submit(path, **form)).status_code == 403, path
 
 
-async def test_without_the_token_of_the_page_nothing_is_decided(world: World, jobs: dict[str, str]) -> None:
+async def test_without_the_token_of_the_page_nothing_is_decided(world: Application, jobs: dict[str, str]) -> None:
     someone, state = (
         await logged_in(world),
         await world.scalar("SELECT id FROM states WHERE status = 'quarantined' LIMIT 1"),

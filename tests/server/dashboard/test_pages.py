@@ -9,7 +9,7 @@ from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions
-from tests.server.app.world import World
+from tests.server.application import Application
 from tests.server.dashboard.company_rows import Company
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
@@ -18,7 +18,9 @@ INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_problem_for_a_program(world: World) -> None:
+async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_problem_for_a_program(
+    world: Application,
+) -> None:
     """`/dashboard/nope` was answered with raw JSON."""
     someone = visitor(world)
     answer = await someone.get("/dashboard/nope")
@@ -33,7 +35,7 @@ async def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_a_prob
         assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only(world: World) -> None:
+async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only(world: Application) -> None:
     here = visitor(world)
     link = f"/login/link/{await identity.make_link(world.server.db)}"
     away = Visitor(transport=world.stranger("192.0.2.1")._transport, base_url="http://127.0.0.1:7400")
@@ -47,7 +49,7 @@ async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only
     assert (await visitor(world).submit(link, enter="true")).status_code == 410
 
 
-async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wanted(world: World) -> None:
+async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wanted(world: Application) -> None:
     someone = visitor(world)
     answer = await someone.get("/dashboard/jobs?status=open")
     assert answer.status_code == 303
@@ -70,13 +72,13 @@ async def test_a_stranger_is_shown_the_way_in_and_comes_back_to_where_they_wante
 @pytest.mark.parametrize(
     "to", ["https://evil.example/", "//evil.example/", "/dashboard//evil", "/dashboard/\\evil", "/x"]
 )
-async def test_a_login_never_leads_to_another_site(world: World, to: str) -> None:
+async def test_a_login_never_leads_to_another_site(world: Application, to: str) -> None:
     someone = await logged_in(world)
     answer = await someone.get("/login", params={"next": to})
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/runners")
 
 
-async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(world: World) -> None:
+async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(world: Application) -> None:
     someone, token = visitor(world), await identity.make_link(world.server.db)
     for _ in range(2):
         assert "Welcome, admin" in await someone.see(f"/login/link/{token}")
@@ -89,7 +91,7 @@ async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(w
     assert "This link no longer works" in await visitor(world).see(f"/login/link/{token}", 410)
 
 
-async def test_whoever_logs_out_is_out(world: World) -> None:
+async def test_whoever_logs_out_is_out(world: Application) -> None:
     someone = await logged_in(world)
     await someone.see("/dashboard/runners")
     kept = someone.cookies.get(sessions.COOKIE)
@@ -98,7 +100,9 @@ async def test_whoever_logs_out_is_out(world: World) -> None:
     assert (await someone.get("/dashboard/runners")).status_code == 303
 
 
-async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(world: World, jobs: dict[str, str]) -> None:
+async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
+    world: Application, jobs: dict[str, str]
+) -> None:
     someone = await logged_in(world)
     paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
@@ -113,7 +117,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(world
     assert not INLINE.findall(await visitor(world).see("/login"))
 
 
-async def test_hostile_names_are_text_and_nothing_else(world: World) -> None:
+async def test_hostile_names_are_text_and_nothing_else(world: Application) -> None:
     async def work(tx: Tx) -> str:
         made = Company(tx, world.server.organization_id, HOSTILE)
         runner = await made.runner("evil", HOSTILE, region=HOSTILE, type="cloud-hosted")
@@ -144,7 +148,9 @@ async def test_hostile_names_are_text_and_nothing_else(world: World) -> None:
 
 
 @pytest.mark.feature("U1", "U2")
-async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: World, jobs: dict[str, str]) -> None:
+async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
+    world: Application, jobs: dict[str, str]
+) -> None:
     someone = await logged_in(world)
     page = await someone.see("/dashboard/runners")
     for word in (
@@ -169,7 +175,7 @@ async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(world: W
     assert jobs["waiting"] in page
 
 
-async def test_a_fragment_is_the_same_as_in_the_page(world: World, jobs: dict[str, str]) -> None:
+async def test_a_fragment_is_the_same_as_in_the_page(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     for path, part in (
         ("/dashboard/runners", "runners"),
@@ -189,7 +195,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(world: World, jobs: dict[st
 
 
 @pytest.mark.feature("U5", "J12")
-async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: World, jobs: dict[str, str]) -> None:
+async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     page = await someone.see(f"/dashboard/jobs/{jobs['done']}")
     assert "10.0.3.7" in page
@@ -208,7 +214,7 @@ async def test_the_job_page_shows_outputs_but_never_a_sensitive_one(world: World
         assert word in planning, word
 
 
-async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: World, jobs: dict[str, str]) -> None:
+async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: Application, jobs: dict[str, str]) -> None:
     await world.person("vera", "viewer")
     someone = await logged_in(world, "vera")
     runners = await someone.see("/dashboard/runners")
@@ -224,7 +230,7 @@ async def test_a_viewer_is_shown_no_actions_and_refused_when_they_act(world: Wor
     assert "10.0.3.7" not in done, "a viewer may not read the state, so neither its outputs"
 
 
-async def test_another_organization_sees_nothing_of_it(world: World, jobs: dict[str, str]) -> None:
+async def test_another_organization_sees_nothing_of_it(world: Application, jobs: dict[str, str]) -> None:
     await world.person("eve", "owner", organization="elsewhere")
     someone = await logged_in(world, "eve")
     for job in jobs.values():
@@ -234,14 +240,14 @@ async def test_another_organization_sees_nothing_of_it(world: World, jobs: dict[
     assert ">frankfurt-prod<" not in await someone.see("/dashboard/runners")
 
 
-async def test_a_form_without_its_token_changes_nothing(world: World, jobs: dict[str, str]) -> None:
+async def test_a_form_without_its_token_changes_nothing(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     assert (await someone.submit(f"/dashboard/jobs/{jobs['applying']}/cancel", mode="kill")).status_code == 403
     assert await world.scalar("SELECT cancel_mode FROM jobs WHERE id = :id", id=jobs["applying"]) is None
 
 
 @pytest.mark.feature("U1", "R7")
-async def test_drain_undo_and_remove_work_from_the_page(world: World, jobs: dict[str, str]) -> None:
+async def test_drain_undo_and_remove_work_from_the_page(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     await someone.see("/dashboard/runners")
     runner = await world.scalar("SELECT id FROM runners WHERE path = 'frankfurt-prod'")
@@ -258,7 +264,7 @@ async def test_drain_undo_and_remove_work_from_the_page(world: World, jobs: dict
 
 @pytest.mark.feature("U3", "R5")
 async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
-    world: World, jobs: dict[str, str]
+    world: Application, jobs: dict[str, str]
 ) -> None:
     someone = await logged_in(world)
     await someone.see("/dashboard/runners/add")
@@ -274,7 +280,7 @@ async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_
 
 
 @pytest.mark.feature("U5", "J9", "J10")
-async def test_run_cancel_and_run_again_work_from_the_page(world: World, jobs: dict[str, str]) -> None:
+async def test_run_cancel_and_run_again_work_from_the_page(world: Application, jobs: dict[str, str]) -> None:
     someone = await logged_in(world)
     await someone.see("/dashboard/modules")
     module = await world.scalar("SELECT id FROM modules WHERE path = 'hello'")
@@ -293,7 +299,7 @@ async def test_run_cancel_and_run_again_work_from_the_page(world: World, jobs: d
     assert "Canceling" in await someone.see(running)
 
 
-async def test_a_job_is_found_by_its_number_and_lists_go_on_page_by_page(world: World) -> None:
+async def test_a_job_is_found_by_its_number_and_lists_go_on_page_by_page(world: Application) -> None:
     async def work(tx: Tx) -> None:
         made = Company(tx, world.server.organization_id, world.admin.principal.id)
         module = await made.module("many")
@@ -313,7 +319,7 @@ async def test_a_job_is_found_by_its_number_and_lists_go_on_page_by_page(world: 
     assert (await someone.get("/dashboard/jobs/401")).status_code == 303
 
 
-async def test_jobs_are_found_by_the_paths_of_modules_alone(world: World) -> None:
+async def test_jobs_are_found_by_the_paths_of_modules_alone(world: Application) -> None:
     """A search for `gateway` listed jobs of platform/network, whose description has the word but is not on the page."""
 
     async def work(tx: Tx) -> None:

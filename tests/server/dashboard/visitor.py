@@ -5,7 +5,7 @@ import re
 import httpx
 
 from terracrew.server.identity.people import service as identity
-from tests.server.app.world import World
+from tests.server.application import Application
 
 
 class Visitor(httpx.AsyncClient):
@@ -24,11 +24,11 @@ class Visitor(httpx.AsyncClient):
         return await self.post(path, data={"_csrf": self.csrf, **fields})
 
 
-def visitor(world: World) -> Visitor:
+def visitor(world: Application) -> Visitor:
     return Visitor(transport=world.stranger()._transport, base_url="http://127.0.0.1:7400")
 
 
-async def logged_in(world: World, name: str = "admin") -> Visitor:
+async def logged_in(world: Application, name: str = "admin") -> Visitor:
     made = visitor(world)
     token = await identity.make_link(world.server.db, name)
     answer = await made.submit(f"/login/link/{token}", password="correct horse battery", again="correct horse battery")

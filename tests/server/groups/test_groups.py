@@ -7,11 +7,10 @@ import pytest
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service
 from terracrew.server.groups.model import NewGroup
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World
+from tests.server.application import Application, on_one
 
 
-async def test_a_group_is_created_shown_listed_and_deleted(world: World) -> None:
+async def test_a_group_is_created_shown_listed_and_deleted(world: Application) -> None:
     made = await world.admin.made("/api/v1/groups", {"path": "a", "description": "first"})
     assert made["id"].startswith("grp_")
     assert (made["path"], made["name"], made["depth"], made["description"]) == ("a", "a", 1, "first")
@@ -24,7 +23,7 @@ async def test_a_group_is_created_shown_listed_and_deleted(world: World) -> None
 
 
 @pytest.mark.feature("X3")
-async def test_each_change_of_the_tree_is_in_the_audit(world: World) -> None:
+async def test_each_change_of_the_tree_is_in_the_audit(world: Application) -> None:
     made = await world.admin.made("/api/v1/groups", {"path": "a"})
     await world.admin.delete("/api/v1/groups/a")
     rows = await world.server.db.read(
@@ -36,7 +35,7 @@ async def test_each_change_of_the_tree_is_in_the_audit(world: World) -> None:
     ]
 
 
-async def test_parents_must_exist_unless_they_are_asked_for(world: World) -> None:
+async def test_parents_must_exist_unless_they_are_asked_for(world: Application) -> None:
     assert "no group `a/b`" in await world.admin.refused("POST", "/api/v1/groups", 404, json={"path": "a/b/c"})
     assert await world.scalar("SELECT count(*) FROM groups") == 1
     made = await world.admin.made("/api/v1/groups", {"path": "a/b/c"}, parents=True)
@@ -70,21 +69,21 @@ async def test_parents_must_exist_unless_they_are_asked_for(world: World) -> Non
         ("", "the organization itself"),
     ],
 )
-async def test_what_is_no_path_is_refused_in_words(world: World, path: str, words: str) -> None:
+async def test_what_is_no_path_is_refused_in_words(world: Application, path: str, words: str) -> None:
     assert words in await world.admin.refused("POST", "/api/v1/groups", 400, json={"path": path}, params={"parents": 1})
     assert await world.scalar("SELECT count(*) FROM groups") == 1
 
 
-async def test_a_path_of_twenty_levels_is_possible(world: World) -> None:
+async def test_a_path_of_twenty_levels_is_possible(world: Application) -> None:
     path = "/".join("a" * 20)
     assert (await world.admin.made("/api/v1/groups", {"path": path}, parents=True))["depth"] == 20
 
 
-async def test_what_leaves_the_tree_in_a_url_is_refused(world: World) -> None:
+async def test_what_leaves_the_tree_in_a_url_is_refused(world: Application) -> None:
     assert "no meaning here" in await world.admin.refused("GET", "/api/v1/groups/..%2F..%2Fetc", 400)
 
 
-async def test_a_name_is_taken_once_by_groups_and_modules_together(world: World) -> None:
+async def test_a_name_is_taken_once_by_groups_and_modules_together(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/groups", 409, json={"path": "a"})
     source = {"kind": "local", "path": "/srv/sources/m"}
@@ -95,7 +94,7 @@ async def test_a_name_is_taken_once_by_groups_and_modules_together(world: World)
     assert "a group `a` already" in await world.admin.refused("POST", "/api/v1/modules", 409, json=body)
 
 
-async def test_of_many_who_want_one_path_at_once_one_gets_it(world: World) -> None:
+async def test_of_many_who_want_one_path_at_once_one_gets_it(world: Application) -> None:
     module = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
     answers = await asyncio.gather(
         *(world.admin.post("/api/v1/groups", json={"path": "a"}) for _ in range(8)),
@@ -106,7 +105,7 @@ async def test_of_many_who_want_one_path_at_once_one_gets_it(world: World) -> No
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-async def test_a_path_is_reserved_until_its_transaction_ends(world: World) -> None:
+async def test_a_path_is_reserved_until_its_transaction_ends(world: Application) -> None:
     db, is_made, may_end = world.server.db, asyncio.Event(), asyncio.Event()
 
     async def slow(tx: Tx) -> None:
@@ -128,7 +127,7 @@ async def test_a_path_is_reserved_until_its_transaction_ends(world: World) -> No
     assert (await module).status_code == 409
 
 
-async def test_servers_that_start_at_once_make_one_organization(world: World) -> None:
+async def test_servers_that_start_at_once_make_one_organization(world: Application) -> None:
     made = await asyncio.gather(
         *(world.server.db.write(lambda tx: service.ensure_organization(tx, "new")) for _ in range(8)),
     )
@@ -136,7 +135,7 @@ async def test_servers_that_start_at_once_make_one_organization(world: World) ->
     assert await world.scalar("SELECT count(*) FROM groups WHERE organization_id = :id", id=made[0].id) == 1
 
 
-async def test_only_an_empty_group_is_deleted(world: World) -> None:
+async def test_only_an_empty_group_is_deleted(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/modules", {"path": "a/m", "source": {"kind": "local", "path": "/srv/sources/m"}})
     await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
@@ -147,7 +146,7 @@ async def test_only_an_empty_group_is_deleted(world: World) -> None:
 
 
 @pytest.mark.feature("X3")
-async def test_a_viewer_sees_and_changes_nothing(world: World) -> None:
+async def test_a_viewer_sees_and_changes_nothing(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     viewer = await world.person("vera", "viewer", "a")
     assert (await viewer.get("/api/v1/groups/a%2Fb")).status_code == 200
@@ -157,7 +156,7 @@ async def test_a_viewer_sees_and_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.feature("X3")
-async def test_a_list_shows_what_one_may_see_and_the_way_there(world: World) -> None:
+async def test_a_list_shows_what_one_may_see_and_the_way_there(world: Application) -> None:
     for path in ("a/b/c", "a/d", "e"):
         await world.admin.made("/api/v1/groups", {"path": path}, parents=True)
     person = await world.person("olga", "owner", "a/b")
@@ -170,7 +169,7 @@ async def test_a_list_shows_what_one_may_see_and_the_way_there(world: World) -> 
 
 
 @pytest.mark.feature("X3")
-async def test_another_organization_has_no_such_group(world: World) -> None:
+async def test_another_organization_has_no_such_group(world: Application) -> None:
     made = await world.admin.made("/api/v1/groups", {"path": "a"})
     other = await world.person("mallory", "owner", "", "other")
     await other.refused("GET", f"/api/v1/groups/{made['id']}", 404)
@@ -181,7 +180,7 @@ async def test_another_organization_has_no_such_group(world: World) -> None:
     await other.made("/api/v1/groups", {"path": "a"})
 
 
-async def test_a_role_does_not_outlive_its_group(world: World) -> None:
+async def test_a_role_does_not_outlive_its_group(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     person = await world.person("olga", "owner", "a")
     assert (await person.delete("/api/v1/groups/a")).status_code == 204

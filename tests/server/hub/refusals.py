@@ -3,7 +3,7 @@
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.hub.wire import Client
+from tests.server.hub.hub_clients import Client
 
 
 async def refusal(client: Client) -> tuple[str, bool]:

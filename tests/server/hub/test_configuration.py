@@ -8,8 +8,8 @@ import pytest
 from terracrew.protocol import messages, version
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
+from tests.server.hub.hub_clients import Hub
 from tests.server.hub.refusals import refusal
-from tests.server.hub.wire import Hub
 
 pytestmark = pytest.mark.feature("C2")
 

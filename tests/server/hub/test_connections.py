@@ -16,9 +16,9 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import decide, service
 from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
-from tests.server.app.fixtures import on_one
+from tests.server.application import on_one
+from tests.server.hub.hub_clients import PATIENCE, Hub, on_postgres, ref_of
 from tests.server.hub.refusals import refusal
-from tests.server.hub.wire import PATIENCE, Hub, on_postgres, ref_of
 
 
 def batch(first: int, *texts: str) -> bytes:

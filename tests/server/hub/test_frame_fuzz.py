@@ -25,9 +25,9 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.testing.job_rows import Instance
 from tests.e2e.simulated_runner import batch
-from tests.server.app.fixtures import on_one
-from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
-from tests.server.hub.wire import Hub, ref_of
+from tests.server.application import on_one
+from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
+from tests.server.hub.hub_clients import Hub, ref_of
 
 pytestmark = pytest.mark.feature("X2", "X4", "C4")
 EXAMPLES = 60
@@ -126,7 +126,7 @@ async def tried(hub: Hub, token: str, said: Sequence[Any]) -> list[dict[str, Any
 class Attacker:
     """Runs examples against a stage, and looks after each of them."""
 
-    def __init__(self, stage: Stage, before: dict[str, Any]) -> None:
+    def __init__(self, stage: AttackedHub, before: dict[str, Any]) -> None:
         self.stage, self.before = stage, before
         self.loop = asyncio.get_running_loop()
 
@@ -250,7 +250,7 @@ def _pair(ref: AttemptRef) -> tuple[str, int]:
     return ref.job_id, ref.attempt
 
 
-async def _own(stage: Stage, instance: Instance, kind: str) -> messages.Granted:
+async def _own(stage: AttackedHub, instance: Instance, kind: str) -> messages.Granted:
     module_id = await instance.world.module()
     job_id = await instance.world.job(module_id, kind=kind)
     stage.not_ours |= {module_id, job_id}

@@ -26,11 +26,11 @@ from terracrew.protocol.events import (
 from terracrew.protocol.spec import Step
 from terracrew.server.hub.runners import serve as runners
 from tests.e2e.simulated_runner import batch
-from tests.server.hub.hostile import PING, Stage, connected, no_errors, rest, say, staged
-from tests.server.hub.wire import Client, Hub, ref_of
+from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
+from tests.server.hub.hub_clients import Client, Hub, ref_of
 
 pytestmark = pytest.mark.feature("X2", "X4", "S1", "C4")
-Attack = Callable[[Stage], list[Any]]
+Attack = Callable[[AttackedHub], list[Any]]
 LEAVE_IT = "none of your business"
 
 FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
@@ -69,7 +69,7 @@ def _of(ref: messages.AttemptRef) -> tuple[str, int]:
     return ref.job_id, ref.attempt
 
 
-def attacks(stage: Stage, first: int = 3) -> list[Any]:
+def attacks(stage: AttackedHub, first: int = 3) -> list[Any]:
     """Everything that can be said, by whichever kind of client; events from this number on."""
     said = [each for union in (FROM_RUNNER, FROM_EXECUTOR) for attack in union.values() for each in attack(stage)]
     state = events.pack_state(StateFact("ab", 2, 9, "a", is_inline=True), b"x" * 40, Step.APPLY, 1.0)
@@ -83,7 +83,7 @@ def test_every_message_and_every_fact_is_tried() -> None:
     assert set(get_args(events.Fact)) == set(FACTS)
 
 
-async def differences(stage: Stage, before: dict[str, Any]) -> list[str]:
+async def differences(stage: AttackedHub, before: dict[str, Any]) -> list[str]:
     await stage.at_rest()
     after = await stage.everything()
     return [name for name in before if before[name] != after[name]]

@@ -19,9 +19,9 @@ from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
-from tests.server.app.world import KEY, World, open_world
-from tests.server.hub.wire import Hub, listening, ref_of
-from tests.server.logs.crew import Crew
+from tests.server.application import KEY, Application, open_application
+from tests.server.hub.hub_clients import Hub, listening, ref_of
+from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
 STARTED = frames.pack(1, 1, events.pack_fact(events.StepStatus(Step.PLAN, "RUNNING"), Step.PLAN, 1.0))
@@ -30,12 +30,14 @@ STARTED = frames.pack(1, 1, events.pack_fact(events.StepStatus(Step.PLAN, "RUNNI
 @pytest.fixture
 async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[tuple[Hub, Hub]]:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one", clock=clock))
+        first = await stack.enter_async_context(open_application(postgres_url, tmp_path / "one", clock=clock))
         settings = ServerSettings(data_directory=tmp_path / "other", database_url=postgres_url, master_key=KEY)
         server = await build(settings, clock)
-        second = World(server, attach(make_unattached_app(), server), first.admin)
+        second = Application(server, attach(make_unattached_app(), server), first.admin)
         stack.push_async_callback(close, second.server)
-        one, other = [await stack.enter_async_context(listening(await Crew.make(each))) for each in (first, second)]
+        one, other = [
+            await stack.enter_async_context(listening(await SimulatedRunner.make(each))) for each in (first, second)
+        ]
         other.share_credentials(one)
         for hub in (one, other):
             messenger = asyncio.create_task(HubNotifier(hub.server.hub).run())

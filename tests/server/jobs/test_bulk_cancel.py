@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Tx
-from tests.server.app.fixtures import on_one, world
-from tests.server.app.world import Person, World
-from tests.server.logs.crew import Crew
+from tests.server.application import Person, on_one
+from tests.server.simulated_runner import SimulatedRunner
 
-__all__ = ["world"]
 pytestmark = pytest.mark.feature("J9")
-
-
-@pytest.fixture
-async def crew(world: World) -> Crew:
-    return await Crew.make(world)
 
 
 async def canceled(who: Person, **wanted: Any) -> dict[str, Any]:
@@ -26,12 +19,12 @@ async def canceled(who: Person, **wanted: Any) -> dict[str, Any]:
     return answer.json()
 
 
-async def statuses(crew: Crew) -> dict[str, int]:
+async def statuses(crew: SimulatedRunner) -> dict[str, int]:
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT status, count(*) AS jobs FROM jobs GROUP BY status"))
     return {row["status"]: row["jobs"] for row in rows}
 
 
-async def queue(crew: Crew, module_id: str, count: int) -> None:
+async def queue(crew: SimulatedRunner, module_id: str, count: int) -> None:
     async def many(tx: Tx) -> None:
         await tx.each(
             """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
@@ -44,7 +37,7 @@ async def queue(crew: Crew, module_id: str, count: int) -> None:
     await crew.server.db.write(many)
 
 
-async def test_only_what_matches_is_canceled_and_what_runs_is_asked_to_end(crew: Crew) -> None:
+async def test_only_what_matches_is_canceled_and_what_runs_is_asked_to_end(crew: SimulatedRunner) -> None:
     net, app = await crew.world.module("net/vpc"), await crew.world.module("app/web")
     running = await crew.run(net, kind="APPLY")
     for module in (net, net, app):
@@ -63,7 +56,7 @@ async def test_only_what_matches_is_canceled_and_what_runs_is_asked_to_end(crew:
     await admin.refused("POST", "/api/v1/jobs/cancel", 404, json={"module": "no/such"})
 
 
-async def test_jobs_that_were_queued_after_the_count_are_left_alone(crew: Crew) -> None:
+async def test_jobs_that_were_queued_after_the_count_are_left_alone(crew: SimulatedRunner) -> None:
     module = await crew.world.module("net")
     await crew.world.job(module)
     counted = await canceled(crew.app.admin, count_only=True)
@@ -72,7 +65,7 @@ async def test_jobs_that_were_queued_after_the_count_are_left_alone(crew: Crew) 
     assert await statuses(crew) == {"CANCELED": 1, "QUEUED": 1}
 
 
-async def test_one_cancels_only_where_one_may(crew: Crew) -> None:
+async def test_one_cancels_only_where_one_may(crew: SimulatedRunner) -> None:
     for path in ("net/vpc", "app/web"):
         group = await crew.app.admin.made("/api/v1/groups", {"path": path.partition("/")[0]})
         await crew.world.job(await crew.world.module(path, group["id"]))
@@ -85,7 +78,7 @@ async def test_one_cancels_only_where_one_may(crew: Crew) -> None:
     await operator.refused("POST", "/api/v1/jobs/cancel", 404, json={"module": "app/web"})
 
 
-async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: Crew) -> None:
+async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: SimulatedRunner) -> None:
     """`next` was the id of a job of another group, and one request read every open job of the organization."""
     net = await crew.app.admin.made("/api/v1/groups", {"path": "net"})
     operator = await crew.app.person("ada", "operator", "net")
@@ -97,7 +90,7 @@ async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: Crew) 
 
 
 @on_one
-async def test_a_thousand_queued_jobs_go_within_two_seconds_and_nobody_waits_meanwhile(crew: Crew) -> None:
+async def test_a_thousand_queued_jobs_go_within_two_seconds_and_nobody_waits_meanwhile(crew: SimulatedRunner) -> None:
     """There was no way but one request for each job: 657 of them took 28 s."""
     await queue(crew, await crew.world.module("net"), 1000)
     longest, requests = 0.0, 0

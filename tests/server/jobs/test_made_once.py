@@ -16,7 +16,7 @@ from terracrew.server.runs import attempt_report, made
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state
 from terracrew.testing.job_rows import begin
-from tests.server.hub.wire import on_postgres
+from tests.server.hub.hub_clients import on_postgres
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import waiting
 

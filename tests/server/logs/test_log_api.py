@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.logs.crew import Crew
+from tests.server.simulated_runner import SimulatedRunner
 
 GREEN = "\x1b[32mcreated\x1b[0m\n"
 
 
 @pytest.mark.feature("L4")
-async def test_a_log_is_read_as_it_was_printed(crew: Crew) -> None:
+async def test_a_log_is_read_as_it_was_printed(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\n"), log(GREEN), log("a\rb\n"))
     answer = await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")
@@ -25,7 +25,7 @@ async def test_a_log_is_read_as_it_was_printed(crew: Crew) -> None:
     assert saved.headers["Content-Disposition"] == 'attachment; filename="job-1.log"'
 
 
-async def test_events_come_one_a_line_from_where_the_reader_is(crew: Crew) -> None:
+async def test_events_come_one_a_line_from_where_the_reader_is(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\n", 1.0), log("two\n", 2.0), log("three\n", 3.0))
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log?format=events"
@@ -39,7 +39,7 @@ async def test_events_come_one_a_line_from_where_the_reader_is(crew: Crew) -> No
 LOST = re.compile(r"first\n── Attempt 1 was lost after [<.\d]+ s: killed · queued again ──\n")
 
 
-async def test_the_log_is_that_of_the_whole_run_unless_an_attempt_is_named(crew: Crew) -> None:
+async def test_the_log_is_that_of_the_whole_run_unless_an_attempt_is_named(crew: SimulatedRunner) -> None:
     """Of a job that was approved, `job logs` printed only the apply: the plan was the log of an earlier attempt."""
     first = await crew.run()
     path = f"/api/v1/jobs/{first.ref.job_id}/log"
@@ -56,18 +56,18 @@ async def test_the_log_is_that_of_the_whole_run_unless_an_attempt_is_named(crew:
     await crew.app.admin.refused("GET", f"{path}?attempt=3", 404)
 
 
-async def test_a_job_that_nobody_has_had_has_an_empty_log(crew: Crew) -> None:
+async def test_a_job_that_nobody_has_had_has_an_empty_log(crew: SimulatedRunner) -> None:
     job_id = await crew.world.job(await crew.world.module())
     assert (await crew.app.admin.get(f"/api/v1/jobs/{job_id}/log")).text == ""
 
 
 @pytest.mark.parametrize("query", ["line=0", "lines=0", "limit=0", "after=-1", "attempt=0", "format=xml", "after=x"])
-async def test_a_range_that_makes_no_sense_is_refused(crew: Crew, query: str) -> None:
+async def test_a_range_that_makes_no_sense_is_refused(crew: SimulatedRunner, query: str) -> None:
     attempt = await crew.run()
     await crew.app.admin.refused("GET", f"/api/v1/jobs/{attempt.ref.job_id}/log?{query}", 400)
 
 
-async def test_a_log_is_for_those_who_may_see_the_job(crew: Crew) -> None:
+async def test_a_log_is_for_those_who_may_see_the_job(crew: SimulatedRunner) -> None:
     attempt, other = await crew.run(), await crew.run()
     await attempt.deliver(RUNNING, log("secret plans\n"))
     nobody, foreign = await crew.app.person("nobody"), await crew.app.person("fred", "owner", organization="elsewhere")

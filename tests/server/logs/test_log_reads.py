@@ -10,28 +10,28 @@ from terracrew.server.db.seam import Database
 from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.logs.crew import Crew, Running
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
-async def whole(db: Database, attempt: Running) -> bytes:
+async def whole(db: Database, attempt: SimulatedAttempt) -> bytes:
     return b"".join(
         [piece async for piece in reads.text(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt)]
     )
 
 
-async def events(db: Database, attempt: Running, after: int = 0, limit: int | None = None) -> list[LogEvent]:
+async def events(db: Database, attempt: SimulatedAttempt, after: int = 0, limit: int | None = None) -> list[LogEvent]:
     found = reads.events(db, attempt.crew.server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
     return [event async for events in found for event in events]
 
 
-async def lines(db: Database, attempt: Running, start: int, count: int) -> bytes:
+async def lines(db: Database, attempt: SimulatedAttempt, start: int, count: int) -> bytes:
     job_id = attempt.ref.job_id
     extent = await db.read(lambda tx: reads.extent(tx, job_id))
     return await reads.lines(db, attempt.crew.server.objects, job_id, extent, start, count)
 
 
 @pytest.mark.feature("L3", "L4")
-async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_order(crew: Crew) -> None:
+async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_order(crew: SimulatedRunner) -> None:
     attempt, db = await crew.run(), crew.server.db
     records = [RUNNING, *(log(f"{n}\n") for n in range(20)), RUNNING, *(log(f"{n}\n") for n in range(20, 40)), DONE]
     await attempt.deliver(*records[:15])
@@ -46,7 +46,7 @@ async def test_a_log_that_was_resumed_in_the_middle_of_a_batch_is_whole_and_in_o
         assert await events(db, attempt, after, limit) == [event for event in found if event.n > after][:limit]
 
 
-async def test_lines_are_found_whatever_pieces_they_came_in(crew: Crew) -> None:
+async def test_lines_are_found_whatever_pieces_they_came_in(crew: SimulatedRunner) -> None:
     attempt, dice = await crew.run(), random.Random(7)
     text = b"".join(b"line %d%s\n" % (n, b"." * dice.randrange(60)) for n in range(300)) + b"an open end"
     at = 0
@@ -76,7 +76,7 @@ async def test_lines_are_found_whatever_pieces_they_came_in(crew: Crew) -> None:
         assert await lines(crew.server.db, attempt, start, 1) == expected[start]
 
 
-async def test_an_attempt_without_a_log_has_an_empty_one(crew: Crew) -> None:
+async def test_an_attempt_without_a_log_has_an_empty_one(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     assert await whole(crew.server.db, attempt) == b""
     assert await events(crew.server.db, attempt) == []
@@ -84,7 +84,7 @@ async def test_an_attempt_without_a_log_has_an_empty_one(crew: Crew) -> None:
 
 
 @pytest.mark.feature("L3")
-async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: Crew) -> None:
+async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: SimulatedRunner) -> None:
     attempt, db = await crew.run(), crew.server.db
     block = 1_000
     for start in range(0, 1_000_000, 50 * block):
@@ -109,7 +109,7 @@ async def test_a_range_of_a_log_of_a_million_lines_is_read_at_once(crew: Crew) -
     assert time.perf_counter() - began < 10
 
 
-async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(crew: Crew) -> None:
+async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(crew: SimulatedRunner) -> None:
     attempt, db = await crew.run(), crew.server.db
     for n in range(1, 701):
         await attempt.deliver(log(f"{n}\n"))
@@ -121,7 +121,7 @@ async def test_many_small_chunks_are_found_by_their_number_and_read_in_one_go(cr
     assert (await whole(db, attempt)).split() == [b"%d" % n for n in range(1, 701)]
 
 
-async def test_the_log_of_a_fenced_attempt_stays_its_own(crew: Crew) -> None:
+async def test_the_log_of_a_fenced_attempt_stays_its_own(crew: SimulatedRunner) -> None:
     first = await crew.run()
     await first.deliver(RUNNING, log("of the first\n"))
     await first.lose()

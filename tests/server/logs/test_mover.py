@@ -11,7 +11,7 @@ from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from tests.server.logs.crew import Crew, Running, watching
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 
 
 @pytest.fixture(autouse=True)
@@ -50,30 +50,30 @@ class CrashAfter:
         return call
 
 
-def mover_of(crew: Crew, db: Any = None, objects: Any = None) -> Mover:
+def mover_of(crew: SimulatedRunner, db: Any = None, objects: Any = None) -> Mover:
     server = crew.server
     return Mover(db or server.db, objects or server.objects, server.settings.uploads, server.id, 0.0)
 
 
-async def events(attempt: Running, after: int = 0, limit: int | None = None) -> list[LogEvent]:
+async def events(attempt: SimulatedAttempt, after: int = 0, limit: int | None = None) -> list[LogEvent]:
     server = attempt.crew.server
     found = reads.events(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt, after, limit)
     return [event async for events in found for event in events]
 
 
-async def text(attempt: Running) -> bytes:
+async def text(attempt: SimulatedAttempt) -> bytes:
     server = attempt.crew.server
     found = reads.text(server.db, server.objects, attempt.ref.job_id, attempt.ref.attempt)
     return b"".join([piece async for piece in found])
 
 
-async def lines(attempt: Running, start: int, count: int) -> bytes:
+async def lines(attempt: SimulatedAttempt, start: int, count: int) -> bytes:
     server = attempt.crew.server
     extent = await server.db.read(lambda tx: reads.extent(tx, attempt.ref.job_id, attempt.ref.attempt))
     return await reads.lines(server.db, server.objects, attempt.ref.job_id, extent, start, count)
 
 
-async def finished(crew: Crew, count: int = 60, end: bool = True) -> tuple[Running, list[str]]:
+async def finished(crew: SimulatedRunner, count: int = 60, end: bool = True) -> tuple[SimulatedAttempt, list[str]]:
     """An attempt with some lines, in uneven chunks with other events between them."""
     attempt = await crew.run()
     printed = [f"line {n} {'.' * (n % 70)}\n" for n in range(count)]
@@ -84,12 +84,12 @@ async def finished(crew: Crew, count: int = 60, end: bool = True) -> tuple[Runni
     return attempt, printed
 
 
-async def count(crew: Crew, table: str) -> int:
+async def count(crew: SimulatedRunner, table: str) -> int:
     return await crew.app.scalar(f"SELECT count(*) FROM {table}")
 
 
 @pytest.mark.feature("L3", "L4")
-async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(crew: Crew) -> None:
+async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(crew: SimulatedRunner) -> None:
     """Log chunks were never deleted, so the database grew for ever; nothing ever moved to the object store."""
     attempt, printed = await finished(crew)
     before = await events(attempt)
@@ -110,7 +110,7 @@ async def test_a_moved_log_is_read_as_before_whole_in_ranges_and_by_lines(crew: 
 
 @pytest.mark.feature("L3")
 async def test_a_line_of_a_large_moved_log_is_read_by_a_small_range(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 256 << 10)
     monkeypatch.setattr(mover, "MAX_OBJECT_BYTES", 128 << 20)
@@ -138,7 +138,7 @@ async def test_a_line_of_a_large_moved_log_is_read_by_a_small_range(
     assert 0 < sum(read) < stored / 2
 
 
-async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing(crew: Crew) -> None:
+async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing(crew: SimulatedRunner) -> None:
     """The move is: write the object, switch in one transaction, delete chunks. The process may end before or after each."""
     operations = 0
     while True:
@@ -165,7 +165,7 @@ async def test_a_crash_between_any_two_steps_of_a_move_loses_and_doubles_nothing
     assert operations > 8
 
 
-async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_each_once(crew: Crew) -> None:
+async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_each_once(crew: SimulatedRunner) -> None:
     attempt, printed = await finished(crew, 30)
     at, seen = 0, list[str]()
     budget = 1
@@ -180,7 +180,7 @@ async def test_a_reader_who_pauses_after_each_event_while_the_log_moves_gets_eac
     assert seen == printed
 
 
-async def test_two_servers_that_move_the_same_log_leave_one_copy_of_each_event(crew: Crew) -> None:
+async def test_two_servers_that_move_the_same_log_leave_one_copy_of_each_event(crew: SimulatedRunner) -> None:
     attempt, printed = await finished(crew)
     await asyncio.gather(*(mover_of(crew).move(attempt.ref.job_id, 1) for _ in range(4)))
     assert [event.text for event in await events(attempt)] == printed
@@ -189,7 +189,9 @@ async def test_two_servers_that_move_the_same_log_leave_one_copy_of_each_event(c
     assert len(known) == await count(crew, "log_objects")
 
 
-async def test_what_is_delivered_after_the_move_stays_in_rows_and_is_read_behind_the_rest(crew: Crew) -> None:
+async def test_what_is_delivered_after_the_move_stays_in_rows_and_is_read_behind_the_rest(
+    crew: SimulatedRunner,
+) -> None:
     attempt, printed = await finished(crew, 20, end=False)
     await attempt.lose()
     await mover_of(crew).move(attempt.ref.job_id, 1)
@@ -204,7 +206,7 @@ async def test_what_is_delivered_after_the_move_stays_in_rows_and_is_read_behind
     assert [event.text for event in await events(attempt)] == printed
 
 
-async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_doubt(crew: Crew) -> None:
+async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_doubt(crew: SimulatedRunner) -> None:
     running, _ = await finished(crew, 5, end=False)
     lost, _ = await finished(crew, 5, end=False)
     await lost.lose()
@@ -219,7 +221,7 @@ async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_d
     assert await mover_of(crew).step() == 0
 
 
-async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(crew: Crew) -> None:
+async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
@@ -240,7 +242,7 @@ async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(crew: Crew
     assert "".join(each["text"] for each in found) == expected
 
 
-async def test_a_log_whose_object_is_missing_says_so_in_its_place(crew: Crew) -> None:
+async def test_a_log_whose_object_is_missing_says_so_in_its_place(crew: SimulatedRunner) -> None:
     attempt, _ = await finished(crew, 5)
     await mover_of(crew).step()
     (name,) = await crew.server.objects.names(f"logs/{attempt.ref.job_id}")

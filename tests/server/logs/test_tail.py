@@ -10,7 +10,7 @@ from terracrew.server.logs import tail
 from terracrew.server.logs.reads import Standing
 from terracrew.server.logs.tail import Position, TailBatch, Tails
 from terracrew.testing.deliveries import RUNNING, log
-from tests.server.logs.crew import Crew
+from tests.server.simulated_runner import SimulatedRunner
 
 
 class SlowToAnswer:
@@ -32,7 +32,7 @@ class SlowToAnswer:
         return result
 
 
-async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) -> None:
+async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: SimulatedRunner) -> None:
     attempt, tails = await crew.run(), Tails(crew.server.objects)
     db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(RUNNING)
@@ -49,7 +49,7 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(crew: Crew) 
     assert db.reads == 2
 
 
-async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
+async def test_a_viewer_that_gives_up_takes_nobody_along(crew: SimulatedRunner) -> None:
     attempt, tails = await crew.run(), Tails(crew.server.objects)
     db: Any = SlowToAnswer(crew.server.db)
     await attempt.deliver(log("one\n"))
@@ -64,7 +64,7 @@ async def test_a_viewer_that_gives_up_takes_nobody_along(crew: Crew) -> None:
 
 
 async def test_what_is_kept_in_memory_is_bounded_and_what_was_let_go_is_read_again(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail, "CACHE_BYTES", 50_000)
     attempt, tails = await crew.run(), Tails(crew.server.objects)

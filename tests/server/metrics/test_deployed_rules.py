@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import metrics_headers
-from tests.server.logs.crew import Crew
+from tests.server.application import metrics_headers, on_one
+from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("O6")
 ROOT = Path(__file__).parents[3]
@@ -36,7 +35,7 @@ def alert_lines(key: str) -> Iterator[str]:
 
 
 @on_one
-async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: Crew) -> None:
+async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: SimulatedRunner) -> None:
     await crew.app.admin.get("/api/v1/groups")
     text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
     measured: dict[str, list[dict[str, str]]] = {}
@@ -56,7 +55,7 @@ async def test_every_figure_that_an_alert_or_a_panel_uses_is_measured(crew: Crew
 
 
 @on_one
-async def test_every_figure_of_ours_is_documented(crew: Crew) -> None:
+async def test_every_figure_of_ours_is_documented(crew: SimulatedRunner) -> None:
     text = (await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))).text
     names = {family.name for family in text_string_to_metric_families(text) if family.name.startswith("terracrew")}
     assert {name for name in names if f"`{name}" not in PAGE} == set()

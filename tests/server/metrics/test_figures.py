@@ -14,9 +14,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import metrics_headers
-from tests.server.logs.crew import Crew
+from tests.server.application import metrics_headers, on_one
+from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("O6")
 SILENCE = timedelta(minutes=5)
@@ -28,7 +27,7 @@ def fresh_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gauges, "FRESH_SECONDS", 0.0)
 
 
-async def scraped(crew: Crew) -> Samples:
+async def scraped(crew: SimulatedRunner) -> Samples:
     answer = await crew.app.stranger().get("/metrics", headers=metrics_headers(crew.server))
     assert answer.status_code == 200
     return {
@@ -42,7 +41,7 @@ def grown(before: Samples, after: Samples, name: str, *labels: str) -> float:
     return after[name, labels] - before.get((name, labels), 0.0)
 
 
-async def test_jobs_their_waits_and_what_they_deliver_are_counted(crew: Crew) -> None:
+async def test_jobs_their_waits_and_what_they_deliver_are_counted(crew: SimulatedRunner) -> None:
     before = await scraped(crew)
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\ntwo\n"))
@@ -68,7 +67,7 @@ async def test_jobs_their_waits_and_what_they_deliver_are_counted(crew: Crew) ->
     assert after["terracrew_gauges_age_seconds", ()] < 5
 
 
-async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: Crew) -> None:
+async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: SimulatedRunner) -> None:
     """There was nothing to alert on: no figure said that attempts were lost or modules in doubt."""
     before = await scraped(crew)
     attempt = await crew.run(kind="APPLY")
@@ -92,7 +91,7 @@ async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: Crew)
     assert after["terracrew_attempts_lost_now", ()] == 0
 
 
-async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: Crew) -> None:
+async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: SimulatedRunner) -> None:
     module, other = await crew.world.module("busy"), await crew.world.module("free")
     await crew.run(module)
     for _ in range(3):
@@ -113,7 +112,7 @@ async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: 
     assert shown == {reason: count for reason, count in waiting.items() if count}, "the same as on the jobs' pages"
 
 
-async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: Crew) -> None:
+async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
 
@@ -136,13 +135,13 @@ async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: Crew) 
     assert found["terracrew_states_quarantined", ()] == 0
 
 
-async def test_changes_are_counted_by_what_was_done(crew: Crew) -> None:
+async def test_changes_are_counted_by_what_was_done(crew: SimulatedRunner) -> None:
     before = await scraped(crew)
     await crew.app.admin.made("/api/v1/groups", {"path": "net"})
     assert grown(before, await scraped(crew), "terracrew_audited_changes_total", "group.create") == 1
 
 
-async def test_a_delivery_that_is_not_stored_changes_no_figure(crew: Crew) -> None:
+async def test_a_delivery_that_is_not_stored_changes_no_figure(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING)
     before = await scraped(crew)
@@ -154,7 +153,7 @@ async def test_a_delivery_that_is_not_stored_changes_no_figure(crew: Crew) -> No
 
 
 @on_one
-async def test_a_scrape_does_not_freeze_the_server_while_many_jobs_wait(crew: Crew) -> None:
+async def test_a_scrape_does_not_freeze_the_server_while_many_jobs_wait(crew: SimulatedRunner) -> None:
     modules = [await crew.world.module(f"m{number}") for number in range(20)]
 
     async def many(tx: Tx) -> None:

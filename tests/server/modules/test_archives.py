@@ -5,13 +5,12 @@ import hashlib
 import pytest
 
 from terracrew.server.modules.archives import MAX_ARCHIVE_BYTES
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World
+from tests.server.application import Application, on_one
 from tests.server.modules.packed_modules import packed
 
 
 @pytest.mark.feature("J5")
-async def test_an_archive_becomes_the_source_of_a_module(world: World) -> None:
+async def test_an_archive_becomes_the_source_of_a_module(world: Application) -> None:
     content = packed(("main.tf", b'output "a" { value = 1 }\n'))
     answer = await world.admin.post("/api/v1/archives", content=content, headers={"Content-Type": "application/gzip"})
     assert answer.status_code == 201, answer.text
@@ -38,7 +37,7 @@ async def test_an_archive_becomes_the_source_of_a_module(world: World) -> None:
     ids=["climbing", "absolute", "bomb", "nonsense", "torn", "empty"],
 )
 async def test_a_harmful_archive_is_refused_and_leaves_nothing(
-    world: World, content: bytes, status: int, words: str
+    world: Application, content: bytes, status: int, words: str
 ) -> None:
     assert words in await world.admin.refused("POST", "/api/v1/archives", status, content=content)
     assert await world.scalar("SELECT count(*) FROM archives") == 0
@@ -47,13 +46,13 @@ async def test_a_harmful_archive_is_refused_and_leaves_nothing(
 
 
 @on_one
-async def test_an_archive_has_a_largest_size(world: World) -> None:
+async def test_an_archive_has_a_largest_size(world: Application) -> None:
     await world.admin.refused("POST", "/api/v1/archives", 413, content=b"\0" * (MAX_ARCHIVE_BYTES + 1))
     assert list(world.server.settings.uploads.iterdir()) == []
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_run_or_change_nothing_may_not_upload(world: World) -> None:
+async def test_who_may_run_or_change_nothing_may_not_upload(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     content = packed(("main.tf", b""))
     viewer, nobody = await world.person("vera", "viewer"), await world.person("nora")
@@ -63,7 +62,7 @@ async def test_who_may_run_or_change_nothing_may_not_upload(world: World) -> Non
     assert (await operator.post("/api/v1/archives", content=content)).status_code == 201
 
 
-async def test_another_organization_cannot_use_an_archive(world: World) -> None:
+async def test_another_organization_cannot_use_an_archive(world: Application) -> None:
     archive = (await world.admin.post("/api/v1/archives", content=packed(("main.tf", b"")))).json()
     other = await world.person("mallory", "owner", "", "other")
     body = {"path": "m", "source": {"kind": "archive", "archive_id": archive["id"]}}

@@ -8,8 +8,7 @@ import pytest
 from terracrew.server.app import build, close
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World, open_world
+from tests.server.application import Application, on_one, open_application
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 INPUTS = {
@@ -27,17 +26,17 @@ SHOWN = {
 }
 
 
-async def make(world: World, **more: Any) -> Any:
+async def make(world: Application, **more: Any) -> Any:
     body = {"path": "vpc", "source": SOURCE, "inputs": INPUTS, "environment": ENVIRONMENT}
     return await world.admin.made("/api/v1/modules", body | more)
 
 
-async def stored(world: World, module_id: str) -> Content:
+async def stored(world: Application, module_id: str) -> Content:
     return await world.server.db.read(lambda tx: contents.load(tx, world.server.keys, module_id))
 
 
 @pytest.mark.feature("J6", "X2")
-async def test_nobody_reads_a_secret_of_a_module_back(world: World) -> None:
+async def test_nobody_reads_a_secret_of_a_module_back(world: Application) -> None:
     """A viewer, who may not read the state, read DB_PASSWORD of a module."""
     made = await make(world)
     viewer, owner = await world.person("vera", "viewer"), await world.person("olga", "owner")
@@ -51,14 +50,14 @@ async def test_nobody_reads_a_secret_of_a_module_back(world: World) -> None:
     assert await stored(world, made["id"]) == Content(INPUTS, ENVIRONMENT)
 
 
-async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(world: World, tmp_path: Path) -> None:
+async def test_inputs_and_environment_are_not_in_the_database_in_plain_text(world: Application, tmp_path: Path) -> None:
     made = await make(world, inputs={"innocent": "a-value-in-plain-text"})
     row = await world.server.db.read(lambda tx: tx.one("SELECT * FROM modules WHERE id = :id", id=made["id"]))
     assert "a-value-in-plain-text" not in repr(dict(row or {}))
     assert "hunter2" not in repr(dict(row or {}))
 
 
-async def test_what_is_sent_back_as_it_was_shown_stays(world: World) -> None:
+async def test_what_is_sent_back_as_it_was_shown_stays(world: Application) -> None:
     made = await make(world)
     changed = {**made["inputs"], "cidr": "10.1.0.0/16"}
     environment = {**made["environment"], "AWS_REGION": "eu-west-1"}
@@ -71,7 +70,7 @@ async def test_what_is_sent_back_as_it_was_shown_stays(world: World) -> None:
 
 
 @on_one
-async def test_a_hidden_value_that_is_not_stored_is_refused(world: World) -> None:
+async def test_a_hidden_value_that_is_not_stored_is_refused(world: Application) -> None:
     await make(world)
     for change, name in (
         ({"environment": {"NEW": "***"}}, "NEW"),
@@ -89,7 +88,7 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
 ) -> None:
     roots = (Path("/srv/sources"),)
     count = 450  # more than two batches
-    async with open_world(database_url, tmp_path / "data", local_roots=roots) as world:
+    async with open_application(database_url, tmp_path / "data", local_roots=roots) as world:
         first = await make(world)
 
         async def plant(tx: Any) -> None:

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from terracrew.server.retention.deletion import remove_deleted
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World
+from tests.server.application import Application, on_one
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 
 
 @pytest.mark.feature("J5", "J6")
-async def test_a_module_is_created_shown_changed_and_deleted(world: World) -> None:
+async def test_a_module_is_created_shown_changed_and_deleted(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "net"})
     body = {
         "path": "net/vpc",
@@ -36,7 +35,7 @@ async def test_a_module_is_created_shown_changed_and_deleted(world: World) -> No
 
 
 @on_one
-async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(world: World) -> None:
+async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made(world: Application) -> None:
     """`module create --engine terraform` was accepted, and each job of the module failed when it was run."""
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
     body = {"path": "n", "source": SOURCE, "engine": "terraform"}
@@ -48,7 +47,7 @@ async def test_an_engine_that_nothing_can_run_is_refused_when_the_module_is_made
 
 
 @on_one
-async def test_an_engine_of_another_package_can_be_named(world: World) -> None:
+async def test_an_engine_of_another_package_can_be_named(world: Application) -> None:
     """The server knows neither the engine nor its files: whoever installs the package on runners does."""
     body = {"path": "m", "source": SOURCE, "engine": "cobol-2"}
     made = await world.admin.made("/api/v1/modules", body)
@@ -56,7 +55,7 @@ async def test_an_engine_of_another_package_can_be_named(world: World) -> None:
 
 
 @on_one
-async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(world: World) -> None:
+async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_checked(world: Application) -> None:
     source = {"kind": "plugin", "plugin": "git", "settings": {"url": "ssh://x", "depth": 1}, "subdirectory": ""}
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": source})
     assert made["source"] == source
@@ -65,7 +64,7 @@ async def test_the_source_of_a_plug_in_travels_as_it_is_and_only_its_size_is_che
     assert "16,384 are possible" in words
 
 
-async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
+async def test_values_of_inputs_stay_out_of_the_audit(world: Application) -> None:
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE, "inputs": {"password": "hunter2"}})
     await world.admin.patch(f"/api/v1/modules/{made['id']}", json={"environment": {"TOKEN": "hunter2"}})
     rows = await world.server.db.read(
@@ -117,7 +116,9 @@ async def test_values_of_inputs_stay_out_of_the_audit(world: World) -> None:
         ("source", {"kind": "plugin", "plugin": "git", "subdirectory": "../x"}, "source.subdirectory"),
     ],
 )
-async def test_what_a_module_cannot_hold_is_refused_in_words(world: World, field: str, value: Any, words: str) -> None:
+async def test_what_a_module_cannot_hold_is_refused_in_words(
+    world: Application, field: str, value: Any, words: str
+) -> None:
     body = {"path": "m", "source": SOURCE, field: value}
     status = 404 if field == "runner" else 400
     assert words in await world.admin.refused("POST", "/api/v1/modules", status, json=body)
@@ -128,7 +129,7 @@ async def test_what_a_module_cannot_hold_is_refused_in_words(world: World, field
         assert (await world.admin.get("/api/v1/modules/m")).json().items() >= made.items()
 
 
-async def test_inputs_that_are_nested_without_end_are_refused(world: World) -> None:
+async def test_inputs_that_are_nested_without_end_are_refused(world: Application) -> None:
     body = b'{"path": "m", "source": {"kind": "local", "path": "/srv/sources"}, "inputs": {"a": ' + b"[" * 100_000
     words = await world.admin.refused(
         "POST", "/api/v1/modules", 400, content=body, headers={"Content-Type": "application/json"}
@@ -136,13 +137,13 @@ async def test_inputs_that_are_nested_without_end_are_refused(world: World) -> N
     assert "not valid JSON" in words
 
 
-async def test_inputs_have_a_largest_size(world: World) -> None:
+async def test_inputs_have_a_largest_size(world: Application) -> None:
     body = {"path": "m", "source": SOURCE, "inputs": {"a": "x" * 256 * 1024}}
     assert "262,144 are possible" in await world.admin.refused("POST", "/api/v1/modules", 413, json=body)
 
 
 @pytest.mark.feature("S4")
-async def test_a_module_may_name_its_runner_and_one_instance_of_it(world: World) -> None:
+async def test_a_module_may_name_its_runner_and_one_instance_of_it(world: Application) -> None:
     runner = await world.admin.made("/api/v1/runners", {"name": "big"})
     body = {"path": "m", "source": SOURCE, "runner": "big", "runner_instance_name": "one"}
     made = await world.admin.made("/api/v1/modules", body)
@@ -154,7 +155,7 @@ async def test_a_module_may_name_its_runner_and_one_instance_of_it(world: World)
     assert (await world.admin.delete("/api/v1/runners/big")).status_code == 204
 
 
-async def test_modules_are_listed_by_group(world: World) -> None:
+async def test_modules_are_listed_by_group(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/groups", {"path": "ab"})
     for path in ("m", "a/m", "a/b/m", "ab/m"):
@@ -171,7 +172,7 @@ async def test_modules_are_listed_by_group(world: World) -> None:
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_see_a_module_and_who_may_change_it(world: World) -> None:
+async def test_who_may_see_a_module_and_who_may_change_it(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     made = await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
     viewer = await world.person("vera", "viewer", "a")
@@ -190,7 +191,7 @@ async def test_who_may_see_a_module_and_who_may_change_it(world: World) -> None:
 
 
 async def test_a_module_with_a_history_is_deleted_only_on_demand_and_never_while_a_job_is_unfinished(
-    world: World,
+    world: Application,
 ) -> None:
     made = await world.admin.made("/api/v1/modules", {"path": "m", "source": SOURCE})
     job = await world.admin.made(f"/api/v1/modules/{made['id']}/jobs", {"type": "PLAN"})

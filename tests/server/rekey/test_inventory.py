@@ -7,8 +7,7 @@ from typing import LiteralString
 import terracrew.server
 from terracrew.server.db.seam import Tx
 from terracrew.server.rekey import inventory, progress
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World
+from tests.server.application import Application, on_one
 
 SOURCES = Path(terracrew.server.__file__).parent
 _COLUMNS: dict[str, LiteralString] = {
@@ -19,7 +18,7 @@ _COLUMNS: dict[str, LiteralString] = {
 }
 
 
-async def test_every_binary_column_is_encrypted_anew_or_known_to_be_no_ciphertext(world: World) -> None:
+async def test_every_binary_column_is_encrypted_anew_or_known_to_be_no_ciphertext(world: Application) -> None:
     async def read(tx: Tx) -> set[str]:
         return {f"{row['table']}.{row['column']}" for row in await tx.all(_COLUMNS[world.server.db.kind])}
 
@@ -30,7 +29,7 @@ async def test_every_binary_column_is_encrypted_anew_or_known_to_be_no_ciphertex
 
 
 @on_one
-async def test_every_folder_of_the_object_store_is_in_the_inventory(world: World) -> None:
+async def test_every_folder_of_the_object_store_is_in_the_inventory(world: Application) -> None:
     names = {
         found[1]
         for path in SOURCES.rglob("*.py")
@@ -64,7 +63,7 @@ def test_every_place_that_encrypts_is_known() -> None:
     }
 
 
-async def test_every_setting_is_a_known_ciphertext_or_plain(world: World) -> None:
+async def test_every_setting_is_a_known_ciphertext_or_plain(world: Application) -> None:
     rows = await world.server.db.read(lambda tx: tx.all("SELECT name FROM settings"))
     plain = {progress.NAME, "write_probe"}
     assert {row["name"] for row in rows} <= inventory.ENCRYPTED_SETTINGS | plain

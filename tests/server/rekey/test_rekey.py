@@ -21,10 +21,9 @@ from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, fact
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World, open_world
-from tests.server.identity.earlier import sealed_by_an_earlier_version
-from tests.server.logs.crew import Crew
+from tests.server.application import Application, on_one, open_application
+from tests.server.secrets.earlier_ciphertexts import sealed_by_an_earlier_version
+from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
@@ -38,9 +37,9 @@ def loop_of(server: Server) -> Rekey:
     return Rekey(server.id, server.db, server.objects, server.keys)
 
 
-async def populate(world: World) -> str:
+async def populate(world: Application) -> str:
     """One of everything that is encrypted; the module's id."""
-    crew = await Crew.make(world)
+    crew = await SimulatedRunner.make(world)
     attempt = await written(crew, content(1), content(2, MAX_INLINE_BYTES), content(3))
     await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
     await attempt.deliver(DONE)
@@ -77,7 +76,7 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
     """With the new key alone the server refused to start, since nothing was ever encrypted anew."""
     key_file = tmp_path / "key"
     key_file.write_text(text(OLD))
-    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
         module_id = await populate(world)
         settings = world.server.settings
         before = await heads(world.server)
@@ -98,7 +97,7 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
     finally:
         await close(server)
     key_file.write_text(text(NEW))
-    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
         state = await world.admin.get(f"/api/v1/modules/{module_id}/state")
         assert state.content == content(3)
         listed = (await world.admin.get(f"/api/v1/modules/{module_id}/states")).json()["items"]
@@ -112,7 +111,7 @@ async def test_after_a_rekey_the_server_starts_with_the_new_key_alone(database_u
 
 
 async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await populate(world)
     server = replace(world.server, keys=_with_new_key(world))
@@ -128,7 +127,7 @@ async def test_an_interrupted_rekey_goes_on_and_until_then_both_keys_are_needed(
     assert {head for each in (await heads(server)).values() for head in each} == {server.keys.head}
 
 
-async def test_a_write_between_reading_and_replacing_wins(world: World) -> None:
+async def test_a_write_between_reading_and_replacing_wins(world: Application) -> None:
     """Every kind is replaced by compare-and-set: what was read is not there any more, so nothing is replaced."""
     await populate(world)
     for column in (*COLUMNS, LAST):
@@ -141,7 +140,7 @@ async def test_a_write_between_reading_and_replacing_wins(world: World) -> None:
         assert bytes(stored["sealed"]) != b"lost"
 
 
-async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(world: World) -> None:
+async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(world: Application) -> None:
     module_id = await populate(world)
     foreign = Keyring([b"f" * 32]).encrypt(b"{}", contents.context(module_id))
     sql = "UPDATE modules SET sealed = :new WHERE id = :id"
@@ -153,7 +152,7 @@ async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(wor
     assert (await heads(server))["check value"] != {server.keys.head}
 
 
-async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_rekey(world: World) -> None:
+async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_rekey(world: Application) -> None:
     owner = await world.person("olga", "owner")
     for method in ("GET", "POST", "DELETE"):
         await owner.refused(method, "/api/v1/rekey", 403)
@@ -168,7 +167,7 @@ async def test_only_an_administrator_of_the_server_starts_watches_and_stops_a_re
 
 
 @pytest.mark.feature("X4")
-async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(world: World) -> None:
+async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_another_key(world: Application) -> None:
     """It began, and a second server without the new key answered 500 to everybody who read what was encrypted under it."""
     db, old = world.server.db, Keyring([OLD])
     await key_holders.announce(db, world.server.id, world.server.keys)
@@ -182,7 +181,7 @@ async def test_a_rekey_does_not_begin_while_a_running_server_encrypts_under_anot
 
 
 async def test_a_rekey_is_not_finished_while_a_server_that_started_meanwhile_encrypts_under_the_old_key(
-    world: World,
+    world: Application,
 ) -> None:
     """It was finished, the operator removed the old key, and what that server had written since could not be read."""
     await populate(world)
@@ -201,7 +200,7 @@ async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
 ) -> None:
     key_file = tmp_path / "key"
     key_file.write_text(text(OLD))
-    async with open_world(database_url, tmp_path / "data", master_key_file=key_file) as world:
+    async with open_application(database_url, tmp_path / "data", master_key_file=key_file) as world:
         settings = world.server.settings
         await world.server.db.write(lambda tx: progress.start(tx, Keyring([NEW]).key_id))
     with pytest.raises(Invalid, match=Keyring([NEW]).key_id):
@@ -211,7 +210,7 @@ async def test_a_server_without_the_key_of_an_unfinished_rekey_does_not_start(
 
 
 @on_one
-async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(world: World) -> None:
+async def test_the_lease_of_a_killed_server_on_sqlite_does_not_delay_a_rekey(world: Application) -> None:
     if world.server.db.kind != "sqlite":
         pytest.skip("PostgreSQL may have other servers")
     await lease.acquire(world.server.db, f"{key_holders.LEASE_PREFIX}srv_killed", Keyring([OLD]).key_id, 60)
@@ -227,7 +226,7 @@ class _Broken:
         raise OSError("the power is gone")
 
 
-def _with_new_key(world: World) -> Keyring:
+def _with_new_key(world: Application) -> Keyring:
     """The keyring of the world, with a newer key before its own."""
     keys: Any = Keyring([NEW])
     keys._ciphers |= world.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]

@@ -15,26 +15,26 @@ from terracrew.server.retention.policy import RetentionPolicy
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.app.world import KEY, World, open_world
-from tests.server.logs.crew import Crew, Running
+from tests.server.application import KEY, Application, open_application
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
 @pytest.fixture
-async def world(tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[World]:
-    async with open_world(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data", clock=clock) as opened:
+async def world(tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[Application]:
+    async with open_application(str(tmp_path / "data" / "terracrew.db"), tmp_path / "data", clock=clock) as opened:
         yield opened
 
 
-async def ended(crew: Crew, text: str) -> Running:
+async def ended(crew: SimulatedRunner, text: str) -> SimulatedAttempt:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log(text), DONE)
     return attempt
 
 
 async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of_the_objects_are_in_the_backup(
-    world: World, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: Application, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew, server, loop = await Crew.make(world), world.server, asyncio.get_running_loop()
+    crew, server, loop = await SimulatedRunner.make(world), world.server, asyncio.get_running_loop()
     first, second = await ended(crew, "moved before\n"), await ended(crew, "in rows\n")
     mover = Mover(server.db, server.objects, server.settings.uploads, server.id, 0.0)
     await mover.move(first.ref.job_id, 1)

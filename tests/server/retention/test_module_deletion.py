@@ -12,23 +12,23 @@ from terracrew.server.modules import removal
 from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.logs.crew import Crew
+from tests.server.simulated_runner import SimulatedRunner
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
 
 
-async def left(crew: Crew) -> dict[str, int]:
+async def left(crew: SimulatedRunner) -> dict[str, int]:
     found = {table: await crew.app.scalar(f"SELECT count(*) FROM {table}") for table in TABLES}
     return {table: count for table, count in found.items() if count}
 
 
-async def stored(crew: Crew) -> list[str]:
+async def stored(crew: SimulatedRunner) -> list[str]:
     """The names of all logs and states in the object store."""
     listing = crew.server.objects.listing
     return [each.name for kind in ("logs", "states") async for page in listing(kind) for each in page]
 
 
-async def delete(crew: Crew, module_id: str) -> None:
+async def delete(crew: SimulatedRunner, module_id: str) -> None:
     answer = await crew.app.admin.delete(f"/api/v1/modules/{module_id}", params={"force": True})
     assert answer.status_code == 204, answer.text
 
@@ -49,7 +49,7 @@ class Counted:
 
 
 async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_stay_quick(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Removing a module removed all of its log chunks in one unit of work, and every other write waited for it."""
     monkeypatch.setattr(deletion, "BATCH_ROWS", 25)
@@ -89,7 +89,9 @@ async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_st
     assert await crew.app.scalar("SELECT count(*) FROM modules") == 0
 
 
-async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_are_removed(crew: Crew) -> None:
+async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_are_removed(
+    crew: SimulatedRunner,
+) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
@@ -120,7 +122,7 @@ async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_ar
 
 @pytest.mark.parametrize("operations", [1, 2, 3, 5, 8])
 async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_object(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch, operations: int
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch, operations: int
 ) -> None:
     monkeypatch.setattr(deletion, "BATCH_ROWS", 3)
     server = crew.server
@@ -158,7 +160,7 @@ async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_objec
     assert await stored(crew) == []
 
 
-async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing(crew: Crew) -> None:
+async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\n"))
     await crew.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
@@ -170,7 +172,7 @@ async def test_a_late_delivery_to_a_deleted_module_is_refused_and_leaves_nothing
     assert await left(crew) == {}
 
 
-async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(crew: Crew) -> None:
+async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(crew: SimulatedRunner) -> None:
     """It could be claimed, and applied against no state at all, until the loop that removes the module canceled it."""
     module_id = await crew.world.module()
     job_id = await crew.world.job(module_id, kind="APPLY")

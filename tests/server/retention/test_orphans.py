@@ -12,27 +12,27 @@ from terracrew.server.retention.policy import Tally
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.logs.crew import Crew
+from tests.server.simulated_runner import SimulatedRunner
 
 LATE_SECONDS = 7 * 86400.0
 
 
-async def sweep(crew: Crew, grace: float = 0.0, **options: Any) -> dict[str, Tally]:
+async def sweep(crew: SimulatedRunner, grace: float = 0.0, **options: Any) -> dict[str, Tally]:
     return await orphans.sweep(crew.server.db, crew.server.objects, LATE_SECONDS, grace_seconds=grace, **options)
 
 
-async def put(crew: Crew, *names: str) -> None:
+async def put(crew: SimulatedRunner, *names: str) -> None:
     for name in names:
         await crew.server.objects.put(name, b"content")
 
 
-async def exist(crew: Crew, *names: str) -> list[bool]:
+async def exist(crew: SimulatedRunner, *names: str) -> list[bool]:
     return [await crew.server.objects.exists(name) for name in names]
 
 
 @pytest.mark.feature("O3")
 async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can_deliver_no_more(
-    crew: Crew, clock: ShiftedClock
+    crew: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     """Plan objects whose attempt was canceled or lost after its upload, and early uploads of states, were never deleted."""
     running, lost, ended = await crew.run(), await crew.run(), await crew.run()
@@ -62,7 +62,7 @@ async def test_what_a_lost_or_canceled_attempt_has_uploaded_is_swept_when_it_can
     assert await exist(crew, *early) == [True, False, False]
 
 
-async def test_what_another_database_may_need_is_not_swept(crew: Crew) -> None:
+async def test_what_another_database_may_need_is_not_swept(crew: SimulatedRunner) -> None:
     """A second server on the same store, or one that was restored from an older backup, deleted states of the first."""
     job = "job_01a1e05cd3ef720f887c495aad19af9d"
     foreign = [f"logs/{job}/1/1_a", f"states/{job}/1/1_a", f"plans/{job}/1/a", "archives/arc_0"]
@@ -71,7 +71,7 @@ async def test_what_another_database_may_need_is_not_swept(crew: Crew) -> None:
     assert all(await exist(crew, *foreign))
 
 
-async def test_what_a_row_names_is_not_swept(crew: Crew) -> None:
+async def test_what_a_row_names_is_not_swept(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
@@ -84,7 +84,7 @@ async def test_what_a_row_names_is_not_swept(crew: Crew) -> None:
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).status_code == 200
 
 
-async def test_empty_folders_of_old_uploads_are_removed_and_can_be_made_again(crew: Crew) -> None:
+async def test_empty_folders_of_old_uploads_are_removed_and_can_be_made_again(crew: SimulatedRunner) -> None:
     """Empty directories parts/upl_… stayed for ever."""
     folder = Path(crew.server.settings.directory) / "objects" / "parts" / "upl_1"
     await put(crew, "parts/upl_1/0")

@@ -18,7 +18,7 @@ from terracrew.server.retention.rules import RULES
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.logs.crew import Crew, Running, watching
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 from tests.server.state.stored_states import applied, content
 
 DAY_SECONDS = 86400.0
@@ -30,23 +30,23 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "PAUSE_SECONDS", 0)
 
 
-async def write(crew: Crew, sql: Any, **params: Any) -> None:
+async def write(crew: SimulatedRunner, sql: Any, **params: Any) -> None:
     await crew.server.db.write(lambda tx: tx.run(sql, **params))
 
 
-async def due(crew: Crew, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
+async def due(crew: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
     found = {rule.kind: await passes.preview(crew.server.db, wanted, rule) for rule in RULES}
     return {kind: tally for kind, tally in found.items() if tally.count}
 
 
-async def remove(crew: Crew, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
+async def remove(crew: SimulatedRunner, wanted: RetentionPolicy = ALL) -> dict[str, Tally]:
     async def renew() -> bool:
         return True
 
     return await passes.remove_due(crew.server.db, wanted, renew)
 
 
-async def moved(crew: Crew) -> Running:
+async def moved(crew: SimulatedRunner) -> SimulatedAttempt:
     """An ended attempt whose log is in the object store."""
     attempt = await crew.run()
     await attempt.deliver(RUNNING, log("one\n"), log("two\n"), DONE)
@@ -56,7 +56,7 @@ async def moved(crew: Crew) -> Running:
 
 
 @pytest.mark.feature("O3")
-async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew, clock: ShiftedClock) -> None:
+async def test_a_removed_log_says_that_and_when_it_was_removed(crew: SimulatedRunner, clock: ShiftedClock) -> None:
     attempt = await moved(crew)
     clock.advance(89 * DAY_SECONDS)
     assert await due(crew) == {}
@@ -82,7 +82,9 @@ async def test_a_removed_log_says_that_and_when_it_was_removed(crew: Crew, clock
     assert name.startswith(f"logs/{attempt.ref.job_id}/1/")
 
 
-async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew: Crew, clock: ShiftedClock) -> None:
+async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(
+    crew: SimulatedRunner, clock: ShiftedClock
+) -> None:
     waiting, doubtful = await moved(crew), await moved(crew)
     clock.advance(1000 * DAY_SECONDS)
     await write(
@@ -95,7 +97,7 @@ async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(crew:
 
 
 async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_of_the_newest(
-    crew: Crew, clock: ShiftedClock
+    crew: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     await applied(crew, *(content(serial) for serial in range(1, 7)))
     clock.advance(91 * DAY_SECONDS)
@@ -113,7 +115,9 @@ async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_
     assert await crew.app.scalar("SELECT count(*) FROM states WHERE status = 'current'") == 1
 
 
-async def test_states_that_were_discarded_do_not_take_the_place_of_versions(crew: Crew, clock: ShiftedClock) -> None:
+async def test_states_that_were_discarded_do_not_take_the_place_of_versions(
+    crew: SimulatedRunner, clock: ShiftedClock
+) -> None:
     """Ten states that nobody could read, each discarded by a person, were the newest ten: every earlier version went."""
     await applied(crew, *(content(serial) for serial in range(1, 8)))
     clock.advance(91 * DAY_SECONDS)
@@ -128,7 +132,7 @@ class _Row(msgspec.Struct):
     source: Source
 
 
-async def archive(crew: Crew, number: int) -> ArchiveSource:
+async def archive(crew: SimulatedRunner, number: int) -> ArchiveSource:
     id_ = f"arc_{number:032x}"
 
     async def work(tx: Tx) -> None:
@@ -146,7 +150,7 @@ async def archive(crew: Crew, number: int) -> ArchiveSource:
 
 
 async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(
-    crew: Crew, clock: ShiftedClock
+    crew: SimulatedRunner, clock: ShiftedClock
 ) -> None:
     """Archives on the server were never deleted."""
     unused, of_module, of_old_job, of_open_job = [await archive(crew, number) for number in range(4)]
@@ -173,7 +177,7 @@ async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_i
 
 
 async def test_old_lines_of_the_audit_go_in_batches_and_the_pass_leaves_a_line(
-    crew: Crew, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passes, "BATCH_ITEMS", 2)
     for _ in range(3):

@@ -10,11 +10,11 @@ from terracrew.server.retention.policy import Tally
 from terracrew.server.retention.surveys import Survey, SurveyProgress
 from terracrew.server.supervise import Tasks
 from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
-from tests.server.logs.crew import Crew
+from tests.server.simulated_runner import SimulatedRunner
 
 
 @pytest.mark.feature("O3")
-async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: Crew) -> None:
+async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING, log("x" * 1000 + "\n"))
     await attempt.begin()
@@ -38,7 +38,7 @@ async def test_usage_counts_every_kind_and_names_the_largest_modules(crew: Crew)
     assert await crew.server.objects.exists("parts/upl_0/1")
 
 
-async def test_only_administrators_of_the_server_may_ask(crew: Crew) -> None:
+async def test_only_administrators_of_the_server_may_ask(crew: SimulatedRunner) -> None:
     owner = await crew.app.person("olga", "owner")
     attempt = await crew.run()
     for path in ("/api/v1/server/usage", "/api/v1/server/retention"):

@@ -4,10 +4,10 @@ from typing import Any
 
 from terracrew import ids
 from terracrew.server.db.seam import Tx
-from tests.server.app.world import World
+from tests.server.application import Application
 
 
-async def connect(world: World, runner_id: str, name: str, **changes: Any) -> str:
+async def connect(world: Application, runner_id: str, name: str, **changes: Any) -> str:
     made = ids.new("ins")
 
     async def work(tx: Tx) -> None:
@@ -29,7 +29,7 @@ async def connect(world: World, runner_id: str, name: str, **changes: Any) -> st
     return made
 
 
-async def having_a_job(world: World, runner_id: str, instance: str) -> str:
+async def having_a_job(world: Application, runner_id: str, instance: str) -> str:
     module = await world.admin.made(
         "/api/v1/modules", {"path": "m", "source": {"kind": "local", "path": "/srv/sources"}}
     )

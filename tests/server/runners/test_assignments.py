@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from tests.server.app.world import World
+from tests.server.application import Application
 
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 
 
-async def places(world: World, runner: str) -> set[tuple[str, str]]:
+async def places(world: Application, runner: str) -> set[tuple[str, str]]:
     answer = await world.admin.get(f"/api/v1/runners/{runner}/assignments")
     return {(each["kind"], each["path"]) for each in answer.json()["items"]}
 
 
 @pytest.mark.feature("S1")
-async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(world: World) -> None:
+async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
     idle = await world.admin.made("/api/v1/runners", {"name": "idle", "group": "a", "assign": False})
@@ -28,7 +28,7 @@ async def test_a_runner_is_assigned_to_its_group_unless_told_otherwise(world: Wo
 
 
 @pytest.mark.feature("S1")
-async def test_groups_and_modules_are_assigned_and_withdrawn(world: World) -> None:
+async def test_groups_and_modules_are_assigned_and_withdrawn(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/modules", {"path": "a/m", "source": SOURCE})
     made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "assign": False})
@@ -51,7 +51,7 @@ async def test_groups_and_modules_are_assigned_and_withdrawn(world: World) -> No
 
 @pytest.mark.feature("S1", "X2")
 @pytest.mark.parametrize("place", ["", "b", "ab", "b/m"])
-async def test_no_place_outside_of_the_runners_own_group_is_assigned(world: World, place: str) -> None:
+async def test_no_place_outside_of_the_runners_own_group_is_assigned(world: Application, place: str) -> None:
     for path in ("a", "b", "ab"):
         await world.admin.made("/api/v1/groups", {"path": path})
     await world.admin.made("/api/v1/modules", {"path": "b/m", "source": SOURCE})
@@ -62,7 +62,7 @@ async def test_no_place_outside_of_the_runners_own_group_is_assigned(world: Worl
 
 
 @pytest.mark.feature("S1", "X2")
-async def test_no_place_of_another_organization_is_assigned(world: World) -> None:
+async def test_no_place_of_another_organization_is_assigned(world: Application) -> None:
     other = await world.person("mallory", "owner", "", "other")
     theirs = await other.made("/api/v1/groups", {"path": "a"})
     ours = await world.admin.made("/api/v1/runners", {"name": "r", "assign": False})
@@ -75,7 +75,7 @@ async def test_no_place_of_another_organization_is_assigned(world: World) -> Non
 
 @pytest.mark.feature("S1")
 @pytest.mark.parametrize(("kind", "path"), [("groups", "a/b"), ("modules", "a/m")])
-async def test_an_assignment_goes_with_its_place(world: World, kind: str, path: str) -> None:
+async def test_an_assignment_goes_with_its_place(world: Application, kind: str, path: str) -> None:
     body: dict[str, Any] = {"path": path} | ({"source": SOURCE} if kind == "modules" else {})
     await world.admin.made("/api/v1/groups", {"path": "a"})
     await world.admin.made(f"/api/v1/{kind}", body)

@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from tests.server.app.world import World
+from tests.server.application import Application
 
 pytestmark = pytest.mark.feature("C2")
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 
 
-async def configured(world: World, change: Any) -> Any:
+async def configured(world: Application, change: Any) -> Any:
     answer = await world.admin.patch("/api/v1/runners/r", json={"configuration": change})
     assert answer.status_code == 200, answer.text
     assert (await world.admin.get("/api/v1/runners/r")).json() == answer.json()
     return answer.json()["configuration"]
 
 
-async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: World) -> None:
+async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: Application) -> None:
     assert (await world.admin.made("/api/v1/runners", {"name": "r"}))["configuration"] == OWN
     assert await configured(world, {"heartbeat_seconds": 5}) == OWN | {"heartbeat_seconds": 5}
     assert await configured(world, {}) == OWN | {"heartbeat_seconds": 5}
@@ -53,7 +53,7 @@ async def test_a_runner_has_its_own_settings_until_somebody_sets_others(world: W
         ({"capacity": 3}, "unknown field `capacity`"),
     ],
 )
-async def test_what_cannot_be_set_is_refused_and_changes_nothing(world: World, change: Any, words: str) -> None:
+async def test_what_cannot_be_set_is_refused_and_changes_nothing(world: Application, change: Any, words: str) -> None:
     await world.admin.made("/api/v1/runners", {"name": "r"})
     refused = await world.admin.refused("PATCH", "/api/v1/runners/r", 400, json={"configuration": change})
     assert words in refused
@@ -61,7 +61,7 @@ async def test_what_cannot_be_set_is_refused_and_changes_nothing(world: World, c
 
 
 @pytest.mark.feature("X3")
-async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(world: World) -> None:
+async def test_a_configuration_is_told_to_every_server_audited_and_an_owners_to_change(world: Application) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     with world.server.db.listen("runners", "configuration") as woken:
         await configured(world, {"heartbeat_seconds": 5})

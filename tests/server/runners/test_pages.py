@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from tests.server.app.world import World
+from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 from tests.server.runners.connected import connect, having_a_job
 
 OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_limit": None, "period_seconds": None}
 
 
-async def configured(world: World) -> object:
+async def configured(world: Application) -> object:
     return (await world.admin.get("/api/v1/runners/r")).json()["configuration"]
 
 
 @pytest.mark.feature("C2", "V1")
-async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(world: World) -> None:
+async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(world: Application) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     visitor: Visitor = await logged_in(world)
     page = f"/dashboard/runners/{made['id']}/configure"
@@ -54,7 +54,7 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(w
 
 @pytest.mark.feature("R7")
 async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job_page_keeps_its_name(
-    world: World,
+    world: Application,
 ) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     job = await having_a_job(world, made["id"], await connect(world, made["id"], "one", is_connected=False))

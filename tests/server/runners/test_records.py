@@ -10,12 +10,11 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
 from terracrew.server.secrets.credentials import digest
 from terracrew.settings import layers
-from tests.server.app.fixtures import on_one
-from tests.server.app.world import World
+from tests.server.application import Application, on_one
 
 
 @pytest.mark.feature("R1", "R2", "R8")
-async def test_a_runner_is_created_in_a_group_and_serves_it(world: World) -> None:
+async def test_a_runner_is_created_in_a_group_and_serves_it(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "spectre/spaceship"}, parents=True)
     body = {"name": "impatient", "group": "spectre/spaceship", "max_jobs": 7, "tags": ["gpu", "eu"]}
     made = await world.admin.made("/api/v1/runners", body)
@@ -56,14 +55,14 @@ async def test_a_runner_is_created_in_a_group_and_serves_it(world: World) -> Non
         ("service_account", "sac_" + "0" * 32, "no service account"),
     ],
 )
-async def test_what_is_no_runner_is_refused_in_words(world: World, field: str, value: Any, words: str) -> None:
+async def test_what_is_no_runner_is_refused_in_words(world: Application, field: str, value: Any, words: str) -> None:
     assert words in await world.admin.refused("POST", "/api/v1/runners", 400, json={"name": "r", field: value})
     assert await world.scalar("SELECT count(*) FROM runners") == 0
 
 
 @pytest.mark.feature("R5")
 async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await world.admin.made("/api/v1/runners/register", {"name": "home"})
     token = made["worker_token"]
@@ -85,7 +84,7 @@ async def test_registering_gives_a_token_once_and_all_that_a_runner_needs(
 
 
 @pytest.mark.feature("R5")
-async def test_a_lost_token_is_replaced_by_registering_again(world: World) -> None:
+async def test_a_lost_token_is_replaced_by_registering_again(world: Application) -> None:
     first = await world.admin.made("/api/v1/runners/register", {"name": "home", "max_jobs": 3})
     words = await world.admin.refused("POST", "/api/v1/runners/register", 409, json={"name": "home"})
     assert "`replace` registers it anew" in words
@@ -100,7 +99,7 @@ async def test_a_lost_token_is_replaced_by_registering_again(world: World) -> No
 
 
 @pytest.mark.feature("R6")
-async def test_a_service_account_serves_runners_of_its_group_and_below(world: World) -> None:
+async def test_a_service_account_serves_runners_of_its_group_and_below(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/groups", {"path": "c"})
 
@@ -133,7 +132,7 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(world: Wo
 
 
 @pytest.mark.feature("R7")
-async def test_a_runner_is_changed_disabled_enabled_and_drained(world: World) -> None:
+async def test_a_runner_is_changed_disabled_enabled_and_drained(world: Application) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     address = f"/api/v1/runners/{made['id']}"
     with world.server.db.listen("runners", "assignments") as woken:
@@ -147,7 +146,9 @@ async def test_a_runner_is_changed_disabled_enabled_and_drained(world: World) ->
 
 
 @pytest.mark.feature("R3")
-async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(world: World) -> None:
+async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_administrators_only(
+    world: Application,
+) -> None:
     runner, token = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 4))
     again, other = await world.server.db.write(lambda tx: service.ensure_shared(tx, "built-in", 8, ["local"]))
     assert again == msgspec.structs.replace(runner, max_jobs=8, tags=["local"])
@@ -176,7 +177,7 @@ async def test_a_shared_runner_comes_from_the_configuration_and_is_changed_by_ad
 
 
 @pytest.mark.feature("X3")
-async def test_who_may_see_a_runner_and_who_may_change_it(world: World) -> None:
+async def test_who_may_see_a_runner_and_who_may_change_it(world: Application) -> None:
     await world.admin.made("/api/v1/groups", {"path": "a"})
     made = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a"})
     viewer = await world.person("vera", "viewer", "a")

@@ -12,7 +12,7 @@ from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
-from tests.server.app.world import World
+from tests.server.application import Application
 from tests.server.runners.connected import connect, having_a_job
 
 ONLINE, OFFLINE, DRAINING = RunnerStatus.ONLINE, RunnerStatus.OFFLINE, RunnerStatus.DRAINING
@@ -30,7 +30,7 @@ def test_an_instance_is_what_it_was_heard_to_be(is_connected: bool, is_draining:
 
 
 @pytest.mark.feature("O2")
-async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world: World) -> None:
+async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world: Application) -> None:
     fleets = [fleet for count in range(3) for fleet in itertools.product(RunnerStatus, repeat=count)]
     expected: dict[str, RunnerStatus] = {}
     for is_told, fleet in itertools.product((False, True), fleets):
@@ -60,7 +60,7 @@ async def test_a_runner_is_what_its_best_instance_is_and_drains_when_told(world:
 
 
 @pytest.mark.feature("O2", "V1")
-async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: World) -> None:
+async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: Application) -> None:
     runners = {
         name: await world.admin.made("/api/v1/runners", {"name": name}) for name in ("on", "off", "draining", "told")
     }
@@ -86,7 +86,7 @@ async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: Wo
 
 
 @pytest.mark.feature("R7")
-async def test_a_connected_runner_is_drained_before_it_is_removed(world: World) -> None:
+async def test_a_connected_runner_is_drained_before_it_is_removed(world: Application) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     await connect(world, made["id"], "one")
     assert "drain it first" in await world.admin.refused("DELETE", "/api/v1/runners/r", 409)
@@ -99,7 +99,7 @@ async def test_a_connected_runner_is_drained_before_it_is_removed(world: World) 
 
 
 @pytest.mark.feature("R7")
-async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keeps_its_name(world: World) -> None:
+async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keeps_its_name(world: Application) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
     job = await having_a_job(world, made["id"], await connect(world, made["id"], "one"))
     shown = (await world.admin.get("/api/v1/runners/r")).json()
@@ -120,7 +120,9 @@ async def test_a_runner_that_has_a_job_is_removed_by_force_only_and_its_job_keep
 
 
 @pytest.mark.feature("R7")
-async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(world: World) -> None:
+async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_runs_the_module(
+    world: Application,
+) -> None:
     """A pinned module blocked even the forced removal of a runner.
 
     The module stays pinned: whatever else ran its jobs would do so with credentials that nobody meant for it.
@@ -147,7 +149,7 @@ async def test_the_only_runner_of_a_module_is_removed_by_force_and_nothing_else_
 
 
 @pytest.mark.feature("R7", "X3")
-async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(world: World) -> None:
+async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_not_named(world: Application) -> None:
     """The refusal named modules of groups that the caller may not see."""
     for path in ("team", "secret"):
         await world.admin.made("/api/v1/groups", {"path": path})
@@ -163,7 +165,7 @@ async def test_modules_that_the_owner_of_a_runner_may_not_see_are_counted_and_no
 
 @pytest.mark.feature("O2")
 async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_and_counts_the_connected_ones(
-    world: World,
+    world: Application,
 ) -> None:
     """A runner whose pods had left 20,000 instances behind was shown with all of them, in every list of runners."""
     made = await world.admin.made("/api/v1/runners", {"name": "pods"})

@@ -3,21 +3,21 @@
 import json
 
 from terracrew.testing.deliveries import APPLIED, DONE, RUNNING
-from tests.server.logs.crew import Crew, Running
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
 def content(serial: int, size: int = 0) -> bytes:
     return json.dumps({"version": 4, "serial": serial, "lineage": "a", "padding": "x" * size}).encode()
 
 
-async def applied(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+async def applied(crew: SimulatedRunner, *states: bytes, module_id: str | None = None) -> SimulatedAttempt:
     """A finished apply that wrote these states, with serials from 1 on."""
     attempt = await written(crew, *states, module_id=module_id)
     await attempt.deliver(DONE)
     return attempt
 
 
-async def written(crew: Crew, *states: bytes, module_id: str | None = None) -> Running:
+async def written(crew: SimulatedRunner, *states: bytes, module_id: str | None = None) -> SimulatedAttempt:
     """An apply whose engine has ended, and whose result is still to come."""
     attempt = await crew.run(module_id, kind="APPLY")
     await attempt.deliver(RUNNING)

@@ -7,17 +7,17 @@ import pytest
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.testing.deliveries import DONE, RUNNING
 from terracrew.testing.job_rows import begin
-from tests.server.logs.crew import Crew, Running
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content, written
 
 
-async def quarantined(crew: Crew) -> tuple[Running, str]:
+async def quarantined(crew: SimulatedRunner) -> tuple[SimulatedAttempt, str]:
     """A module with a current state (serial 2) and one of another lineage in quarantine."""
     attempt = await lost(crew)
     return attempt, await late(crew, attempt)
 
 
-async def lost(crew: Crew) -> Running:
+async def lost(crew: SimulatedRunner) -> SimulatedAttempt:
     """An apply that wrote two states and was lost before its result arrived; its job was canceled."""
     attempt = await written(crew, content(1), content(2))
     admin = crew.app.admin
@@ -26,7 +26,7 @@ async def lost(crew: Crew) -> Running:
     return attempt
 
 
-async def late(crew: Crew, attempt: Running) -> str:
+async def late(crew: SimulatedRunner, attempt: SimulatedAttempt) -> str:
     await attempt.write(b'{"late": true}', serial=9, lineage="other")
     state_id = await crew.app.scalar("SELECT id FROM states WHERE status = 'quarantined'")
     assert state_id is not None
@@ -34,7 +34,9 @@ async def late(crew: Crew, attempt: Running) -> str:
 
 
 @pytest.mark.feature("O3", "J15")
-async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_and_the_job_waits(crew: Crew) -> None:
+async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_and_the_job_waits(
+    crew: SimulatedRunner,
+) -> None:
     """A person's adoption needs the lock, so an attempt that waited with it would wait for ever."""
     attempt = await lost(crew)
     again = await crew.run(attempt.module_id, kind="APPLY")
@@ -52,7 +54,7 @@ async def test_an_attempt_that_finds_a_state_in_quarantine_gives_its_lock_back_a
 
 
 @pytest.mark.feature("J15")
-async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_own(crew: Crew) -> None:
+async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_own(crew: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(crew)
     assert (await crew.app.admin.get(f"/api/v1/states/{state_id}")).json() == {"late": True}
     answer = await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")
@@ -64,7 +66,7 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
 
 
 @pytest.mark.feature("O3", "J15")
-async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(crew: Crew) -> None:
+async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(crew: SimulatedRunner) -> None:
     """`module show` said nothing of a doubt or of a state in quarantine."""
     attempt, state_id = await quarantined(crew)
     await crew.world.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=attempt.ref.job_id)
@@ -77,7 +79,7 @@ async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(crew: Crew) -> 
 
 
 @pytest.mark.feature("J15")
-async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew: Crew) -> None:
+async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(crew)
     again = await crew.world.job(attempt.module_id, kind="APPLY")
     assert await crew.instance.claim(again) is None
@@ -89,7 +91,7 @@ async def test_a_discarded_state_changes_nothing_and_stands_in_nobodys_way(crew:
     assert await crew.app.scalar("SELECT target_id FROM audit WHERE action = 'state.discard'") == state_id
 
 
-async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: Crew) -> None:
+async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: SimulatedRunner) -> None:
     attempt = await lost(crew)
     again = await crew.run(attempt.module_id)
     state_id = await late(crew, attempt)
@@ -99,7 +101,7 @@ async def test_a_state_is_not_adopted_while_a_job_has_the_lock(crew: Crew) -> No
     assert (await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")).status_code == 200
 
 
-async def test_a_state_is_decided_on_once(crew: Crew) -> None:
+async def test_a_state_is_decided_on_once(crew: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(crew)
     answers = await asyncio.gather(*(crew.app.admin.post(f"/api/v1/states/{state_id}/adopt") for _ in range(4)))
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
@@ -109,7 +111,7 @@ async def test_a_state_is_decided_on_once(crew: Crew) -> None:
     await crew.app.admin.refused("POST", f"/api/v1/states/{current}/adopt", 409)
 
 
-async def test_a_plan_from_before_the_adoption_is_not_applied(crew: Crew) -> None:
+async def test_a_plan_from_before_the_adoption_is_not_applied(crew: SimulatedRunner) -> None:
     attempt, state_id = await quarantined(crew)
     await crew.app.admin.post(f"/api/v1/states/{state_id}/adopt")
     again = await crew.run(attempt.module_id, kind="APPLY")
@@ -120,7 +122,7 @@ async def test_a_plan_from_before_the_adoption_is_not_applied(crew: Crew) -> Non
 
 
 @pytest.mark.feature("A2")
-async def test_only_an_owner_decides(crew: Crew) -> None:
+async def test_only_an_owner_decides(crew: SimulatedRunner) -> None:
     attempt = await lost(crew)
     engine = (await crew.run(attempt.module_id)).engine
     state_id = await late(crew, attempt)

@@ -5,13 +5,13 @@ import pytest
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, RUNNING, fact
-from tests.server.identity.earlier import sealed_by_an_earlier_version
-from tests.server.logs.crew import Crew
+from tests.server.secrets.earlier_ciphertexts import sealed_by_an_earlier_version
+from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 
 
 @pytest.mark.feature("J15")
-async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: Crew) -> None:
+async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, content(1), content(2))
     current = await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert (current.content, current.headers["Content-Type"]) == (content(2), "application/json")
@@ -26,7 +26,7 @@ async def test_a_state_is_read_back_as_the_engine_wrote_it(crew: Crew) -> None:
 
 
 @pytest.mark.feature("J15")
-async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(crew: Crew) -> None:
+async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, content(1), content(2, MAX_INLINE_BYTES))
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT content, object FROM states ORDER BY version"))
     assert rows[0]["object"] is None
@@ -39,7 +39,7 @@ async def test_no_part_of_a_state_lies_open_in_the_database_or_the_object_store(
 
 @pytest.mark.feature("J15")
 @pytest.mark.parametrize("size", [0, MAX_INLINE_BYTES])
-async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: Crew, size: int) -> None:
+async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: SimulatedRunner, size: int) -> None:
     """Whoever could write to the database could put an old state of a module in the place of the current one."""
     attempt = await applied(crew, content(1, size), content(2, size))
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT id, content, object FROM states ORDER BY version"))
@@ -55,7 +55,7 @@ async def test_one_version_of_a_state_cannot_take_the_place_of_another(crew: Cre
 
 
 @pytest.mark.feature("J15")
-async def test_a_state_of_an_earlier_version_is_still_read(crew: Crew) -> None:
+async def test_a_state_of_an_earlier_version_is_still_read(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, content(1))
     module_id, keys = attempt.module_id, crew.server.keys
     earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
@@ -65,7 +65,7 @@ async def test_a_state_of_an_earlier_version_is_still_read(crew: Crew) -> None:
     assert (await crew.run(module_id, kind="APPLY")).ref.attempt == 1  # and is given to the next job
 
 
-async def test_versions_come_in_pages(crew: Crew) -> None:
+async def test_versions_come_in_pages(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, *(content(n) for n in range(1, 6)))
     path, seen, after = f"/api/v1/modules/{attempt.module_id}/states", list[int](), None
     while True:
@@ -77,7 +77,7 @@ async def test_versions_come_in_pages(crew: Crew) -> None:
     assert seen == [5, 4, 3, 2, 1]
 
 
-async def test_a_module_without_a_state_says_so(crew: Crew) -> None:
+async def test_a_module_without_a_state_says_so(crew: SimulatedRunner) -> None:
     module_id = await crew.world.module("net")
     assert "no state yet" in await crew.app.admin.refused("GET", f"/api/v1/modules/{module_id}/state", 404)
     assert (await crew.app.admin.get("/api/v1/modules/net/states")).json() == {"items": [], "next": None}
@@ -87,7 +87,7 @@ async def test_a_module_without_a_state_says_so(crew: Crew) -> None:
 
 
 @pytest.mark.feature("X4")
-async def test_reading_a_state_is_written_down(crew: Crew) -> None:
+async def test_reading_a_state_is_written_down(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, content(1))
     await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     rows = await crew.server.db.read(
@@ -98,7 +98,7 @@ async def test_reading_a_state_is_written_down(crew: Crew) -> None:
 
 
 @pytest.mark.feature("A2")
-async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: Crew) -> None:
+async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: SimulatedRunner) -> None:
     attempt = await applied(crew, content(1))
     state_id = await crew.app.scalar("SELECT id FROM states")
     mine, other = await crew.run(attempt.module_id), await crew.run()
@@ -118,7 +118,7 @@ async def test_states_are_for_operators_and_for_the_modules_own_engine(crew: Cre
     await other.engine.refused("GET", f"{path}/outputs", 404)
 
 
-async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(crew: Crew) -> None:
+async def test_sensitive_outputs_are_shown_only_to_those_who_ask_and_may(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     found = {"url": Output("http://x", "string"), "password": Output("hunter2", "string", is_sensitive=True)}
     await attempt.deliver(RUNNING, fact(OutputsRead(found, "hash")), DONE)

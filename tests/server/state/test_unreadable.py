@@ -2,7 +2,6 @@
 
 import hashlib
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -14,18 +13,12 @@ from terracrew.server.jobs.attempts.received_states import MAX_UNREADABLE
 from terracrew.server.runs import module_standing
 from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import begin
-from tests.server.hub.wire import Hub, listening
-from tests.server.logs.crew import Crew
+from tests.server.hub.hub_clients import Hub
+from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content
 
 pytestmark = pytest.mark.feature("J15", "O4")
 GARBAGE = bytes(range(256)) * 4
-
-
-@pytest.fixture
-async def hub(crew: Crew) -> AsyncIterator[Hub]:
-    async with listening(crew) as found:
-        yield found
 
 
 async def delivered(hub: Hub, state: bytes, *, upload: tuple[bytes, bool] | None = None) -> Granted:
@@ -146,7 +139,7 @@ async def test_a_flood_of_unreadable_states_leaves_only_some_of_them_and_a_note(
 
 
 async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quarantine(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every view of a module read all of its states in quarantine, however many there were."""
     monkeypatch.setattr(module_standing, "MAX_QUARANTINED", 0)
@@ -158,7 +151,7 @@ async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quaranti
     assert module["quarantined"] == []
 
 
-async def test_what_can_be_read_is_not_affected(crew: Crew) -> None:
+async def test_what_can_be_read_is_not_affected(crew: SimulatedRunner) -> None:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()

@@ -9,8 +9,8 @@ from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.uploads import service
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING
-from tests.server.logs.crew import Crew, Running
 from tests.server.modules.packed_modules import packed
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 
 LARGE = content(1, 3 << 20)
@@ -20,7 +20,7 @@ def cut(body: bytes) -> list[bytes]:
     return [body[at : at + PART_BYTES] for at in range(0, len(body), PART_BYTES)]
 
 
-async def stage(attempt: Running, target: str, body: bytes) -> tuple[str, list[int]]:
+async def stage(attempt: SimulatedAttempt, target: str, body: bytes) -> tuple[str, list[int]]:
     wanted = {"target": target, "sha256": hashlib.sha256(body).hexdigest(), "size": len(body)}
     answer = await attempt.executor.put(f"{attempt.path}/uploads", json=wanted)
     assert answer.status_code == 200, answer.text
@@ -28,16 +28,16 @@ async def stage(attempt: Running, target: str, body: bytes) -> tuple[str, list[i
     return answer.json()["id"], answer.json()["missing"]
 
 
-async def send(attempt: Running, upload: str, index: int, part: bytes) -> None:
+async def send(attempt: SimulatedAttempt, upload: str, index: int, part: bytes) -> None:
     answer = await attempt.executor.put(f"{attempt.path}/uploads/{upload}/{index}", content=part)
     assert answer.status_code == 204, answer.text
 
 
-async def parts_of(crew: Crew, upload: str) -> list[str]:
+async def parts_of(crew: SimulatedRunner, upload: str) -> list[str]:
     return await crew.server.objects.names(f"parts/{upload}")
 
 
-async def applying(crew: Crew) -> Running:
+async def applying(crew: SimulatedRunner) -> SimulatedAttempt:
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.begin()
@@ -45,7 +45,7 @@ async def applying(crew: Crew) -> Running:
 
 
 @pytest.mark.feature("J15", "O1")
-async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(crew: Crew) -> None:
+async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(crew: SimulatedRunner) -> None:
     attempt = await applying(crew)
     body = attempt.seal(LARGE)
     parts = cut(body)
@@ -69,7 +69,7 @@ async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(
     assert (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).content == LARGE
 
 
-async def test_an_upload_that_lacks_parts_is_not_used_and_says_which(crew: Crew) -> None:
+async def test_an_upload_that_lacks_parts_is_not_used_and_says_which(crew: SimulatedRunner) -> None:
     attempt = await applying(crew)
     body = attempt.seal(LARGE)
     upload, _ = await stage(attempt, "states/2", body)
@@ -85,7 +85,9 @@ async def test_an_upload_that_lacks_parts_is_not_used_and_says_which(crew: Crew)
     assert await crew.server.objects.names(f"states/{attempt.ref.job_id}") == []
 
 
-async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_sent_again(crew: Crew) -> None:
+async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_sent_again(
+    crew: SimulatedRunner,
+) -> None:
     attempt = await applying(crew)
     body = attempt.seal(LARGE)
     parts = cut(body)
@@ -103,7 +105,7 @@ async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_s
 
 
 @pytest.mark.feature("X2")
-async def test_parts_are_encrypted_and_only_their_owners(crew: Crew) -> None:
+async def test_parts_are_encrypted_and_only_their_owners(crew: SimulatedRunner) -> None:
     attempt, other = await applying(crew), await crew.run(kind="APPLY")
     upload, _ = await stage(attempt, "states/2", LARGE)  # in plain, as a salvaged state comes
     await send(attempt, upload, 0, LARGE[:PART_BYTES])
@@ -115,7 +117,9 @@ async def test_parts_are_encrypted_and_only_their_owners(crew: Crew) -> None:
 
 
 @pytest.mark.feature("X4")
-async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(crew: Crew, clock: ShiftedClock) -> None:
+async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(
+    crew: SimulatedRunner, clock: ShiftedClock
+) -> None:
     attempt = await applying(crew)
     uploads = list[str]()
     for number in range(service.MAX_UNFINISHED + 2):
@@ -134,7 +138,7 @@ async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(cre
 
 
 @pytest.mark.feature("X4")
-async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(crew: Crew) -> None:
+async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(crew: SimulatedRunner) -> None:
     """An attempt that had begun, or was over, staged four plans of 1 GiB each, which nothing could ever use."""
     attempt = await crew.run(kind="APPLY")
     await attempt.deliver(RUNNING)
@@ -155,7 +159,7 @@ async def test_a_plan_is_staged_only_while_it_can_be_used_and_one_at_a_time(crew
 
 @pytest.mark.feature("X4")
 async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part of an upload that was removed at this moment stayed in the object store for ever."""
     attempt = await applying(crew)
@@ -173,7 +177,7 @@ async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
 
 
 @pytest.mark.feature("X4")
-async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(crew: Crew) -> None:
+async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(crew: SimulatedRunner) -> None:
     """Half an hour passed before the next hundred was removed, and more than that can be staged meanwhile."""
     await crew.server.db.write(
         lambda tx: tx.run(
@@ -187,7 +191,9 @@ async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(cr
 
 
 @pytest.mark.feature("J5")
-async def test_a_large_archive_is_uploaded_in_parts_and_a_repeated_request_makes_no_second_one(crew: Crew) -> None:
+async def test_a_large_archive_is_uploaded_in_parts_and_a_repeated_request_makes_no_second_one(
+    crew: SimulatedRunner,
+) -> None:
     body = packed(("main.tf", b""), ("noise", random.Random(1).randbytes(2 << 20)))
     wanted = {"target": "archive", "sha256": hashlib.sha256(body).hexdigest(), "size": len(body)}
     staged = (await crew.app.admin.put("/api/v1/uploads", json=wanted)).json()

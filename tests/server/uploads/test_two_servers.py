@@ -11,8 +11,8 @@ from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.deliveries import RUNNING
-from tests.server.app.world import KEY, World, open_world
-from tests.server.logs.crew import Crew, Running
+from tests.server.application import KEY, Application, open_application
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 
 pytestmark = [pytest.mark.postgres, pytest.mark.feature("O3")]
@@ -20,9 +20,9 @@ LARGE = content(1, 3 << 20)
 
 
 @pytest.fixture
-async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Crew, Crew]]:
+async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[SimulatedRunner, SimulatedRunner]]:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(open_world(postgres_url, tmp_path / "one"))
+        first = await stack.enter_async_context(open_application(postgres_url, tmp_path / "one"))
         settings = ServerSettings(
             data_directory=tmp_path / "other",
             database_url=postgres_url,
@@ -30,15 +30,15 @@ async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[Crew, 
             object_store=first.server.settings.objects,
         )
         server = await build(settings)
-        second = World(server, attach(make_unattached_app(), server), first.admin)
+        second = Application(server, attach(make_unattached_app(), server), first.admin)
         stack.push_async_callback(close, second.server)
-        yield await Crew.make(first), await Crew.make(second)
+        yield await SimulatedRunner.make(first), await SimulatedRunner.make(second)
 
 
-async def test_each_part_may_go_to_another_server(crews: tuple[Crew, Crew]) -> None:
+async def test_each_part_may_go_to_another_server(crews: tuple[SimulatedRunner, SimulatedRunner]) -> None:
     one, other = crews
     attempt = await one.run(kind="APPLY")
-    there = Running(other, attempt.ref, attempt.credentials, attempt.module_id)
+    there = SimulatedAttempt(other, attempt.ref, attempt.credentials, attempt.module_id)
     await attempt.deliver(RUNNING)
     await attempt.begin()
     body = attempt.seal(LARGE)

@@ -1,0 +1,112 @@
+"""Opens a whole server without a socket, and clients that use its API as one person each."""
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from terracrew.server.app import attach, build, close, make_unattached_app
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Tx
+from terracrew.server.groups.service import ensure_organization
+from terracrew.server.http.request import App
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.first_start import first_start
+from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.people import sessions, store
+from terracrew.server.metrics import token as metrics_token
+from terracrew.server.principals.model import Principal
+from terracrew.server.settings import ServerSettings
+from terracrew.testing.clock import ShiftedClock
+
+_idle_apps: list[App] = []
+"""Applications of servers that have been closed. To make one takes longer than most tests."""
+
+KEY = base64.b64encode(b"k" * 32).decode()
+on_one = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""For what is refused before any database is asked: one of the two is enough."""
+
+
+class Person(httpx.AsyncClient):
+    """Speaks the API as one user."""
+
+    principal: Principal
+
+    async def made(self, path: str, body: Any, **params: Any) -> Any:
+        """Create something that nothing stands in the way of."""
+        answer = await self.post(path, json=body, params=params)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def refused(self, method: str, path: str, status: int, **request: Any) -> str:
+        """Ask for what must be refused, as a problem; returns its words."""
+        answer = await self.request(method, path, **request)
+        assert answer.status_code == status, answer.text
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        return str(answer.json()["detail"])
+
+
+@dataclass
+class Application:
+    server: Server
+    app: App
+    admin: Person
+
+    async def person(self, name: str, role: str | None = None, path: str = "", organization: str = "default") -> Person:
+        """A user of an organization, with a role at a group."""
+
+        async def work(tx: Tx) -> Principal:
+            place = await ensure_organization(tx, organization)
+            user = await store.insert_user(tx, place.id, name, is_system_admin=False)
+            if role is not None:
+                await access_store.bind_role(tx, place.id, "user", user.id, role, "group", path, "test")
+            return sessions.person(user, None)
+
+        return await self.as_user(await self.server.db.write(work))
+
+    async def as_user(self, who: Principal) -> Person:
+        _, token = await identity.create_token(self.server.db, who, "test", None)
+        person = self.stranger()
+        person.headers["Authorization"] = f"Bearer {token.text}"
+        person.principal = who
+        return person
+
+    def stranger(self, address: str = "127.0.0.1") -> Person:
+        """Somebody without a token."""
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 12345))
+        return Person(transport=transport, base_url="http://127.0.0.1:7400")
+
+    async def scalar(self, sql: Any, **params: Any) -> Any:
+        row = await self.server.db.read(lambda tx: tx.one(sql, **params))
+        return None if row is None else next(iter(row.values()))
+
+
+@asynccontextmanager
+async def open_application(
+    database_url: str, folder: Path, *, clock: ShiftedClock | None = None, **settings: Any
+) -> AsyncIterator[Application]:
+    is_given = database_url.startswith("sqlite") or "master_key_file" in settings
+    key = {} if is_given else {"master_key": KEY}
+    server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)
+    try:
+        app = _idle_apps.pop() if _idle_apps else make_unattached_app()
+        world = Application(server, attach(app, server), None)  # pyright: ignore[reportArgumentType]
+        await first_start(server.db, "default")
+        user = await server.db.read(lambda tx: store.user(tx, "admin"))
+        world.admin = await world.as_user(sessions.person(user, None))
+        yield world
+        _idle_apps.append(app)
+    finally:
+        await close(server)
+
+
+def metrics_headers(server: Server) -> dict[str, str]:
+    """The headers of a scrape."""
+    token = (server.settings.directory / metrics_token.FILE_NAME).read_text().strip()
+    return {"Authorization": f"Bearer {token}"}

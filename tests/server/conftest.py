@@ -1,0 +1,45 @@
+"""Servers that the tests of several packages use, on each database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from argon2 import PasswordHasher
+
+from terracrew.server.db import Database
+from terracrew.server.identity.people import passwords
+from terracrew.testing.clock import ShiftedClock
+from tests.server.application import Application, open_application
+from tests.server.hub.hub_clients import Hub, listening
+from tests.server.identity.identity_server import IdentityServer, build
+from tests.server.simulated_runner import SimulatedRunner
+
+
+@pytest.fixture
+async def world(
+    database_url: str, memory_path: Path, database_clock: ShiftedClock | None
+) -> AsyncIterator[Application]:
+    """A server without a socket, with an administrator; sources may lie under /srv/sources."""
+    roots = (Path("/srv/sources"),)
+    async with open_application(database_url, memory_path / "data", clock=database_clock, local_roots=roots) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def crew(world: Application) -> SimulatedRunner:
+    """That server, with a runner whose executors the tests play."""
+    return await SimulatedRunner.make(world)
+
+
+@pytest.fixture
+async def hub(crew: SimulatedRunner) -> AsyncIterator[Hub]:
+    """That server with its hub on a socket; its loops do not run, so that the tests take each of their steps."""
+    async with listening(crew) as found:
+        yield found
+
+
+@pytest.fixture
+async def server(database: Database, monkeypatch: pytest.MonkeyPatch) -> IdentityServer:
+    """The routes of identity and the audit log only, with the real algorithm of passwords at its lowest cost."""
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    return await build(database)

@@ -1,0 +1,175 @@
+"""Who is heard: by whom, for which attempts, and for how long nobody was."""
+
+import asyncio
+
+import pytest
+
+from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.connections.registry import REMEMBER_SECONDS, Registry
+from terracrew.server.db.seam import Database
+from terracrew.server.hub.runners.grants import KEPT_BYTES, Archives
+from terracrew.server.jobs.attempts.claims import ClaimWon
+from terracrew.server.jobs.reaper import Reaper
+from terracrew.server.objects import Objects
+from terracrew.testing.clock import ManualClock, ShiftedClock
+from terracrew.testing.job_rows import Instance, JobRows, begin
+from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
+from tests.server.hub.hub_clients import Hub
+
+pytestmark = pytest.mark.feature("O3")
+
+
+def test_a_grant_that_no_heartbeat_ever_names_is_not_heard() -> None:
+    """A runner that claimed a job and never started it kept it for ever, as long as it sent heartbeats."""
+    watched = Watched()
+    watched.registry.grant(watched.session, REF)
+    watched.registry.name(watched.session, [])  # this one was on its way when the grant left
+    watched.registry.hear(watched.session)
+    assert watched.silence() == (0.0, False)
+    watched.registry.name(watched.session, [])
+    watched.wait(7)
+    assert watched.silence() == (7.0, True)
+
+
+def test_ten_seconds_count_from_when_the_last_of_both_went_and_not_from_what_it_last_said() -> None:
+    watched = Watched()
+    connected = executor(REF)
+    watched.registry.add_executor(connected)
+    watched.registry.grant(watched.session, REF)
+    watched.wait(9)
+    watched.registry.remove_executor(connected)
+    watched.wait(5)
+    assert watched.silence() == (5.0, False), "its runner is connected, and silent"
+    watched.registry.remove(watched.session)
+    watched.wait(3)
+    assert watched.silence() == (3.0, True)
+
+
+def test_whom_nobody_saw_go_is_silent_and_not_gone() -> None:
+    watched = Watched()
+    assert watched.silence() == (LONG, False)
+    assert watched.registry.silence(REF, "ins_1", 4.0) == (4.0, False), "another server has heard it"
+
+
+@pytest.mark.feature("O6")
+def test_after_a_gap_in_which_nobody_looked_all_have_a_full_period() -> None:
+    watched = Watched()
+    watched.registry.grant(watched.session, REF)
+    watched.clock.now += 300  # the database was away, or this process was stopped
+    watched.registry.look()
+    watched.wait(2)
+    assert watched.silence() == (2.0, False)
+
+
+def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
+    """Each executor that went left something in memory, for as long as the server ran; and so did names that a runner made up."""
+    watched = Watched()
+    for number in range(100):
+        connected = executor(AttemptRef("job_1", number))
+        watched.registry.add_executor(connected)
+        watched.registry.remove_executor(connected)
+    watched.registry.name(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
+    watched.registry.remove(watched.session)
+    assert len(watched.registry._closed) == 100, "only names of jobs that it has"  # pyright: ignore[reportPrivateUsage]
+    watched.wait(REMEMBER_SECONDS)
+    assert not watched.registry._closed  # pyright: ignore[reportPrivateUsage]
+
+
+# ---- several servers
+
+
+async def _started(database: Database) -> tuple[JobRows, Instance, AttemptRef]:
+    world = await JobRows.make(database)
+    instance = await world.runner()
+    return world, instance, await instance.start(await world.job(await world.module(), kind="APPLY"))
+
+
+def _watching() -> Registry:
+    """A registry that has looked at its attempts every second for a while."""
+    clock = ManualClock(1_000.0)
+    registry = Registry(clock)
+    for _ in range(200):
+        clock.advance(1)
+        registry.look()
+    return registry
+
+
+@pytest.mark.parametrize("is_executor", [True, False])
+async def test_an_attempt_that_another_server_hears_is_not_lost(
+    database: Database, clock: ShiftedClock, is_executor: bool
+) -> None:
+    """A server that did not know of an executor on its neighbour took the job away from it."""
+    world, instance, ref = await _started(database)
+    ours, theirs = _watching(), Registry()
+    reaper, heartbeats = Reaper(database, ours), Heartbeats(database, theirs)
+    clock.advance(LONG)
+    if is_executor:
+        theirs.add_executor(executor(ref))
+    else:
+        session = runner(instance)
+        session.active_jobs = {ref.job_id}
+        theirs.add(session)
+        theirs.grant(session, ref)
+        heartbeats.note(instance.id, 1)
+    await heartbeats.step()
+    await reaper.step()
+    assert (await world.load(ref.job_id)).attempt == 1
+    clock.advance(LONG)
+    await reaper.step()
+    assert (await world.load(ref.job_id)).attempt == 2
+
+
+async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(database: Database) -> None:
+    world, _, ref = await _started(database)
+    registry = Registry()
+    session = runner(await world.runner())
+    session.active_jobs = {ref.job_id}
+    registry.add(session)
+    registry.name(session, [ref])
+    heartbeats = Heartbeats(database, registry)
+    heartbeats.note(session.instance_id, 1)
+    await heartbeats.step()
+    (attempt,) = await world.attempts(ref.job_id)
+    assert attempt.heard_at is None
+
+
+async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database, clock: ShiftedClock) -> None:
+    world, _, ref = await _started(database)
+    assert await begin(database, ref, 0) == Begun(0)
+    clock.advance(LONG)
+    await Reaper(database, _watching()).step()
+    assert (await world.load(ref.job_id)).attempt == 1
+
+
+# ---- grants
+
+
+class Store(Objects):
+    """Archives of one megabyte each."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def get(self, name: str) -> bytes:
+        await asyncio.sleep(0)
+        return bytes(1 << 20)
+
+
+async def test_a_grant_leaves_even_if_its_archive_cannot_be_had(hub: Hub) -> None:
+    """The claim was committed and the grant was never sent: the runner heard nothing, and kept the job alive by its heartbeats."""
+    job = await hub.job()
+    source = '{"kind":"archive","archive_id":"arc_0","sha256":"x","size":10}'
+    await hub.server.db.write(lambda tx: tx.run("UPDATE jobs SET source = :source", source=source))
+    async with hub.runner() as client:
+        granted = await client.granted(job)
+        assert (granted.spec.job_id, granted.spec.archive) == (job, None)
+
+
+async def test_one_archive_that_is_asked_for_by_many_at_once_is_counted_once(database: Database) -> None:
+    """Its size was counted for each, until there was nothing left to forget and every grant failed."""
+    world = await JobRows.make(database)
+    won = ClaimWon(await (await world.runner()).has(await world.job(await world.module())), "archives/one", "")
+    archives = Archives(Store())
+    many = asyncio.gather(*(archives.complete(won) for _ in range(2 * KEPT_BYTES >> 20)))
+    assert all(granted.spec.archive is not None for granted in await many)

@@ -1,0 +1,72 @@
+"""The server masks a module's own secrets in what arrives: a runner that salvages a dead executor does not know them."""
+
+import pytest
+
+from terracrew.protocol import messages
+from terracrew.protocol.events import Output, OutputsRead, PlanSummary, ResourceChange, Result
+from terracrew.server.connections.withheld import WithheldJobs
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
+from terracrew.server.secrets.keyring import Keyring
+from tests.e2e.simulated_runner import batch
+from tests.server.hub.hub_clients import Hub
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.mark.feature("L5", "J12")
+async def test_what_arrives_with_a_secret_of_the_module_is_stored_without_it(hub: Hub) -> None:
+    """What an engine had printed when its executor died was stored with the passwords of its module in plain text."""
+    keys, db = hub.server.keys, hub.server.db
+    module_id = await hub.crew.world.module()
+    content = Content({"database": {"password": SECRET}}, {"SERVICE_TOKEN": "token-of-the-service"})
+    await db.write(lambda tx: contents.save(tx, keys, module_id, content))
+    job_id = await hub.job(module_id=module_id)
+    async with hub.runner() as runner:
+        granted = await runner.granted(job_id)
+    assert granted.spec.inputs == content.inputs
+    assert granted.spec.environment == content.environment
+    facts = [
+        f"password: {SECRET}\n",
+        PlanSummary(add=1, resources=[ResourceChange(f'a["{SECRET}"]', "create")]),
+        OutputsRead({"token": Output("token-of-the-service"), "name": Output("web")}, "ab"),
+        Result("FAILED", f"plan failed: {SECRET} is wrong"),
+    ]
+    async with hub.executor(granted) as executor:
+        await executor.connection.send(batch(1, *facts))
+        assert (await executor.get("ack"))["mark"] == len(facts)
+    found = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}")).text
+    assert SECRET not in found
+    assert "plan failed: *** is wrong" in found
+    text = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}/log")).text
+    assert "password: ***" in text
+    outputs = (await hub.crew.app.admin.get(f"/api/v1/modules/{module_id}/outputs")).json()["outputs"]
+    assert outputs["token"] == {"value": None, "type": None, "sensitive": True}
+    assert outputs["name"]["value"] == "web"
+
+
+@pytest.mark.feature("S6")
+async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
+    """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
+    db, scheduler = hub.server.db, hub.server.scheduler
+    module_id, foreign = await hub.crew.world.module(), Keyring([b"f" * 32])
+    await db.write(lambda tx: contents.save(tx, foreign, module_id, Content({"a": 1})))
+    job_id = await hub.job(module_id=module_id)
+    async with hub.runner() as runner:
+        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
+        await db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await hub.until(lambda: hub.session().takes_jobs)
+        await scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == job_id
+        await runner.send(messages.Claim(job_id, 1))
+        assert (await runner.get("missed"))["job_id"] == job_id
+        await scheduler.sweep()
+        assert job_id not in hub.session().offered
+        found = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}")).json()
+        assert found["reason"]["code"] == "undecryptable"
+        assert foreign.key_id in found["reason"]["text"]
+        await db.write(lambda tx: contents.save(tx, hub.server.keys, module_id, Content({"a": 1})))
+        hub.server.registry.withheld = WithheldJobs(lambda: 0.0)  # the time until the next try has passed
+        await scheduler.sweep()
+        assert (await runner.get("offer"))["job_id"] == job_id
+        assert (await runner.granted(job_id)).spec.inputs == {"a": 1}

@@ -1,0 +1,177 @@
+"""A real server on a socket, in this process, and clients that speak the hub's protocol to it by hand."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from terracrew.protocol import messages, version
+from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.context import Server
+from terracrew.server.db.seam import Tx
+from terracrew.server.process import serve
+from terracrew.server.runners import service as runners
+from tests.server.simulated_runner import SimulatedRunner
+
+PATIENCE = 20.0
+on_postgres = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+"""For what needs two transactions at once, which SQLite never has."""
+
+
+class Client:
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def send(self, message: msgspec.Struct) -> None:
+        await self.connection.send(messages.encode(message), text=True)
+
+    async def get(self, *kinds: str) -> dict[str, Any]:
+        """The next message, or the next one of these kinds."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found: dict[str, Any] = msgspec.json.decode(await self.connection.recv())
+                if not kinds or found["type"] in kinds:
+                    return found
+
+    async def ask(self, message: msgspec.Struct) -> dict[str, Any]:
+        await self.send(message)
+        return await self.get()
+
+    @asynccontextmanager
+    async def living(self) -> AsyncGenerator[None]:
+        """Meanwhile it does as a runner does: whatever it is configured to, it answers to with a heartbeat."""
+
+        async def live() -> None:
+            while True:
+                await self.get("configure")
+                await self.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+
+        async with asyncio.TaskGroup() as tasks:
+            living = tasks.create_task(live())
+            yield
+            living.cancel()
+
+    async def granted(self, job_id: str, attempt: int = 1) -> Granted:
+        await self.send(messages.Claim(job_id, attempt))
+        return msgspec.convert(await self.get("granted"), Granted, strict=False)
+
+
+class Hub:
+    """The server's hub, and a shared runner that may take every job."""
+
+    def __init__(self, crew: SimulatedRunner, url: str, runner_id: str, secret: str) -> None:
+        self.crew, self.url, self.runner_id, self._secret = crew, url, runner_id, secret
+
+    @property
+    def server(self) -> Server:
+        return self.crew.server
+
+    @asynccontextmanager
+    async def connected(self, token: str) -> AsyncGenerator[Client]:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with connect(self.url, additional_headers=headers, compression=None, max_size=8 << 20) as connection:
+            yield Client(connection)
+
+    @asynccontextmanager
+    async def runner(self, **hello: Any) -> AsyncGenerator[Client]:
+        async with self.connected(await self.token()) as client:
+            assert (await client.ask(self.hello(**hello)))["type"] == "welcome"
+            yield client
+
+    @asynccontextmanager
+    async def executor(self, granted: Granted) -> AsyncGenerator[Client]:
+        async with self.connected(granted.credentials.hub) as client:
+            hello = messages.ExecutorHello(
+                granted.spec.job_id, granted.spec.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION
+            )
+            assert (await client.ask(hello))["type"] == "welcome"
+            yield client
+
+    async def token(self) -> str:
+        return (await self.server.identity.tokens.exchange(self.runner_id, self._secret, "127.0.0.1")).access_token
+
+    @property
+    def secret(self) -> str:
+        return self._secret
+
+    def share_credentials(self, other: "Hub") -> None:
+        """Those of the server that came last are the valid ones of the shared runner."""
+        other._secret = self._secret
+
+    def hello(self, **changes: Any) -> messages.RunnerHello:
+        hello = messages.RunnerHello(
+            runner_id=self.runner_id,
+            instance="one",
+            instance_key="k" * 32,
+            version="0.1.0",
+            oldest_protocol=version.OLDEST_VERSION,
+            newest_protocol=version.NEWEST_VERSION,
+            capacity=4,
+            engines={"tofu": "1.12.6"},
+            attempts=[],
+        )
+        return msgspec.structs.replace(hello, **changes)
+
+    def session(self) -> RunnerSession:
+        (session,) = self.server.registry.of_runner[self.runner_id].values()
+        return session
+
+    async def job(self, kind: str = "PLAN", module_id: str | None = None) -> str:
+        return await self.crew.world.job(module_id or await self.crew.world.module(), kind=kind)
+
+    async def until(self, is_so: Any) -> None:
+        """Wait for something that is no event of ours: a session that has gone, say."""
+        async with asyncio.timeout(PATIENCE):
+            while not is_so():
+                await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def stalled(self) -> AsyncGenerator[None]:
+        """No attempt can be written for as long as this lasts; only PostgreSQL has such a lock."""
+        go_on, is_locked = asyncio.Event(), asyncio.Event()
+
+        async def work(tx: Tx) -> None:
+            await tx.run("LOCK TABLE attempts IN EXCLUSIVE MODE")
+            is_locked.set()
+            await go_on.wait()
+
+        locking = asyncio.create_task(self.server.db.write(work))
+        await is_locked.wait()
+        try:
+            yield
+        finally:
+            go_on.set()
+            await locking
+
+    async def until_blocked(self) -> None:
+        """Wait until somebody waits for the lock."""
+        async with asyncio.timeout(PATIENCE):
+            while not await self.crew.app.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
+
+
+@asynccontextmanager
+async def listening(crew: SimulatedRunner) -> AsyncGenerator[Hub]:
+    record, secret = await crew.server.db.write(lambda tx: runners.ensure_shared(tx, "crew", 4))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        started = asyncio.Event()
+        serving = asyncio.create_task(serve.serve(crew.server, listener, started))
+        await started.wait()
+        port: int = listener.getsockname()[1]
+        try:
+            yield Hub(crew, f"ws://127.0.0.1:{port}/runnerhub", record.id, secret)
+        finally:
+            crew.server.closing.set()
+            await serving
+
+
+def ref_of(granted: Granted) -> AttemptRef:
+    return AttemptRef(granted.spec.job_id, granted.spec.attempt)

@@ -1,0 +1,180 @@
+"""A small real server for tests of identity: its routes, its one door, and a few people and machines."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import httpx
+from litestar import Request, delete, get, post
+from litestar.handlers import BaseRouteHandler
+
+from terracrew import ids
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.api import audit as audit_api
+from terracrew.server.api import identity
+from terracrew.server.api.context import ApiCall
+from terracrew.server.db import Database, Tx
+from terracrew.server.groups import service as groups
+from terracrew.server.http.authentication import AuthenticationMiddleware
+from terracrew.server.http.problem import HANDLERS
+from terracrew.server.http.request import App
+from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.context import Identity, open_identity
+from terracrew.server.identity.people import service, sessions, store
+from terracrew.server.principals.model import SYSTEM, Principal, Role
+from terracrew.server.secrets import credentials
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.settings import ServerSettings
+from terracrew.testing.deliveries import RUNNING, delivery
+from terracrew.testing.job_rows import JobRows
+
+URL = "http://crew.test"
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the handlers of identity take from the server."""
+
+    settings: ServerSettings
+    db: Database
+    keys: Keyring
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class IdentityServer:
+    container: Container
+    app: App
+    rows: JobRows
+
+    @property
+    def organization_id(self) -> str:
+        return self.rows.organization
+
+    @property
+    def db(self) -> Database:
+        return self.container.db
+
+    @property
+    def identity(self) -> Identity:
+        return self.container.identity
+
+    def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
+        """A program (with a token) or a browser (without); `address` is where it comes from."""
+        transport = httpx.ASGITransport(self.app, client=(options.pop("address", "127.0.0.1"), 4711))
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = options.pop("headers", {}) | bearer
+        return httpx.AsyncClient(transport=transport, base_url=URL, headers=headers, **options)
+
+    async def user(
+        self, name: str, role: Role | None = None, path: str = "", organization_id: str | None = None, **flags: bool
+    ) -> Principal:
+        home = organization_id or self.organization_id
+
+        async def work(tx: Tx) -> Principal:
+            user = await store.insert_user(tx, home, name, is_system_admin=flags.get("is_system_admin", False))
+            if role is not None:
+                await access_store.bind_role(tx, home, "user", user.id, role, "group", path, SYSTEM.id)
+            return sessions.person(user, None)
+
+        return await self.db.write(work)
+
+    async def token(self, who: Principal) -> str:
+        _, secret = await service.create_token(self.db, who, ids.new("tok"), None)
+        return secret.text
+
+    async def login(self, who: Principal) -> tuple[str, str]:
+        """The session's cookie and its CSRF token."""
+
+        async def work(tx: Tx) -> str:
+            return (await sessions.start(tx, await store.user(tx, who.id))).token
+
+        cookie = await self.db.write(work)
+        return cookie, sessions.csrf_token(cookie)
+
+    async def organization(self, name: str) -> str:
+        return (await self.db.write(lambda tx: groups.ensure_organization(tx, name))).id
+
+    async def group(self, path: str) -> str:
+        return await self.rows.group(path)
+
+    async def account(self, name: str = "ci", group: str = "") -> tuple[str, str, str]:
+        """Id, secret's id, and secret of a new service account."""
+        owner = await self.user(f"maker-of-{name}", Role.OWNER)
+        account = await access.create_account(self.db, owner, name, group)
+        _, stored, secret = await access.create_secret(self.db, owner, account.id, None)
+        return account.id, stored.id, secret.text
+
+    async def runner(self, organization_id: str | None, name: str = "crew") -> tuple[str, str]:
+        """Worker id and worker token of a new runner."""
+        new, secret = ids.new("rnr"), credentials.new("tcw")
+
+        async def work(tx: Tx) -> None:
+            root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
+            await tx.run(
+                "INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, created_at)"
+                " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
+                id=new,
+                organization_id=organization_id,
+                group_id=root["id"] if root else None,
+                name=name,
+                sha256=secret.sha256,
+            )
+
+        await self.db.write(work)
+        return new, secret.text
+
+    async def attempt(self, module: str = "net") -> tuple[str, str, str]:
+        """Job id, hub credential and API credential of a first attempt that runs."""
+        job = await self.rows.job(await self.rows.module(module))
+        granted = await (await self.rows.runner()).has(job)
+        await self.rows.take(delivery(AttemptRef(job, 1), 1, RUNNING))
+        return job, granted.credentials.hub, granted.credentials.api
+
+    async def run(self, sql: Any, **params: Any) -> None:
+        await self.rows.run(sql, **params)
+
+
+@get("/anybody", public=True)
+async def anybody(request: ApiCall) -> str:
+    return request.user.name if request.user else "nobody"
+
+
+@post("/anybody", public=True)
+async def anybody_posts(request: ApiCall) -> str:
+    return request.user.name if request.user else "nobody"
+
+
+@post("/form")
+async def form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """A page's form: the door has read the body before, and it is still there."""
+    return {name: value for name, value in (await request.form()).multi_items() if name != "_csrf"}
+
+
+@delete("/thing")
+async def thing() -> None: ...
+
+
+EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, form, thing]
+
+
+@cache
+def app() -> App:
+    """One application for all tests, which run one after the other; each puts its own container in."""
+    return App(
+        [*identity.routers, *audit_api.routers, *EXTRA],
+        middleware=[AuthenticationMiddleware()],
+        exception_handlers=HANDLERS,
+        request_class=ApiCall,
+        openapi_config=None,
+    )
+
+
+async def build(database: Database) -> IdentityServer:
+    keys = Keyring([b"k" * 32])
+    container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
+    app().state.identity, app().state.api = container.identity, container
+    app().state.data_directory = container.settings.directory
+    organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
+    return IdentityServer(container, app(), await JobRows.of_organization(database, organization.id))

@@ -1,0 +1,156 @@
+"""Tokens for clouds: who gets one, what it says, and that it is worth nothing here."""
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from joserfc import jws, jwt
+from joserfc.jwk import KeySet
+
+from terracrew.errors import Invalid, Unauthenticated
+from terracrew.server.identity.oidc import cloud
+from terracrew.server.principals.model import AUDIENCE
+from tests.server.application import Application
+from tests.server.hub.hub_clients import Hub
+from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
+
+CLOUD = "sts.amazonaws.com"
+
+
+async def running(crew: SimulatedRunner, kind: str, *audiences: str) -> SimulatedAttempt:
+    module_id = await crew.world.module("vpc")
+    await crew.server.db.write(
+        lambda tx: tx.run(
+            "UPDATE modules SET oidc_audiences = :audiences WHERE id = :id",
+            audiences=msgspec.json.encode(audiences or (CLOUD,)).decode(),
+            id=module_id,
+        )
+    )
+    return await crew.run(module_id, kind)
+
+
+async def minted(attempt: SimulatedAttempt, phase: str, audience: str = CLOUD) -> str:
+    answer = await attempt.executor.post(f"{attempt.path}/cloud-token", json={"audience": audience, "phase": phase})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.json()["expires_in"] == 600
+    return answer.json()["token"]
+
+
+async def refused(attempt: SimulatedAttempt, status: int, phase: str = "plan", audience: str = CLOUD) -> str:
+    body = {"audience": audience, "phase": phase}
+    return await attempt.executor.refused("POST", f"{attempt.path}/cloud-token", status, json=body)
+
+
+async def as_a_cloud_reads_it(crew: SimulatedRunner, token: str) -> dict[str, Any]:
+    """From the issuer's address to its keys, as any OIDC federation does."""
+    anybody = crew.app.stranger()
+    about = (await anybody.get("/.well-known/openid-configuration")).json()
+    keys = (await anybody.get(about["jwks_uri"])).json()
+    algorithms = about["id_token_signing_alg_values_supported"]
+    claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms).claims
+    assert claims["iss"] == about["issuer"] == crew.server.settings.url
+    assert set(claims) == set(about["claims_supported"])
+    return claims
+
+
+@pytest.mark.feature("X4")
+async def test_a_token_names_organization_module_and_phase_and_one_audience(crew: SimulatedRunner) -> None:
+    attempt = await running(crew, "APPLY", CLOUD, "api://azure")
+    token = await minted(attempt, "plan", "api://azure")
+    claims = await as_a_cloud_reads_it(crew, token)
+    assert claims["sub"] == "organization:default:module:vpc:phase:plan"
+    assert claims["aud"] == "api://azure"
+    assert claims["exp"] - claims["iat"] == 600
+    assert abs(claims["iat"] - time.time()) < 60
+    assert (claims["job_id"], claims["attempt"], claims["phase"]) == (attempt.ref.job_id, 1, "plan")
+    assert (claims["organization_id"], claims["module_id"]) == (crew.world.organization, attempt.module_id)
+    again = await as_a_cloud_reads_it(crew, await minted(attempt, "plan", "api://azure"))
+    assert again["jti"] != claims["jti"]
+
+
+@pytest.mark.feature("X4", "J15")
+@pytest.mark.parametrize("kind", ["APPLY", "DESTROY"])
+async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(crew: SimulatedRunner, kind: str) -> None:
+    attempt = await running(crew, kind)
+    assert "has not begun" in await refused(attempt, 409, "apply")
+    await attempt.deliver()
+    await attempt.begin()
+    claims = await as_a_cloud_reads_it(crew, await minted(attempt, "apply"))
+    assert claims["sub"] == "organization:default:module:vpc:phase:apply"
+
+
+@pytest.mark.feature("X4")
+async def test_a_plan_never_gets_a_token_of_the_phase_apply(crew: SimulatedRunner) -> None:
+    attempt = await running(crew, "APPLY")
+    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
+    assert "changes nothing" in await refused(attempt, 403, "apply")
+    await crew.world.run("UPDATE jobs SET type = 'APPLY'")
+    await attempt.deliver()
+    await attempt.begin()
+    await crew.world.run("UPDATE jobs SET type = 'PLAN'")
+    assert "changes nothing" in await refused(attempt, 403, "apply"), "even if its row says that it has begun"
+
+
+@pytest.mark.feature("X4")
+async def test_only_the_modules_own_audiences_and_phases_that_exist_are_served(crew: SimulatedRunner) -> None:
+    attempt = await running(crew, "PLAN")
+    assert "oidc_audiences" in await refused(attempt, 403, audience="https://elsewhere.example")
+    assert "oidc_audiences" in await refused(attempt, 403, audience=AUDIENCE)
+    await refused(attempt, 400, phase="destroy")
+
+
+@pytest.mark.feature("X4")
+async def test_nobody_but_the_current_attempts_own_executor_gets_one(crew: SimulatedRunner) -> None:
+    attempt, other = await running(crew, "PLAN"), await crew.run()
+    path, body = f"{attempt.path}/cloud-token", {"audience": CLOUD, "phase": "plan"}
+    for who in (attempt.engine, other.executor, crew.app.admin):
+        answer = await who.post(path, json=body)
+        assert answer.status_code in (403, 404), answer.text
+    await crew.app.stranger().refused("POST", path, 401, json=body)
+    await minted(attempt, "plan")
+    await attempt.lose()
+    assert "no longer the current" in await refused(attempt, 409)
+
+
+@pytest.mark.feature("X4")
+async def test_what_a_cloud_was_shown_opens_nothing_here(hub: Hub) -> None:
+    attempt = await running(hub.crew, "PLAN")
+    token = await minted(attempt, "plan")
+    assert jws.extract_compact(token.encode()).headers()["typ"] == "JWT"
+    thief = hub.crew.bearer(token)
+    await thief.refused("GET", "/api/v1/me", 401)
+    await thief.refused("GET", f"{attempt.path}/state", 401)
+    await thief.refused("POST", f"{attempt.path}/cloud-token", 401, json={"audience": CLOUD, "phase": "plan"})
+    async with hub.connected(token) as client:
+        found = await client.get("refused")
+        assert (found["code"], found["is_final"]) == ("unauthenticated", True)
+
+
+@pytest.mark.feature("X4")
+async def test_no_token_is_made_for_this_server_itself_and_none_of_its_kind_would_pass(crew: SimulatedRunner) -> None:
+    subject = cloud.Subject("org_1", "default", "mod_1", "vpc", "job_1", 1, "plan")
+    with pytest.raises(Invalid, match="this server's own"):
+        await cloud.mint(crew.server.identity.tokens.signing, crew.server.identity.url, subject, AUDIENCE)
+    account = {"sub": "sac_1", "aud": AUDIENCE, "org": None, "kind": "service_account", "sid": "sec_1"}
+    now = int(time.time())
+    forged = account | {"iss": crew.server.settings.url, "iat": now, "exp": now + 600}
+    tokens = crew.server.identity.tokens
+    with pytest.raises(Unauthenticated):
+        await tokens.signing.verify(await tokens.signing.sign(forged, cloud.KIND), "at+jwt")
+
+
+@pytest.mark.feature("X4")
+async def test_a_modules_audiences_are_kept_changed_and_checked(world: Application) -> None:
+    new: dict[str, Any] = {"path": "vpc", "source": {"kind": "local", "path": "/srv/sources/vpc"}}
+    assert (await world.admin.made("/api/v1/modules", new | {"path": "none"}))["oidc_audiences"] == []
+    made = await world.admin.made("/api/v1/modules", new | {"oidc_audiences": [CLOUD]})
+    assert made["oidc_audiences"] == [CLOUD]
+    changed = await world.admin.patch("/api/v1/modules/vpc", json={"oidc_audiences": [CLOUD, "api://azure"]})
+    assert changed.json()["oidc_audiences"] == [CLOUD, "api://azure"]
+    assert (await world.admin.get("/api/v1/modules/vpc")).json().items() >= changed.json().items()
+    wrong = [["terracrew"], [" Terracrew"], [""], ["x" * 201], ["a\nb"], list("abcdef"), ["a.b", "a-b"], ["a", "a"]]
+    for audiences in wrong:
+        request = {"json": {"oidc_audiences": audiences}}
+        assert "oidc_audiences" in await world.admin.refused("PATCH", "/api/v1/modules/vpc", 400, **request)

@@ -1,0 +1,159 @@
+"""A token makes nothing that outlives it or may do more than it, and administrators see and end what others have."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from terracrew.server.identity.people import service, store
+from terracrew.server.principals.model import Principal, Role
+from tests.server.identity.identity_server import IdentityServer
+
+ELSEWHERE = "192.0.2.1"
+
+
+async def token(server: IdentityServer, who: Principal, days: int | None = None) -> str:
+    _, secret = await service.create_token(server.db, who, f"for {days} days", days)
+    return secret.text
+
+
+async def local_token(server: IdentityServer, who: Principal) -> str:
+    user = await server.db.read(lambda tx: store.user(tx, who.id))
+    return (await service.create_local_token(server.db, user, "admin.token", 86400)).text
+
+
+async def post(client: httpx.AsyncClient, path: str, body: Any = None) -> httpx.Response:
+    return await client.post(f"/api/v1{path}", json=body or {})
+
+
+def days_left(answer: httpx.Response) -> float:
+    ends = datetime.fromisoformat(answer.json()["expires_at"])
+    return (ends - datetime.now(UTC)) / timedelta(days=1)
+
+
+async def test_a_token_of_one_day_makes_nothing_that_lives_longer(server: IdentityServer) -> None:
+    """A token of one day made one without an end and replaced the password of its owner."""
+    admin = await server.user("root", is_system_admin=True)
+    async with server.client(await token(server, admin, 1)) as client:
+        assert (await post(client, "/tokens", {"name": "a", "expires_in_days": 2})).status_code == 403
+        made = await post(client, "/tokens", {"name": "a"})
+        assert (made.status_code, days_left(made) <= 1) == (201, True)
+        account = (await post(client, "/service-accounts", {"name": "ci"})).json()["id"]
+        assert (await post(client, f"/service-accounts/{account}/secrets", {"expires_in_days": 2})).status_code == 403
+        secret = await post(client, f"/service-accounts/{account}/secrets")
+        assert (secret.status_code, days_left(secret) <= 1) == (201, True)
+        assert (await post(client, "/users", {"name": "eve"})).status_code == 403
+    async with server.client(made.json()["token"]) as client:
+        grandchild = await post(client, "/tokens", {"name": "b"})
+        assert grandchild.json()["expires_at"] == made.json()["expires_at"], "nor does what it has made"
+
+
+async def test_a_secret_that_ends_makes_no_secret_that_does_not(server: IdentityServer) -> None:
+    owner = await server.user("olga", Role.OWNER)
+    async with server.client(await server.token(owner)) as client:
+        account = (await post(client, "/service-accounts", {"name": "ci"})).json()["id"]
+        await post(client, "/roles", {"principal": account, "role": "owner"})
+        secret = (await post(client, f"/service-accounts/{account}/secrets", {"expires_in_days": 1})).json()
+    form = {"grant_type": "client_credentials", **{name: secret[name] for name in ("client_id", "client_secret")}}
+    access = (await server.client().post("/connect/token", data=form)).json()["access_token"]
+    async with server.client(access) as client:
+        made = await post(client, f"/service-accounts/{account}/secrets")
+        assert (made.status_code, made.json()["expires_at"]) == (201, secret["expires_at"])
+
+
+@pytest.mark.parametrize("days", [1, None])
+async def test_no_token_makes_a_login_link_an_administrator_or_a_first_password(
+    server: IdentityServer, days: int | None
+) -> None:
+    admin = await server.user("root", is_system_admin=True)
+    async with server.client(await token(server, admin, days)) as client:
+        for path, body in (
+            ("/me/link", {}),
+            ("/users", {"name": "eve", "is_system_admin": True}),
+            ("/me/password", {"new_password": "a long enough one"}),
+        ):
+            answer = await post(client, path, body)
+            assert (path, answer.status_code) == (path, 403)
+            assert "log in to the dashboard" in answer.json()["detail"]
+
+
+async def test_the_servers_own_token_counts_like_a_login_on_its_machine_only(server: IdentityServer) -> None:
+    admin = await server.user("root", is_system_admin=True)
+    own = await local_token(server, admin)
+    async with server.client(own) as client:
+        assert (await post(client, "/me/link")).status_code == 201
+        assert (await post(client, "/tokens", {"name": "a"})).json()["expires_at"] is None
+    proxied = [{"X-Forwarded-For": ELSEWHERE}, {"X-Forwarded-Proto": "https"}, {"Via": "1.1 edge"}]
+    for options in ({"address": ELSEWHERE}, *({"headers": each} for each in proxied)):
+        async with server.client(own, **options) as client:
+            assert (await client.get("/api/v1/me")).status_code == 200
+            assert (await post(client, "/me/link")).status_code == 403
+
+
+async def test_a_password_is_changed_by_a_token_only_with_the_current_one(server: IdentityServer) -> None:
+    vera = await server.user("vera")
+    link = await service.make_link(server.db, vera.id)
+    await service.redeem_link(server.identity, link, "a", "a long enough one")
+    bearer = await token(server, vera)
+    body = {"current_password": "a long enough one", "new_password": "the next password"}
+    async with server.client(bearer) as client:
+        wrong = await post(client, "/me/password", body | {"current_password": "wrong"})
+        assert wrong.status_code == 403
+        assert (await post(client, "/me/password", body | {"new_password": "short"})).status_code == 400
+        answer = await post(client, "/me/password", body)
+        assert (answer.status_code, answer.json()) == (200, {"sessions_ended": 1, "tokens_revoked": 1})
+        assert (await client.get("/api/v1/me")).status_code == 401, "this token has ended, too"
+
+
+@pytest.mark.feature("X3")
+async def test_who_administers_a_person_lists_and_ends_their_sessions_and_tokens(server: IdentityServer) -> None:
+    """Nobody could list or revoke another user's tokens."""
+    vera, owner = await server.user("vera"), await server.user("olga", Role.OWNER)
+    cookie, _ = await server.login(vera)
+    leaked = await token(server, vera)
+    async with server.client(await server.token(owner)) as client:
+        [session] = (await client.get("/api/v1/users/vera/sessions")).json()["items"]
+        [listed] = (await client.get(f"/api/v1/users/{vera.id}/tokens")).json()["items"]
+        assert leaked not in str(listed)
+        assert (await client.delete(f"/api/v1/users/vera/tokens/{listed['id']}")).status_code == 204
+        assert (await client.delete(f"/api/v1/users/vera/sessions/{session['id']}")).status_code == 204
+        assert (await client.delete(f"/api/v1/users/vera/sessions/{session['id']}")).status_code == 404
+    assert (await server.client(leaked).get("/api/v1/me")).status_code == 401
+    assert (await server.client(cookies={"terracrew_session": cookie}).get("/api/v1/me")).status_code == 401
+    await server.login(vera)
+    await server.login(vera)
+    async with server.client(await server.token(owner)) as client:
+        assert (await client.delete("/api/v1/users/vera/sessions")).json() == {"ended": 2}
+
+
+async def test_nobody_else_lists_or_ends_them(server: IdentityServer) -> None:
+    vera = await server.user("vera")
+    await server.login(vera)
+    [kept] = (await server.client(await token(server, vera)).get("/api/v1/users/me/tokens")).json()["items"]
+    foreign = await server.organization("foreign")
+    others = {
+        "eve": (await server.user("eve", Role.OWNER, organization_id=foreign), 404),
+        "paul": (await server.user("paul", Role.OPERATOR), 403),
+    }
+    session = (await server.client(await server.token(vera)).get("/api/v1/users/me/sessions")).json()["items"][0]["id"]
+    for name, (who, status) in others.items():
+        async with server.client(await server.token(who)) as client:
+            for method, path in (
+                ("GET", "sessions"),
+                ("GET", "tokens"),
+                ("DELETE", "sessions"),
+                ("DELETE", f"sessions/{session}"),
+                ("DELETE", f"tokens/{kept['id']}"),
+            ):
+                answer = await client.request(method, f"/api/v1/users/vera/{path}")
+                assert (name, method, path, answer.status_code) == (name, method, path, status)
+            if status == 404:
+                unknown = await client.get("/api/v1/users/nobody/tokens")
+                assert (
+                    unknown.json()["detail"].replace("nobody", "vera")
+                    == (await client.get("/api/v1/users/vera/tokens")).json()["detail"]
+                )
+    root, owner = await server.user("root", is_system_admin=True), await server.user("olga", Role.OWNER)
+    async with server.client(await server.token(owner)) as client:
+        assert (await client.get(f"/api/v1/users/{root.id}/tokens")).status_code == 403

@@ -1,0 +1,70 @@
+"""A server that is started while its database is away: it waits, says so, and is ready when the database is back."""
+
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from terracrew.errors import Unavailable
+from terracrew.server import app
+from terracrew.server.process import serve
+from terracrew.server.process.waiting import until_database_answers
+from terracrew.server.settings import ServerSettings
+from tests.machine.postgres_server import PostgresServer
+from tests.server.application import KEY
+
+pytestmark = [pytest.mark.postgres, pytest.mark.feature("O6")]
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """It exited, so a server and a database that started together depended on which of them was the faster one."""
+    real = urlsplit(postgres_url)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port: int = reserved.getsockname()[1]
+    url = postgres_url.replace(real.netloc, f"{real.netloc.rpartition('@')[0]}@127.0.0.1:{port}".removeprefix("@"))
+    settings = ServerSettings(data_directory=tmp_path, database_url=url, master_key=KEY, host="127.0.0.1", port=0)
+    listener = serve.bind(settings)
+    building = asyncio.create_task(until_database_answers(listener, lambda: app.build(settings)))
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with httpx.AsyncClient(base_url=base, trust_env=False) as client, asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(httpx.ConnectError):
+                answer = await client.get("/readyz")
+                break
+            await asyncio.sleep(0.01)
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/api/v1/jobs")).headers["retry-after"] == "2"
+
+        async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            theirs = await asyncio.open_connection(real.hostname, real.port)
+            await asyncio.gather(_copy(reader, theirs[1]), _copy(theirs[0], writer))
+
+        database = await asyncio.start_server(connect, "127.0.0.1", port)
+        server = await building
+    assert server.db.kind == "postgres"
+    await app.close(server)
+    database.close()
+    listener.close()
+
+
+async def test_a_database_that_does_not_exist_ends_the_start(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    settings = ServerSettings(
+        data_directory=tmp_path, database_url=f"{postgres_server.url}/no_such_database", master_key=KEY, port=0
+    )
+    with serve.bind(settings) as listener, pytest.raises(Unavailable, match="no_such_database"):
+        await until_database_answers(listener, lambda: app.build(settings))

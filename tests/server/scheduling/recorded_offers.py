@@ -1,0 +1,42 @@
+"""Instances that are connected and note which jobs they are offered."""
+
+from typing import Any
+
+from terracrew.protocol.messages import Offer
+from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.testing.job_rows import Instance, JobRows
+
+
+class Socket:
+    """The end of a connection that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.offers: list[str] = []
+
+    def post(self, message: Any) -> None:
+        assert isinstance(message, Offer)
+        self.offers.append(message.job_id)
+
+
+class OfferRecorder:
+    def __init__(self, world: JobRows) -> None:
+        self.world = world
+        self.registry = Registry()
+        self.scheduler = Scheduler(world.db, self.registry)
+
+    def connect(self, instance: Instance, slots: int = 4) -> tuple[RunnerSession, Socket]:
+        socket = Socket()
+        session = RunnerSession(
+            socket,
+            SYSTEM,
+            runner_id=instance.runner_id,
+            instance_id=instance.id,
+            name="one",
+            epoch=1,  # pyright: ignore[reportArgumentType]
+            engines={"tofu": "1"},
+            slots=slots,
+        )
+        self.registry.add(session)
+        return session, socket

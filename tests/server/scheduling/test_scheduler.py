@@ -1,0 +1,181 @@
+"""The scheduler's view: what is offered to whom, at once, and what a stale view may not do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
+from terracrew.testing.job_rows import JobRows
+from tests.server.hub.hub_clients import on_postgres
+from tests.server.scheduling.recorded_offers import OfferRecorder
+
+pytestmark = pytest.mark.feature("S3")
+
+
+async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
+    """The loser of an offer had a free slot and a job in line for it, and both waited for the next sweep."""
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    (one, its), (_, theirs) = [stage.connect(await world.runner(slots=1), slots=1) for _ in range(2)]
+    modules = [await world.module() for _ in range(2)]
+    first = await world.job(modules[0])
+    await stage.scheduler.sweep()
+    async with asyncio.timeout(10):
+        while not its.offers == theirs.offers == [first]:  # the ring widens
+            await asyncio.sleep(0.01)
+    second = await world.job(modules[1])
+    await stage.scheduler.step({("queue", second)})
+    assert second not in its.offers + theirs.offers, "one slot each, and both are kept for the first job"
+    stage.scheduler.claimed(first, modules[0], one)
+    assert theirs.offers == [first, second]
+
+
+@on_postgres
+async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered_again(database: Database) -> None:
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    session, socket = stage.connect(await world.runner())
+    module = await world.module()
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert socket.offers == [job]
+    sweeping = asyncio.create_task(stage.scheduler.sweep())
+    await asyncio.sleep(0)
+    stage.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
+    await sweeping
+    assert socket.offers == [job]
+    assert session.active_jobs == {job}
+
+
+@pytest.mark.feature("S2")
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "UPDATE runners SET is_disabled = true WHERE id = :id",
+        "UPDATE runners SET is_draining = true WHERE id = :id",
+        "UPDATE instances SET is_connected = false WHERE runner_id = :id",
+    ],
+)
+async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothing_up(
+    database: Database, closing: Any, is_told: bool
+) -> None:
+    """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
+    world = await JobRows.make(database)
+    stage = OfferRecorder(world)
+    near, far = await world.runner(), await world.runner()
+    module = await world.module()
+    await database.write(
+        lambda tx: tx.run(
+            "UPDATE assignments SET kind = 'module', place_id = :module WHERE runner_id = :id",
+            module=module,
+            id=near.runner_id,
+        )
+    )
+    _, socket = stage.connect(far)
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert socket.offers == [], "the nearer one is online, elsewhere"
+    await database.write(lambda tx: tx.run(closing, id=near.runner_id))
+    await stage.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
+    assert socket.offers == [job]
+
+
+async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None:
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    module = await world.module()
+    first, second = [await world.job(module) for _ in range(2)]
+    session, socket = stage.connect(await world.runner())
+    await stage.scheduler.sweep()
+    assert socket.offers == [first]
+    stage.scheduler.claimed(first, module, session)
+    await stage.scheduler.step({("queue", second)})
+    assert socket.offers == [first]
+
+
+def test_a_queue_that_nobody_takes_from_forgets_what_was_canceled() -> None:
+    queue = FairQueue()
+    for number in range(10 * MAX_DISCARDED_ENTRIES):
+        queue.push(Waiting(f"job_{number}", 1, "org", "mod", "a/m", "a", "tofu", 0, float(number)))
+        if number:
+            queue.discard(f"job_{number}")
+    (level,) = queue._levels.values()  # pyright: ignore[reportPrivateUsage]
+    assert sum(map(len, level.values())) <= 2 * MAX_DISCARDED_ENTRIES + 2
+    found = queue.pop()
+    assert found is not None
+    assert found.id == "job_0"
+    assert queue.pop() is None
+
+
+async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
+    """Every edit of a module or group took all offers back and read the whole queue again."""
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    session, socket = stage.connect(await world.runner())
+    modules = [await world.module() for _ in range(3)]
+    jobs = [await world.job(module) for module in modules]
+    await stage.scheduler.sweep()
+    assert sorted(socket.offers) == sorted(jobs)
+    later = await world.job(await world.module())  # queued, and nobody was woken for it
+    await stage.scheduler.step({("tree", modules[0]), ("tree", world.root)})
+    assert session.offered == set(jobs)
+    assert later not in socket.offers, "the rest of the queue was not read"
+    await stage.scheduler.step({("queue", "")})
+    assert later in socket.offers
+
+
+@pytest.mark.feature("S4")
+async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    one, other = [await world.runner() for _ in range(2)]
+    (_, its), (_, theirs) = stage.connect(one), stage.connect(other)
+    module = await world.module()
+    await database.write(
+        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=one.runner_id, id=module)
+    )
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([job], [])
+    await database.write(
+        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=other.runner_id, id=module)
+    )
+    await stage.scheduler.step({("tree", module)})
+    assert theirs.offers == [job]
+    assert stage.registry.runners[one.id].offered == set()
+
+
+@pytest.mark.feature("S2")
+async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
+    stage = OfferRecorder(await JobRows.make(database))
+    world = stage.world
+    near, far = await world.runner(), await world.runner()
+    (_, its), (_, theirs) = stage.connect(near), stage.connect(far)
+    group = await world.group("network")
+    await database.write(
+        lambda tx: tx.run(
+            "UPDATE assignments SET place_id = :group, path = 'network' WHERE runner_id = :id",
+            group=group,
+            id=near.runner_id,
+        )
+    )
+    module = await world.module("network/vpc", group)
+    job = await world.job(module)
+    await stage.scheduler.sweep()
+    assert (its.offers, theirs.offers) == ([job], [])
+
+    async def replace_group(tx: Tx) -> None:
+        await tx.run("DELETE FROM jobs WHERE id = :id", id=job)
+        await tx.run("DELETE FROM modules WHERE id = :id", id=module)
+        await tx.run("DELETE FROM assignments WHERE place_id = :id", id=group)
+        await tx.run("DELETE FROM groups WHERE id = :id", id=group)
+
+    await database.write(replace_group)
+    again = await world.group("network")
+    second = await world.job(await world.module("network/vpc", again))
+    woken = {("tree", group), ("tree", module), ("tree", again), ("queue", job), ("queue", second)}
+    await stage.scheduler.step({*woken, ("assignments", near.runner_id)})
+    assert (its.offers, theirs.offers[-1]) == ([job], second)

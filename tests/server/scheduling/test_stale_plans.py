@@ -1,0 +1,90 @@
+"""An approved job goes to the runner that made its plan, for as long as that plan can be used; then to anybody."""
+
+import pytest
+
+from terracrew.server.db.seam import Database
+from terracrew.server.jobs import service
+from tests.server.jobs.waiting_jobs import Waiting
+from tests.server.scheduling.recorded_offers import OfferRecorder, Socket
+
+pytestmark = pytest.mark.feature("S3", "J8")
+
+
+class Approved:
+    """An approved job whose plan was made by a runner that is offline; another runner is connected."""
+
+    def __init__(self, stage: OfferRecorder, waiting: Waiting, socket: Socket) -> None:
+        self.stage, self.maker, self.socket = stage, waiting.runner, socket
+        self.module, self.job, self.admin, self.set = waiting.module, waiting.id, waiting.admin, waiting.world.run
+
+    @classmethod
+    async def make(cls, db: Database) -> "Approved":
+        waiting = await Waiting.make(db)
+        await waiting.approve()
+        await waiting.runner.disconnect()
+        stage = OfferRecorder(waiting.world)
+        _, socket = stage.connect(await waiting.world.runner())
+        await stage.scheduler.sweep()
+        assert socket.offers == [], "no other runner can go on with this plan"
+        return cls(stage, waiting, socket)
+
+
+@pytest.fixture
+async def approved(database: Database) -> Approved:
+    return await Approved.make(database)
+
+
+async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: Approved) -> None:
+    """An approved job whose plan had gone stale stayed routed to the offline runner that had made the plan."""
+    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    freed = ("freed", f"job_x {approved.module} -")  # as adopt, discard, and the end of a job say it
+    await approved.stage.scheduler.step({freed})
+    assert approved.socket.offers == [approved.job]
+
+
+async def test_a_moved_state_is_noticed_without_a_wake_up(approved: Approved) -> None:
+    """The sweep compared job and attempt only, neither of which changes when the plan goes stale."""
+    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    await approved.stage.scheduler.sweep()
+    assert approved.socket.offers == [approved.job]
+
+
+async def test_a_plans_runner_that_was_disabled_frees_its_job(approved: Approved) -> None:
+    await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
+    await approved.stage.scheduler.step({("queue", "")})
+    assert approved.socket.offers == [approved.job]
+
+
+async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: Approved) -> None:
+    await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
+    await approved.stage.scheduler.sweep()
+    assert approved.socket.offers == [approved.job]
+    await approved.set("UPDATE runners SET is_disabled = false WHERE id = :id", id=approved.maker.runner_id)
+    await approved.stage.scheduler.sweep()
+    _, its = approved.stage.connect(approved.maker)
+    approved.stage.scheduler.serve(approved.stage.registry.runners[approved.maker.id])
+    assert its.offers == [approved.job]
+
+
+async def test_a_plans_runner_that_was_removed_frees_its_job(approved: Approved) -> None:
+    runner_id = approved.maker.runner_id
+    await approved.set("DELETE FROM assignments WHERE runner_id = :id", id=runner_id)
+    await approved.set("DELETE FROM instances WHERE runner_id = :id", id=runner_id)
+    await approved.set("DELETE FROM runners WHERE id = :id", id=runner_id)
+    await approved.stage.scheduler.step({("queue", "")})
+    assert approved.socket.offers == [approved.job]
+
+
+async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: Approved) -> None:
+    """Only the first job of a freed module was read again; the one behind it kept its old route."""
+    world = approved.stage.world
+    first = await world.job(approved.module)
+    await approved.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=first)
+    await approved.stage.scheduler.step({("queue", first)})
+    assert approved.socket.offers == [first]
+    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    await approved.stage.scheduler.step({("freed", f"job_x {approved.module} -")})
+    await service.cancel(world.db, approved.admin, first, "after_step")
+    await approved.stage.scheduler.step({("queue", first)})
+    await approved.stage.scheduler.sweep()
+    assert approved.socket.offers == [first, approved.job]

@@ -1,0 +1,116 @@
+"""What a balancer is told: whether this server takes work, and whether its process lives."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from terracrew.errors import Unavailable
+from terracrew.server import readiness
+from terracrew.server.db.seam import Tx
+from tests.machine.needs import need
+from tests.machine.postgres_server import OwnServer, missing
+from tests.machine.small_disk import fill, mounted
+from tests.server.application import Application, on_one, open_application
+
+pytestmark = pytest.mark.feature("O6")
+
+
+@pytest.fixture(autouse=True)
+def fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", "8m") as folder:
+        yield folder
+
+
+async def test_it_is_not_ready_while_sqlite_refuses_writes(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/readyz` answered 200 while SQLite refused every write because the disk was full."""
+    async with open_application(f"sqlite:///{disk / 'terracrew.db'}", disk / "data") as world:
+        probe = world.stranger("192.0.2.1")
+        assert (await probe.get("/readyz")).status_code == 200
+        fill(disk / "ballast")
+        answer = await probe.get("/readyz")
+        for _ in range(50):  # the journal's file may still have room for a few small writes
+            if answer.status_code == 503:
+                break
+            answer = await probe.get("/readyz")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert "takes no writes" in answer.json()["detail"]
+        assert (await probe.get("/healthz")).status_code == 200
+        (disk / "ballast").unlink()
+        monkeypatch.setattr(readiness, "REFUSAL_SECONDS", -1.0)  # as if it were long ago
+        assert (await probe.get("/readyz")).status_code == 200
+
+
+@on_one
+async def test_a_large_write_that_was_refused_counts_although_a_small_one_finds_room(world: Application) -> None:
+    world.server.db.health.refused("storage", "database or disk is full")
+    answer = await world.stranger().get("/readyz")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
+
+
+@on_one
+async def test_the_address_of_the_database_is_told_to_the_log_and_to_nobody_else(
+    world: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`/readyz`, which needs no credentials, answered with the name and the address of the database's host."""
+
+    async def refuse(_: Tx) -> None:
+        raise Unavailable("PostgreSQL does not answer: connection to 192.0.2.7 (db.internal) failed")
+
+    monkeypatch.setattr(readiness, "_write", refuse)
+    for _ in range(3):
+        answer = await world.stranger().get("/readyz")
+        assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")
+        assert "192.0.2.7" not in answer.text
+    assert caplog.text.count("db.internal") == 1, "once, however many probes ask"
+
+
+async def test_any_number_of_probes_causes_one_write(world: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 60.0)
+    before = world.server.db.health.commits.count()
+    for _ in range(20):
+        assert (await world.stranger().get("/readyz")).status_code == 200
+    assert world.server.db.health.commits.count() == before + 1
+
+
+@pytest.mark.postgres
+async def test_the_process_lives_whatever_credentials_a_probe_sends(tmp_path: Path) -> None:
+    """`/healthz` with a bearer token answered 503 while the database was away."""
+    need(missing())
+    with OwnServer.making() as postgres, postgres.database() as url:
+        async with open_application(url, tmp_path / "data") as world:
+            assert (await world.admin.get("/healthz")).status_code == 200
+            postgres.stop()
+            assert (await world.admin.get("/healthz")).json() == {"status": "ok"}
+            assert (await world.stranger().get("/healthz", headers={"Cookie": "tc_session=x"})).status_code == 200
+            answer = await world.admin.get("/readyz")
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+            postgres.start()
+
+
+async def test_what_is_counted_on_a_commit_is_not_counted_without_one(world: Application) -> None:
+    counted: list[str] = []
+
+    async def work(tx: Tx) -> None:
+        tx.on_commit(lambda: counted.append("committed"))
+        await tx.run("DELETE FROM leases")
+
+    async def failing(tx: Tx) -> None:
+        await work(tx)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await world.server.db.write(failing)
+    assert counted == []
+    await world.server.db.write(work)
+    assert counted == ["committed"]
+
+
+async def test_a_long_read_in_the_background_sees_what_is_committed(world: Application) -> None:
+    row = await world.server.db.read_in_background(lambda tx: tx.one("SELECT count(*) AS users FROM users"))
+    assert row == {"users": 1}
