@@ -1,5 +1,6 @@
 """Builds rows in a database: an organization, modules, runners with a connected instance, and jobs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from terracrew import ids
@@ -8,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as connections
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Columns, Database, Param, Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claims
@@ -16,8 +17,10 @@ from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.model import TERMINAL, Attempt, Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
+from terracrew.testing.rows import insert
 
 KEYS = Keyring([bytes(32)])
+SOURCE = '{"kind":"local","path":"/srv/modules/x"}'
 
 
 class JobRows:
@@ -34,18 +37,10 @@ class JobRows:
         world = cls(db)
 
         async def work(tx: Tx) -> None:
-            await tx.run(
-                "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, :now)",
-                id=world.organization,
-                now=tx.now,
-            )
-            await tx.run(
-                """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
-                VALUES (:id, :organization, '', '', 0, :now)""",
-                id=world.root,
-                organization=world.organization,
-                now=tx.now,
-            )
+            organization, root = world.organization, world.root
+            await insert(tx, "organizations", id=organization, name=organization, created_at=tx.now)
+            names = {"name": "", "path": "", "depth": 0}
+            await insert(tx, "groups", id=root, organization_id=organization, created_at=tx.now, **names)
 
         await db.write(work)
         return world
@@ -60,96 +55,59 @@ class JobRows:
         rows.organization, rows.root = organization_id, row["id"]
         return rows
 
-    async def group(self, path: str) -> str:
-        """A group right below the organization."""
-        group_id = ids.new("grp")
-        await self.db.write(
-            lambda tx: tx.run(
-                """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
-                VALUES (:id, :organization, :root, :path, :path, 1, :now)""",
-                id=group_id,
-                organization=self.organization,
-                root=self.root,
-                path=path,
-                now=tx.now,
-            )
-        )
+    async def insert(self, table: str, **values: Param) -> None:
+        """Insert a row of this organization that is made now."""
+        of = {"organization_id": self.organization}
+        await self.db.write(lambda tx: insert(tx, table, created_at=tx.now, **(of | values)))
+
+    async def group(self, path: str, parent_id: str | None = None) -> str:
+        """A group, right below the organization unless the parent is given."""
+        group_id, depth, name = ids.new("grp"), path.count("/") + 1 if parent_id else 1, path.rpartition("/")[2]
+        place = {"name": name if parent_id else path, "path": path, "depth": depth}
+        await self.insert("groups", id=group_id, parent_id=parent_id or self.root, **place)
         return group_id
 
     async def module(self, path: str = "", group_id: str | None = None) -> str:
         module_id = ids.new("mod")
-
-        async def work(tx: Tx) -> None:
-            await tx.run(
-                """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
-                VALUES (:id, :organization, :group_id, :path, :path, 'tofu', :source, :now)""",
-                id=module_id,
-                organization=self.organization,
-                group_id=group_id or self.root,
-                path=path or module_id,
-                source='{"kind":"local","path":"/srv/modules/x"}',
-                now=tx.now,
-            )
-
-        await self.db.write(work)
+        names = {"id": module_id, "name": path or module_id, "path": path or module_id}
+        await self.insert("modules", group_id=group_id or self.root, engine="tofu", source=SOURCE, **names)
         return module_id
 
     async def runner(self, *, slots: int = 4, assigned: bool = True) -> "Instance":
         runner_id, instance_id = ids.new("rnr"), ids.new("ins")
 
-        async def work(tx: Tx) -> None:
-            await tx.run(
-                """INSERT INTO runners (id, organization_id, group_id, name, path, type, max_jobs, created_at)
-                VALUES (:id, :organization, :group_id, :id, :id, 'self-hosted', 100, :now)""",
-                id=runner_id,
-                organization=self.organization,
-                group_id=self.root,
-                now=tx.now,
-            )
-            if assigned:
-                await tx.run(
-                    """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
-                    VALUES (:runner_id, :place, 'group', :organization, '', :now)""",
-                    runner_id=runner_id,
-                    place=self.root,
-                    organization=self.organization,
-                    now=tx.now,
-                )
-            await tx.run(
-                """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
-                    connected_at, heard_at) VALUES (:id, :runner_id, 'one', '', 1, '0', :slots, true, false, :now, :now)""",
-                id=instance_id,
-                runner_id=runner_id,
-                slots=slots,
-                now=tx.now,
-            )
-
-        await self.db.write(work)
+        names = {"id": runner_id, "name": runner_id, "path": runner_id}
+        await self.insert("runners", group_id=self.root, type="self-hosted", max_jobs=100, **names)
+        if assigned:
+            await self.insert("assignments", runner_id=runner_id, place_id=self.root, kind="group", path="")
+        await self.db.write(lambda tx: insert_instance(tx, runner_id, id=instance_id, capacity=slots))
         return Instance(self, runner_id, instance_id)
 
     async def job(self, module_id: str, status: str = "QUEUED", kind: str = "PLAN") -> str:
         """A job that no runner has: it waits, or has ended."""
         job_id = ids.new("job")
         self._numbers += 1
+        values = {"id": job_id, "module_id": module_id, "number": self._numbers, "type": kind, "status": status}
 
         async def work(tx: Tx) -> None:
-            await tx.run(
-                """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at,
-                    finished_at)
-                VALUES (:id, :organization, :module_id, :number, :type, :status, :source, 'test', :now, :now, :finished_at)""",
-                id=job_id,
-                organization=self.organization,
-                module_id=module_id,
-                number=self._numbers,
-                type=kind,
-                status=status,
-                source='{"kind":"local","path":"/srv/modules/x"}',
-                now=tx.now,
-                finished_at=tx.now if JobStatus(status) in TERMINAL else None,
-            )
+            times = {"created_at": tx.now, "queued_at": tx.now}
+            if JobStatus(status) in TERMINAL:
+                times["finished_at"] = tx.now
+            of = {"organization_id": self.organization, "created_by": "test", "source": SOURCE}
+            await insert(tx, "jobs", **values, **of, **times)
 
         await self.db.write(work)
         return job_id
+
+    async def many_jobs(self, module_ids: Sequence[str], count: int) -> None:
+        """Queue many jobs with one statement, of the modules in turn; their numbers start at 1000."""
+        sql = """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
+            SELECT id, own, module_id, number, 'PLAN', 'QUEUED', '{"kind":"local","path":"/x"}', 'test', 1, 1
+            FROM batch WHERE true"""
+        columns: Columns = {"id": "text", "own": "text", "module_id": "text", "number": "bigint"}
+        of, modules = self.organization, len(module_ids)
+        rows = [(f"job_{n:032x}", of, module_ids[n % modules], n + 1000) for n in range(count)]
+        await self.db.write(lambda tx: tx.each(sql, columns, rows))
 
     async def run(self, sql: Any, **params: Any) -> None:
         """Run one statement, for what no builder makes."""
@@ -202,6 +160,26 @@ class Instance:
 
     def ref(self, job_id: str, attempt: int = 1) -> AttemptRef:
         return AttemptRef(job_id, attempt)
+
+
+async def insert_instance(tx: Tx, runner_id: str, **values: Param) -> str:
+    """Insert an instance of a runner, connected and heard now unless the values say otherwise."""
+    is_connected = bool(values.get("is_connected", True))
+    row: dict[str, Param] = {
+        "id": ids.new("ins"),
+        "name": "one",
+        "key_sha256": "",
+        "epoch": 1,
+        "version": "0",
+        "capacity": 4,
+        "is_connected": is_connected,
+        "is_draining": False,
+        "connected_at": tx.now,
+        "disconnected_at": None if is_connected else tx.now,
+        "heard_at": tx.now,
+    } | values
+    await insert(tx, "instances", runner_id=runner_id, **row)
+    return str(row["id"])
 
 
 async def begin(

@@ -9,32 +9,20 @@ from typing import Any
 import pytest
 
 from terracrew.server.db import open_database
-from terracrew.server.db.seam import Tx
 from terracrew.server.db.sqlite.background import MAX_THREADS
 from tests.server.application import Application, Person
 
 SLOW = """WITH RECURSIVE n (i) AS (SELECT CAST(1 AS bigint) UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
 SELECT count(*) AS numbers FROM n"""
 
+SOURCE = {"kind": "local", "path": "/srv/sources/x"}
+
 
 async def _fill(world: Application) -> None:
     for group in ("a", "a/x", "ab"):
         await world.admin.made("/api/v1/groups", {"path": group}, parents=True)
-    source = {"kind": "local", "path": "/srv/modules/x"}
     for module in ("a/one", "a/x/two", "ab/three"):
-        group, _, name = module.rpartition("/")
-
-        async def work(tx: Tx, group: str = group, name: str = name) -> None:
-            await tx.run(
-                """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
-                SELECT 'mod_' || CAST(:name AS text), organization_id, id, CAST(:name AS text), path || '/' || CAST(:name AS text),
-                    'tofu', CAST(:source AS text), created_at FROM groups WHERE path = :group_path""",
-                name=name,
-                source=str(source).replace("'", '"'),
-                group_path=group,
-            )
-
-        await world.server.db.write(work)
+        await world.admin.made("/api/v1/modules", {"path": module, "source": SOURCE})
     for runner, group in (("one", "a"), ("two", "a/x"), ("three", "ab"), ("four", "")):
         await world.admin.made("/api/v1/runners", {"name": runner, "group": group})
 
@@ -96,17 +84,8 @@ async def test_counts_beside_the_menu_are_of_what_the_reader_may_see(world: Appl
 async def test_the_modules_page_shows_a_part_of_many_and_leads_to_the_rest(world: Application) -> None:
     """The page read and showed every module of the organization, whoever asked: 20,000 of them took seconds."""
     await _fill(world)
-
-    async def work(tx: Tx) -> None:
-        for number in range(110):
-            await tx.run(
-                """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
-                SELECT 'mod_' || CAST(:name AS text), organization_id, group_id, CAST(:name AS text), 'ab/' || CAST(:name AS text),
-                    engine, source, created_at FROM modules WHERE path = 'ab/three'""",
-                name=f"m{number:03}",
-            )
-
-    await world.server.db.write(work)
+    for number in range(110):
+        await world.admin.made("/api/v1/modules", {"path": f"ab/m{number:03}", "source": SOURCE})
     first = (await world.admin.get("/dashboard/modules")).text
     assert (">m040<" in first, ">m060<" in first) == (True, False)
     following = re.search(r'rel="next" href="([^"]*)"', first)

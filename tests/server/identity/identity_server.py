@@ -28,6 +28,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import insert
 
 URL = "http://crew.test"
 
@@ -112,15 +113,9 @@ class IdentityServer:
 
         async def work(tx: Tx) -> None:
             root = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = ''", id=organization_id)
-            await tx.run(
-                "INSERT INTO runners (id, organization_id, group_id, name, path, type, worker_token_sha256, created_at)"
-                " VALUES (:id, :organization_id, :group_id, :name, :name, 'self-hosted', :sha256, 0)",
-                id=new,
-                organization_id=organization_id,
-                group_id=root["id"] if root else None,
-                name=name,
-                sha256=secret.sha256,
-            )
+            place = {"organization_id": organization_id, "group_id": root["id"] if root else None}
+            names = {"id": new, "name": name, "path": name, "type": "self-hosted", "created_at": 0.0}
+            await insert(tx, "runners", worker_token_sha256=secret.sha256, **place, **names)
 
         await self.db.write(work)
         return new, secret.text

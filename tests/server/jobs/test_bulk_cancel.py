@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from terracrew.server.db.seam import Tx
 from tests.server.application import Person, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -22,19 +21,6 @@ async def canceled(who: Person, **wanted: Any) -> dict[str, Any]:
 async def statuses(crew: SimulatedRunner) -> dict[str, int]:
     rows = await crew.server.db.read(lambda tx: tx.all("SELECT status, count(*) AS jobs FROM jobs GROUP BY status"))
     return {row["status"]: row["jobs"] for row in rows}
-
-
-async def queue(crew: SimulatedRunner, module_id: str, count: int) -> None:
-    async def many(tx: Tx) -> None:
-        await tx.each(
-            """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
-            SELECT id, own, module_id, number, 'PLAN', 'QUEUED', '{"kind":"local","path":"/x"}', 'test', 1, 1
-            FROM batch WHERE true""",
-            {"id": "text", "own": "text", "module_id": "text", "number": "bigint"},
-            [(f"job_{n:032x}", crew.world.organization, module_id, n + 1000) for n in range(count)],
-        )
-
-    await crew.server.db.write(many)
 
 
 async def test_only_what_matches_is_canceled_and_what_runs_is_asked_to_end(crew: SimulatedRunner) -> None:
@@ -82,7 +68,7 @@ async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: Simula
     """`next` was the id of a job of another group, and one request read every open job of the organization."""
     net = await crew.app.admin.made("/api/v1/groups", {"path": "net"})
     operator = await crew.app.person("ada", "operator", "net")
-    await queue(crew, await crew.world.module("app"), 500)  # with ids that sort before all others
+    await crew.world.many_jobs([await crew.world.module("app")], 500)  # with ids that sort before all others
     await crew.world.job(await crew.world.module("net/vpc", net["id"]))
     done = await canceled(operator)
     assert (done["matching"], done["ended"], done["next"]) == (1, 1, None)
@@ -92,7 +78,7 @@ async def test_jobs_that_one_may_not_see_are_neither_read_nor_named(crew: Simula
 @on_one
 async def test_a_thousand_queued_jobs_go_within_two_seconds_and_nobody_waits_meanwhile(crew: SimulatedRunner) -> None:
     """There was no way but one request for each job: 657 of them took 28 s."""
-    await queue(crew, await crew.world.module("net"), 1000)
+    await crew.world.many_jobs([await crew.world.module("net")], 1000)
     longest, requests = 0.0, 0
     began = time.monotonic()
 

@@ -10,11 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from terracrew.protocol.events import Result
 from terracrew.server.api.metrics import gauges
-from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
+from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
 from tests.server.application import metrics_headers, on_one
+from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("O6")
@@ -112,23 +113,10 @@ async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(crew: 
     assert shown == {reason: count for reason, count in waiting.items() if count}, "the same as on the jobs' pages"
 
 
-async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: SimulatedRunner) -> None:
+async def test_plans_that_wait_and_states_in_quarantine_are_counted(crew: SimulatedRunner, clock: ShiftedClock) -> None:
     attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-
-    async def wait(tx: Tx) -> None:
-        await tx.run(
-            """INSERT INTO plans (job_id, attempt, state_version, inputs_sha256, path, sha256, size, made_at, decide_by)
-            VALUES (:id, 1, 0, '', '', '', 0, :made_at, :now)""",
-            id=attempt.ref.job_id,
-            made_at=tx.now - 3600,
-            now=tx.now + 3600,
-        )
-        await tx.run(
-            "UPDATE jobs SET status = 'AWAITING_APPROVAL', plan_attempt = 1 WHERE id = :id", id=attempt.ref.job_id
-        )
-
-    await crew.server.db.write(wait)
+    await attempt.deliver(RUNNING, waiting())
+    clock.advance(3600)
     found = await scraped(crew)
     assert found["terracrew_approvals_waiting", ()] == found["terracrew_jobs_waiting", ("approval",)] == 1
     assert 3600 <= found["terracrew_approval_oldest_waiting_seconds", ()] < 3700
@@ -154,19 +142,7 @@ async def test_a_delivery_that_is_not_stored_changes_no_figure(crew: SimulatedRu
 
 @on_one
 async def test_a_scrape_does_not_freeze_the_server_while_many_jobs_wait(crew: SimulatedRunner) -> None:
-    modules = [await crew.world.module(f"m{number}") for number in range(20)]
-
-    async def many(tx: Tx) -> None:
-        own = crew.world.organization
-        await tx.each(
-            """INSERT INTO jobs (id, organization_id, module_id, number, type, status, source, created_by, created_at, queued_at)
-            SELECT id, own, module_id, number, 'PLAN', 'QUEUED', '{"kind":"local","path":"/x"}', 'test', 1, 1
-            FROM batch WHERE true""",
-            {"id": "text", "own": "text", "module_id": "text", "number": "bigint"},
-            [(f"job_{number:032x}", own, modules[number % 20], number + 1000) for number in range(20_000)],
-        )
-
-    await crew.server.db.write(many)
+    await crew.world.many_jobs([await crew.world.module() for _ in range(20)], 20_000)
     worst = 0.0
     scraping = asyncio.create_task(scraped(crew))
     while not scraping.done():

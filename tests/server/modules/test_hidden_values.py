@@ -8,6 +8,7 @@ import pytest
 from terracrew.server.app import build, close
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
+from terracrew.testing.rows import insert
 from tests.server.application import Application, on_one, open_application
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
@@ -94,17 +95,10 @@ async def test_what_an_earlier_version_stored_in_plain_text_is_encrypted_at_star
         async def plant(tx: Any) -> None:
             row = await tx.one("SELECT * FROM modules WHERE id = :id", id=first["id"])
             for number in range(count):
-                await tx.run(
-                    """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at,
-                        plain_inputs, plain_environment)
-                    VALUES (:id, :organization_id, :group_id, :id, :id, 'tofu', :source, 0, :inputs, :environment)""",
-                    id=f"mod_{number:04d}",
-                    organization_id=row["organization_id"],
-                    group_id=row["group_id"],
-                    source=row["source"],
-                    inputs='{"a": "planted-in-plain-text"}',
-                    environment='{"B": "planted-too"}',
-                )
+                id_ = f"mod_{number:04d}"
+                plain = {"plain_inputs": '{"a": "planted-in-plain-text"}', "plain_environment": '{"B": "planted-too"}'}
+                rest = {name: row[name] for name in ("organization_id", "group_id", "source", "engine", "created_at")}
+                await insert(tx, "modules", id=id_, name=id_, path=id_, **plain, **rest)
 
         await world.server.db.write(plant)
         settings = world.server.settings

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.server.connections import store as connections
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 from tests.server.runners.connected import connect, having_a_job
@@ -57,7 +58,9 @@ async def test_an_offline_runner_with_a_lost_job_is_removed_by_force_and_the_job
     world: Application,
 ) -> None:
     made = await world.admin.made("/api/v1/runners", {"name": "r"})
-    job = await having_a_job(world, made["id"], await connect(world, made["id"], "one", is_connected=False))
+    instance = await connect(world, made["id"], "one")
+    job = await having_a_job(world, made["id"], instance)
+    await world.server.db.write(lambda tx: connections.disconnect(tx, made["id"], instance, 1))
     visitor = await logged_in(world)
     listed = await visitor.see("/dashboard/runners/")
     assert "It has 1 unfinished job: what still runs is delivered" in listed

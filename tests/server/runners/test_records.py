@@ -5,8 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew import ids
-from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
 from terracrew.server.secrets.credentials import digest
 from terracrew.settings import layers
@@ -103,24 +101,10 @@ async def test_a_service_account_serves_runners_of_its_group_and_below(world: Ap
     await world.admin.made("/api/v1/groups", {"path": "a/b"}, parents=True)
     await world.admin.made("/api/v1/groups", {"path": "c"})
 
-    async def account(group: str) -> str:
-        async def work(tx: Tx) -> str:
-            row = await tx.one("SELECT id, organization_id FROM groups WHERE path = :path", path=group)
-            assert row is not None
-            made = ids.new("sac")
-            await tx.run(
-                """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
-                   VALUES (:id, :organization_id, :group_id, 'ci', 'test', :now)""",
-                id=made,
-                organization_id=row["organization_id"],
-                group_id=row["id"],
-                now=tx.now,
-            )
-            return made
-
-        return await world.server.db.write(work)
-
-    root, own, below, beside = [await account(group) for group in ("", "a", "a/b", "c")]
+    root, own, below, beside = [
+        (await world.admin.made("/api/v1/service-accounts", {"name": "ci", "group": group}))["id"]
+        for group in ("", "a", "a/b", "c")
+    ]
     runner = await world.admin.made("/api/v1/runners", {"name": "r", "group": "a", "service_account": own})
     assert runner["service_account_id"] == own
     address = f"/api/v1/runners/{runner['id']}"

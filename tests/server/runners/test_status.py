@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from terracrew import ids
 from terracrew.server.dashboard import runners as pages
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
+from terracrew.testing.job_rows import insert_instance
 from tests.server.application import Application
 from tests.server.runners.connected import connect, having_a_job
 
@@ -65,7 +65,7 @@ async def test_a_runner_shows_its_instances_and_is_found_by_its_status(world: Ap
         name: await world.admin.made("/api/v1/runners", {"name": name}) for name in ("on", "off", "draining", "told")
     }
     await connect(world, runners["on"]["id"], "two", version="0.2.0")
-    await connect(world, runners["on"]["id"], "one", is_connected=False, heard=1.0)
+    await connect(world, runners["on"]["id"], "one", is_connected=False, heard_at=1.0)
     await connect(world, runners["draining"]["id"], "one", is_draining=True)
     await connect(world, runners["told"]["id"], "one")
     await world.admin.post("/api/v1/runners/told/drain", json={"on": True})
@@ -172,18 +172,10 @@ async def test_of_a_fleet_that_comes_and_goes_a_runner_shows_the_last_instances_
 
     async def work(tx: Tx) -> None:
         for number in range(130):
-            await tx.run(
-                """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected, is_draining,
-                       connected_at, disconnected_at, heard_at)
-                   VALUES (:id, :runner_id, :name, 'x', 1, '1', 2, :is_connected, :is_draining, :now, :gone, :now)""",
-                id=ids.new("ins"),
-                runner_id=made["id"],
-                name=f"pod-{number:03}",
-                now=tx.now,
-                is_connected=number < 105,
-                is_draining=number < 104,
-                gone=None if number < 105 else tx.now - 1000 + number,
-            )
+            flags = {"is_connected": number < 105, "is_draining": number < 104}
+            gone = None if number < 105 else tx.now - 1000 + number
+            name = f"pod-{number:03}"
+            await insert_instance(tx, made["id"], name=name, capacity=2, disconnected_at=gone, **flags)
 
     await world.server.db.write(work)
     shown = (await world.admin.get("/api/v1/runners/pods")).json()

@@ -12,12 +12,13 @@ from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
+from terracrew.server.identity.access import store as access_store
 from terracrew.server.jobs import service
 from terracrew.server.jobs.model import JobListed, JobStatus
 from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import Principal, Role
 from terracrew.server.runs import lists, reasons
 from terracrew.testing.job_rows import JobRows
 
@@ -73,43 +74,20 @@ class Company:
         return made
 
     async def _group(self, path: str) -> None:
-        parent, _, name = path.rpartition("/")
-        group_id, parent_id = ids.new("grp"), self.groups[parent]
-        await self.world.db.write(
-            lambda tx: tx.run(
-                """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, created_at)
-                VALUES (:id, :organization, :parent, :name, :path, :depth, :now)""",
-                id=group_id,
-                organization=self.world.organization,
-                parent=parent_id,
-                name=name,
-                path=path,
-                depth=path.count("/") + 1,
-                now=tx.now,
-            )
-        )
-        self.groups[path] = group_id
+        self.groups[path] = await self.world.group(path, self.groups[path.rpartition("/")[0]])
 
     async def reader(self, *places: str) -> Principal:
         """A user with the role of a viewer at groups, and at modules."""
         who = Principal("user", ids.new("usr"), "reader", self.world.organization)
-        for path in places:
-            kind = "module" if path in self.modules else "group"
-            await self.world.db.write(
-                lambda tx, path=path, kind=kind: tx.run(
-                    """INSERT INTO role_bindings (id, organization_id, principal_kind, principal_id, role, place_kind, group_id,
-                        module_id, path, created_by, created_at)
-                    VALUES (:id, :organization, 'user', :who, 'viewer', :kind, :group_id, :module_id, :path, 'test', :now)""",
-                    id=ids.new("rol"),
-                    organization=self.world.organization,
-                    who=who.id,
-                    kind=kind,
-                    path=path,
-                    now=tx.now,
-                    group_id=self.groups.get(path),
-                    module_id=self.modules.get(path),
+
+        async def bind(tx: Tx) -> None:
+            for path in places:
+                kind = "module" if path in self.modules else "group"
+                await access_store.bind_role(
+                    tx, self.world.organization, "user", who.id, Role.VIEWER, kind, path, "test"
                 )
-            )
+
+        await self.world.db.write(bind)
         return who
 
     async def page(

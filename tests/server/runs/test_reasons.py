@@ -105,13 +105,7 @@ async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     await queue.set("UPDATE instances SET is_connected = false")
     await queue.set("UPDATE runners SET worker_token_sha256 = NULL, service_account_id = :id", id=account)
     assert await queue.code() == "no_credential"
-    await queue.set(
-        """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
-        VALUES (:id, :organization, :group_id, 'bot', 'test', :now)""",
-        id=account,
-        organization=queue.world.organization,
-        group_id=queue.world.root,
-    )
+    await queue.world.insert("service_accounts", id=account, group_id=queue.world.root, name="bot", created_by="test")
     secret = """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at, expires_at)
         VALUES (:id, :account, :id, 'test', :now, CAST(:now AS double precision) + CAST(:left AS double precision))"""
     await queue.set(secret, id="expired", account=account, left=-5)

@@ -7,7 +7,6 @@ import pytest
 
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import approvals
 from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import RUNNING, fact, log
@@ -63,17 +62,9 @@ async def test_whoever_goes_on_after_any_event_gets_each_of_the_others_once(crew
 async def test_the_steps_of_the_plan_are_those_of_the_attempt_that_made_it(crew: SimulatedRunner) -> None:
     """`job show` said `plan SKIPPED` of a plan that an earlier attempt had made."""
     job_id = await approved(crew)
-
-    async def work(tx: Tx) -> None:
-        for attempt, status in ((1, "SUCCEEDED"), (2, "SKIPPED")):
-            await tx.run(
-                """INSERT INTO steps (job_id, attempt, name, status) VALUES (:id, :attempt, 'init', :status)""",
-                id=job_id,
-                attempt=attempt,
-                status=status,
-            )
-
-    await crew.server.db.write(work)
+    sql = "INSERT INTO steps (job_id, attempt, name, status) VALUES (:id, :attempt, 'init', :status)"
+    for attempt, status in ((1, "SUCCEEDED"), (2, "SKIPPED")):
+        await crew.world.run(sql, id=job_id, attempt=attempt, status=status)
     steps = {each["name"]: each for each in (await crew.app.admin.get(f"/api/v1/jobs/{job_id}")).json()["steps"]}
     assert (steps["init"]["status"], steps["init"]["attempt"]) == ("SUCCEEDED", 1)
     assert steps["apply"]["attempt"] == 2

@@ -12,23 +12,15 @@ from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignmentView, places_in_database
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing.job_rows import Instance, JobRows
+from terracrew.testing.rows import insert
 from tests.server.scheduling.recorded_offers import OfferRecorder
 
 pytestmark = pytest.mark.feature("S2")
 
 
 async def _assign(tx: Tx, world: JobRows, runner_id: str, kind: str, place_id: str, path: str) -> None:
-    await tx.run(
-        """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
-        VALUES (:runner_id, :place_id, :kind, :organization, :path, :now)
-        ON CONFLICT (runner_id, place_id) DO NOTHING""",
-        runner_id=runner_id,
-        place_id=place_id,
-        kind=kind,
-        organization=world.organization,
-        path=path,
-        now=tx.now,
-    )
+    place = {"place_id": place_id, "kind": kind, "path": path, "organization_id": world.organization}
+    await insert(tx, "assignments", runner_id=runner_id, created_at=tx.now, **place)
 
 
 async def _withdraw(tx: Tx, runner: Instance) -> None:
@@ -132,12 +124,8 @@ async def test_the_view_in_memory_agrees_with_the_database_after_any_changes(dat
 
     async def toggle_shared(tx: Tx) -> None:
         if not await tx.run("DELETE FROM runners WHERE id = :id", id=shared):
-            await tx.run(
-                """INSERT INTO runners (id, name, path, type, created_at)
-                VALUES (:id, 'shared', 'shared', 'self-hosted', :now)""",
-                id=shared,
-                now=tx.now,
-            )
+            names = {"name": "shared", "path": "shared", "type": "self-hosted"}
+            await insert(tx, "runners", id=shared, created_at=tx.now, **names)
 
     for _ in range(12):
         runner_id = random.choice([*runners, shared])

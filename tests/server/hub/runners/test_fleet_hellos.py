@@ -6,9 +6,9 @@ from typing import Any, LiteralString
 
 import pytest
 
-from terracrew import ids
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.hub.notify import HubNotifier
+from terracrew.testing.job_rows import insert_instance
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
 from tests.server.hub.statement_counts import on_each_unit
 
@@ -50,15 +50,7 @@ async def fleet(hub: Hub) -> Hub:
     async def work(tx: Tx) -> None:
         await tx.run("UPDATE runners SET allow_multiple_instances = true")
         for number in range(OLD_INSTANCES):
-            await tx.run(
-                """INSERT INTO instances (id, runner_id, name, key_sha256, epoch, version, capacity, is_connected,
-                    is_draining, connected_at, heard_at)
-                VALUES (:id, :runner_id, :name, 'x', 1, '0.1.0', 4, true, false, :now, :now)""",
-                id=ids.new("ins"),
-                runner_id=hub.runner_id,
-                name=f"old-{number}",
-                now=tx.now,
-            )
+            await insert_instance(tx, hub.runner_id, name=f"old-{number}")
 
     await hub.server.db.write(work)
     return hub
