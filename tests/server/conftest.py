@@ -1,4 +1,4 @@
-"""Servers that the tests of several packages use, on each database."""
+"""Provides the servers that the tests of several packages use, on each database."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

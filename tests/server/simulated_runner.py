@@ -1,4 +1,4 @@
-"""A real server with a job whose executor is the test itself, which delivers what the test says."""
+"""Runs attempts on a real server; the test itself is the runner and the executor, and delivers what it wants."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The object store: what is put is there, durable and whole, and names stay names."""
+"""The object store keeps what is put, whole and durable, and accepts only safe names."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pages: every item once, whatever is inserted meanwhile."""
+"""Pages show every item once, whatever is inserted meanwhile."""
 
 from tests.server.application import Application
 

@@ -1,4 +1,4 @@
-"""What a balancer is told: whether this server takes work, and whether its process lives."""
+"""A balancer is told whether this server takes work, and whether its process is alive."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for."""
+"""A task in the background that ends because the database is away is not logged as an error."""
 
 import asyncio
 

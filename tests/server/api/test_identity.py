@@ -1,4 +1,4 @@
-"""The routes of identity, as a program uses them."""
+"""A program creates tokens, people, service accounts and roles through the API, each within its rights."""
 
 from typing import Any
 

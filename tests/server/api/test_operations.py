@@ -1,4 +1,4 @@
-"""Health, readiness, figures and the description of the API."""
+"""The server answers for its health, its readiness, its figures and the description of its API."""
 
 from terracrew import __version__
 from tests.server.application import Application, metrics_headers

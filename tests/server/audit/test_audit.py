@@ -1,4 +1,4 @@
-"""The record of every change."""
+"""Every change leaves an entry in the audit log, and only those who may read it do."""
 
 import pytest
 

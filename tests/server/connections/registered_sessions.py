@@ -1,4 +1,4 @@
-"""Connections in a registry, with a clock that the test moves."""
+"""Registers connections that lead nowhere, in a registry whose clock the test moves."""
 
 from typing import Any
 

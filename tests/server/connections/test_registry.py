@@ -1,4 +1,4 @@
-"""Who is heard: by whom, for which attempts, and for how long nobody was."""
+"""The registry tells which server hears an attempt, and for how long nobody has heard it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A table to try the storage seam on, whatever tables the product has."""
+"""Creates a table for the tests of the storage interface, which depend on no table of the product."""
 
 from collections.abc import Callable
 

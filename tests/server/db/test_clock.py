@@ -1,4 +1,4 @@
-"""The time that everything is compared by: a wall clock that jumps neither ends a lease nor hides a loss."""
+"""A wall clock that jumps neither ends a lease nor hides a loss, because all servers share one steady time."""
 
 import time
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""One statement for many rows."""
+"""One statement changes or reads many rows."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""One transaction for all who wait for the same kind of work."""
+"""Callers that wait for the same kind of work share one transaction."""
 
 import asyncio
 import threading

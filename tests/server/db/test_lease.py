@@ -1,4 +1,4 @@
-"""Leadership as a lease row."""
+"""One server at a time holds a lease, which is a row."""
 
 import asyncio
 

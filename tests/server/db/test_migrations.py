@@ -1,4 +1,4 @@
-"""One set of migrations, the same tables on both databases."""
+"""One set of migrations makes the same tables on both databases."""
 
 import asyncio
 import sqlite3

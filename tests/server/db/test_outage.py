@@ -1,4 +1,4 @@
-"""A database that is away: everybody is told at once, nothing is half done, and all go on as soon as it is back."""
+"""While a database is away, callers are told at once and nothing is half done; work continues as soon as it is back."""
 
 import asyncio
 import contextlib

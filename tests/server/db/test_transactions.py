@@ -1,4 +1,4 @@
-"""What a unit of work may rely on, on both databases."""
+"""A unit of work is isolated, complete or rolled back, and translated into our errors, on both databases."""
 
 import asyncio
 import time

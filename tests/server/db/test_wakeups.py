@@ -1,4 +1,4 @@
-"""Wake-ups: after the commit, each once, and across servers."""
+"""A wake-up arrives after its commit, once, and on every server."""
 
 import asyncio
 from collections.abc import Callable

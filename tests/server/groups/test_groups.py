@@ -1,4 +1,4 @@
-"""Groups: the tree, who sees what of it, and what cannot be a path."""
+"""Groups form a tree of valid paths, of which everybody sees the part that their roles cover."""
 
 import asyncio
 

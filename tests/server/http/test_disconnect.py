@@ -1,4 +1,4 @@
-"""A client that goes away in the middle of its request."""
+"""A client that goes away during its request causes no error in the server."""
 
 import logging
 from typing import Any

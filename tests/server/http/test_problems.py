@@ -1,4 +1,4 @@
-"""Errors: each an answer in words with a stable code, none with anything internal in it."""
+"""Every error is answered in words with a stable code, and shows nothing internal."""
 
 import logging
 from typing import Any

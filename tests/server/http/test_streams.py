@@ -1,4 +1,4 @@
-"""Streams that stay open end with the rights of their readers."""
+"""A stream that stays open ends when its reader loses the right to read it."""
 
 from collections.abc import AsyncIterator
 

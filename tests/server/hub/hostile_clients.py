@@ -1,4 +1,4 @@
-"""A crew at work, everybody who has no business there, and a look at all that must not change when they try."""
+"""Sets up a runner at work and clients that may not disturb it, and compares everything stored before and after an attack."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A real server on a socket, in this process, and clients that speak the hub's protocol to it by hand."""
+"""Serves the hub on a socket in this process, and connects clients that speak its protocol by hand."""
 
 import asyncio
 import socket

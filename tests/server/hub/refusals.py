@@ -1,4 +1,4 @@
-"""What a connection is told that is refused."""
+"""Reads what a refused connection is told."""
 
 import pytest
 from websockets.exceptions import ConnectionClosed

@@ -1,4 +1,4 @@
-"""How many statements a database ran."""
+"""Counts the statements that a database runs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What operators set for a runner, told to its connections and to the executors of its attempts; and credentials that end meanwhile."""
+"""What operators configure for a runner reaches its connections and the executors of its attempts."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Connections that must end, those that must not, and what is told to whom."""
+"""The hub ends the connections that must end, keeps the others, and tells each client what concerns it."""
 
 import asyncio
 import contextlib

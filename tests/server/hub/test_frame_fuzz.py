@@ -1,4 +1,4 @@
-"""Whatever a client with a valid credential says, in whichever order: the server stays well, and nobody else notices.
+"""Whatever a client with a valid credential sends, in any order, the server stays well and no other client notices.
 
 The messages are made from the unions' own types, and then broken: numbers at their bounds, huge and odd strings, wrong types,
 unknown fields, missing ones; binary frames whose headers lie.

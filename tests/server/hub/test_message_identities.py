@@ -1,4 +1,4 @@
-"""Every message of the hub by everybody who should not send it: refused or without effect, and the crew is undisturbed.
+"""Every message of the hub is refused or has no effect if its sender may not send it, and the runner at work is undisturbed.
 
 The messages come from the unions, so that a new one is tried as soon as it exists: what an attacker would say with it has to be
 told here.

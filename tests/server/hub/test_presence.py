@@ -1,4 +1,4 @@
-"""Who counts as there: a minute of silence, what the server's own absence does not change, and which server hears an executor."""
+"""A runner is offline after a minute of silence, which the absence of the server itself does not count towards."""
 
 import asyncio
 import time

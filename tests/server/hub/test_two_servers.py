@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL: what one decides reaches whoever is connected to the other."""
+"""With two servers on one PostgreSQL, a decision of one reaches the clients of the other."""
 
 import asyncio
 from collections.abc import AsyncIterator

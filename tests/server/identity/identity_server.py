@@ -1,4 +1,4 @@
-"""A small real server for tests of identity: its routes, its one door, and a few people and machines."""
+"""Opens a small real server with the routes of identity, and makes people and machines for it."""
 
 from dataclasses import dataclass
 from functools import cache

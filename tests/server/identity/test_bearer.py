@@ -1,4 +1,4 @@
-"""API tokens of people and the credentials of an attempt, at the one door."""
+"""API tokens of people and the credentials of attempts are recognized in one place, and end when they should."""
 
 import pytest
 

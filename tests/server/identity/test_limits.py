@@ -1,4 +1,4 @@
-"""Limits that count failures."""
+"""A limit counts failures, not attempts, and stays small in memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An attempt that changes things and saves states, step by step."""
+"""Builds an attempt that changes things and saves states, step by step."""
 
 from terracrew.protocol.events import StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun

@@ -1,4 +1,4 @@
-"""Jobs in the two situations that most tests of decisions begin with."""
+"""Provides jobs in the two situations that most tests of decisions begin with."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Many jobs canceled with one request: only those that match and that one may cancel, some at a time."""
+"""One request cancels many jobs: those that match and that the caller may cancel, some at a time."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What becomes of a job: the decisions themselves, and what is left of an attempt that has ended."""
+"""A decision about a job changes the job and its attempt together, and nothing of an ended attempt is left running."""
 
 import math
 import struct

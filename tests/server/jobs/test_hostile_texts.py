@@ -1,4 +1,4 @@
-"""What people and executors send as text is bounded, and shows nothing but itself."""
+"""Texts of people and executors are bounded, and show nothing but themselves."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The job's state machine: the table, the database behind it, and every pair of statuses."""
+"""The state machine of a job allows exactly the transitions of its table, and the database enforces the same rules."""
 
 from datetime import UTC, datetime
 from itertools import product

@@ -1,4 +1,4 @@
-"""A job whose saved plan waits for a person."""
+"""Builds a job whose saved plan waits for a person."""
 
 from terracrew.protocol.events import KeptPlan, Record, Result
 from terracrew.protocol.messages import AttemptRef, BeginRefused

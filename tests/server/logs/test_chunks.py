@@ -1,4 +1,4 @@
-"""A chunk holds what came, and no secret of ours."""
+"""A chunk contains the events that arrived, and no credential of ours."""
 
 import pytest
 

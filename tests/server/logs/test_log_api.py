@@ -1,4 +1,4 @@
-"""Logs as people and programs read them."""
+"""People and programs read logs as text, as events and by lines."""
 
 import re
 

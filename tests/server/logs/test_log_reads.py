@@ -1,4 +1,4 @@
-"""Any part of a log is read without the rest, whatever pieces it came in."""
+"""Any part of a log is read without the rest, whatever pieces the log arrived in."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Finished logs move to the object store: whoever reads meanwhile, and whatever crashes, each event is read exactly once."""
+"""While a finished log moves to the object store, and after a crash, every event is read exactly once."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Viewers share their readings of a log's end, and none of them misses anything by it."""
+"""Viewers of one log share their reads, and none of them misses an event because of that."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The administrator's token in the data directory ends, and is renewed."""
+"""The administrator's token in the data directory expires, and is renewed before that."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules beside the code: everything that they ask for is measured, and documented."""
+"""The deployed dashboard and alert rules use only figures that are measured and documented."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What an operator can alert on, as Prometheus reads it."""
+"""Prometheus reads the figures on which operators set alerts."""
 
 import asyncio
 import time

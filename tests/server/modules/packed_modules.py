@@ -1,4 +1,4 @@
-"""Archives of small modules."""
+"""Packs small modules into archives."""
 
 import io
 import tarfile

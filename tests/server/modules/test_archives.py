@@ -1,4 +1,4 @@
-"""Uploaded sources: stored whole, looked through first, and nothing left behind of those that are refused."""
+"""An uploaded source is checked and then stored whole, and a refused one leaves nothing behind."""
 
 import hashlib
 

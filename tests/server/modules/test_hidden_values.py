@@ -1,4 +1,4 @@
-"""Inputs and environment of modules: encrypted at rest, and what people see of them."""
+"""Inputs and environment of modules are encrypted at rest, and people see of them only what they may."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Modules: what they may hold, where their source may lie, and what their deletion takes along."""
+"""A module is created, changed and deleted within what its fields, its source and its history allow."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The description of the API: found, complete, readable by people, and true for the command line."""
+"""The description of the API is complete, readable, and agrees with the command line."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The one authorization seam: every role, every verb, every kind of principal."""
+"""Every role, verb and kind of principal is allowed exactly what the matrix says."""
 
 import itertools
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a server's own log may not hold."""
+"""The server's own log has one form, shows tracebacks, and contains no value of a variable."""
 
 import asyncio
 import logging

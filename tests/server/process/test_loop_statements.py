@@ -1,4 +1,4 @@
-"""What the loops ask the database every second, or every few seconds, is answered from indexes on both databases."""
+"""Statements that loops run every few seconds use indexes on both databases."""
 
 from typing import Any, LiteralString
 

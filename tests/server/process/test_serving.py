@@ -1,4 +1,4 @@
-"""A real server process: over a socket, started and stopped as people do."""
+"""A real server process starts, serves on a socket and stops as its operators expect."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A server that is started while its database is away: it waits, says so, and is ready when the database is back."""
+"""A server that starts while its database is away waits, says so, and is ready when the database is back."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Everything that is encrypted is in the inventory: what is forgotten there is lost when an old key is removed."""
+"""The inventory contains everything that is encrypted; what it lacks would be lost with the old key."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Everything is encrypted under a new master key while the server serves, and the old key is not needed any more."""
+"""Everything is encrypted under a new master key while the server serves, until the old key is not needed any more."""
 
 import base64
 from dataclasses import replace

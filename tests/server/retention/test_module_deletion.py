@@ -1,4 +1,4 @@
-"""Deleting a module with a long history: it is gone at once, nobody waits, and in the end nothing of it is left."""
+"""A deleted module with a long history is gone at once, nobody waits for that, and in the end nothing of it is left."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Objects that nothing refers to are swept; an upload in flight and what an attempt may still refer to are not."""
+"""Objects that nothing refers to are removed, but not those of an upload or an attempt in progress."""
 
 import os
 import time

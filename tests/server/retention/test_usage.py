@@ -1,4 +1,4 @@
-"""Administrators see what is stored and what would be removed; counting that takes long says how far it is."""
+"""Administrators see what is stored and what would be removed; a long count says how far it is."""
 
 import asyncio
 

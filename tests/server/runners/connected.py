@@ -1,4 +1,4 @@
-"""Runners that are connected or have a job."""
+"""Connects instances of runners, and gives a runner a job."""
 
 from terracrew.server.db.seam import Param
 from terracrew.testing.job_rows import Instance, JobRows, insert_instance

@@ -1,4 +1,4 @@
-"""Assignments: only inside the runner's own group, and gone with their place."""
+"""A runner is assigned only inside its own group, and an assignment ends with its place."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The configuration of a runner's record: what may be set, what a change changes, and who hears of it."""
+"""The configuration of a runner is checked, changed field by field, and announced to its connections."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Configuring and removing runners in the dashboard."""
+"""People configure and remove runners in the dashboard."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runner records: what they are made of, who may change them, and when they may go."""
+"""The record of a runner is made, changed and removed only by those who may."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a runner is, by its instances; and when it may be removed."""
+"""The status of a runner follows from its instances, and decides when the runner may be removed."""
 
 import itertools
 from datetime import UTC, datetime

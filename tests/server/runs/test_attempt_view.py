@@ -1,4 +1,4 @@
-"""What is known of an attempt, over HTTP."""
+"""The API shows what is known of an attempt."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Live logs: a viewer sees what was printed, in order and once, whenever they come and however often they come back."""
+"""A viewer of a live log sees every line once and in order, whenever the viewer comes and returns."""
 
 import asyncio
 import json

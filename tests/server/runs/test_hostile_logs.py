@@ -1,4 +1,4 @@
-"""A module can print anything: whatever is in its log, reading the log takes little time."""
+"""Reading a log takes little time, whatever a module has printed into it."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Lists of jobs: what a reader may see is decided in the database, for a price that does not grow with what there is."""
+"""The database decides which jobs a reader may list, at a cost that does not grow with the number of rows."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""The log of a whole run: every event once, in order, from whichever place a reader goes on."""
+"""The log of a whole run has every event once and in order, from wherever a reader continues."""
 
 import re
 

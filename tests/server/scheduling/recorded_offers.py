@@ -1,4 +1,4 @@
-"""Instances that are connected and note which jobs they are offered."""
+"""Connects instances that record which jobs they are offered."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Changes of runners and assignments: the scheduler moves the jobs that they concern, and no others."""
+"""A change of a runner or an assignment moves the jobs that it concerns, and no others."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""The scheduler's view: what is offered to whom, at once, and what a stale view may not do."""
+"""The scheduler offers a job at once to the right runners, and a stale view offers nothing wrong."""
 
 import asyncio
 from typing import Any

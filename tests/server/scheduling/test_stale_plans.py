@@ -1,4 +1,4 @@
-"""An approved job goes to the runner that made its plan, for as long as that plan can be used; then to anybody."""
+"""An approved job goes to the runner that made its plan while that plan can be used, and then to any runner."""
 
 import pytest
 

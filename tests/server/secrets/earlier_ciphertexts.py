@@ -1,4 +1,4 @@
-"""Ciphertexts as earlier versions made them."""
+"""Makes ciphertexts as earlier versions made them."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""The master key: what it protects, and what happens with a wrong one."""
+"""The master key protects what is stored, and a wrong key is recognized."""
 
 import base64
 import stat

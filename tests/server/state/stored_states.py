@@ -1,4 +1,4 @@
-"""States as the server stores them."""
+"""Makes applies that wrote states."""
 
 import json
 

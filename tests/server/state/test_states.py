@@ -1,4 +1,4 @@
-"""States are kept in versions, encrypted, and read by those who may."""
+"""States are stored in versions, encrypted, and read only by those who may."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of open connections."""
+"""Open connections are limited in total and by address, and idle ones make room for new ones."""
 
 from terracrew.server.addresses import is_loopback, limit_key, parse_networks
 from terracrew.server.transport.connections import Connections

@@ -1,4 +1,4 @@
-"""Who a request comes from, and which host names are answered."""
+"""The server knows where a request comes from, and answers only for its own host names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The turns of WebSocket handshakes."""
+"""WebSocket handshakes wait for their turn."""
 
 import asyncio
 

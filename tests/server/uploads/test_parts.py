@@ -1,4 +1,4 @@
-"""Bodies in parts: any order, any repetition, any server, whole in the end or not at all."""
+"""A body in parts arrives whole or not at all, in any order, with any repetition, through any server."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL and one object store, behind a balancer that sends each request to another one."""
+"""An upload in parts succeeds when a balancer sends every request to another of two servers."""
 
 import hashlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A connection that PostgreSQL has given up, in the moment before its end arrives."""
+"""A connection that PostgreSQL has given up is not used again, even before its end arrives."""
 
 import asyncio
 import contextlib

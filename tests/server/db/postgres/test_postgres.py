@@ -1,4 +1,4 @@
-"""What only PostgreSQL must do: lost connections, deadlocks, and its own clock."""
+"""PostgreSQL survives lost connections and deadlocks, and keeps time by its own clock."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""What only SQLite must do: one process to a file, one writer, many units to a commit."""
+"""SQLite has one process for a file and one writer, and commits many units of work at once."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Rows to structs and back, through a real table."""
+"""Rows become structs and structs become rows without loss, through a real table."""
 
 import enum
 from datetime import UTC, datetime

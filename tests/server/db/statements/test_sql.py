@@ -1,4 +1,4 @@
-"""How one SQL text becomes two."""
+"""One SQL text becomes a statement of SQLite and a statement of PostgreSQL."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The hub credential of an attempt that has reported its result is good for nothing any more."""
+"""The hub credential of an attempt is refused once the attempt has reported its result."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The server masks a module's own secrets in what arrives: a runner that salvages a dead executor does not know them."""
+"""The server masks a module's own secrets in what arrives, because a runner that salvages a dead executor does not know them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Outputs of a module: those too large for an event, and those of an older job."""
+"""Outputs that are too large for an event arrive by HTTP, and those of an older job are shown as such."""
 
 import hashlib
 

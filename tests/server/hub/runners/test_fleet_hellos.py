@@ -1,4 +1,4 @@
-"""A fleet that reconnects: what a hello costs does not depend on how many instances its runner has, or had."""
+"""The cost of a hello does not depend on how many instances its runner has or had."""
 
 import asyncio
 from collections.abc import Sequence

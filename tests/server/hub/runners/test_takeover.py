@@ -1,4 +1,4 @@
-"""A place has one process: who comes back has it at once, and a stranger only where nobody answers."""
+"""An instance has one process: one that returns replaces itself at once, and a stranger replaces only one that does not answer."""
 
 import asyncio
 import time

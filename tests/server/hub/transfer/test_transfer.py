@@ -1,4 +1,4 @@
-"""What an executor fetches and sends by HTTP: its own, whole, once in effect."""
+"""An executor transfers by HTTP only what belongs to its attempt, whole, and with one effect however often it repeats."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Tokens for clouds: who gets one, what it says, and that it is worth nothing here."""
+"""An executor gets a token for a cloud that names its module and phase, and that this server itself does not accept."""
 
 import time
 from typing import Any

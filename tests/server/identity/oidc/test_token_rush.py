@@ -1,4 +1,4 @@
-"""A whole fleet asks for tokens at once, of a server that is too slow for that: everybody gets one in the end."""
+"""A whole fleet that asks a slow server for tokens at once is served in the end."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Access tokens: what gets one, what a forged or stale one gets."""
+"""A valid secret gets an access token, and a forged, expired or revoked one gets nothing."""
 
 import asyncio
 import base64

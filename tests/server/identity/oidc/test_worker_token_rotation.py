@@ -1,4 +1,4 @@
-"""A runner replaces its worker token: when the old one ends, and who cannot have it replaced."""
+"""A runner replaces its worker token: the old one ends when the new one is used, and nobody else can replace it."""
 
 import httpx
 import pytest

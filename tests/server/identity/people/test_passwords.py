@@ -1,4 +1,4 @@
-"""Passwords of people."""
+"""A password matches its own hash only, and one of unsuitable length is refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How the first person gets in, one-time links, passwords, and logging in."""
+"""The first person gets in by a one-time link, and everybody after that by a password that cannot be guessed."""
 
 import asyncio
 import threading

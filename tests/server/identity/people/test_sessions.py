@@ -1,4 +1,4 @@
-"""Logins in a browser, and what other sites cannot do with them."""
+"""A login in a browser ends in time, and no other site can use it."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""One owner: a claim is one atomic statement that checks everything."""
+"""A job has one owner, because a claim is one atomic statement that checks everything."""
 
 import asyncio
 from typing import LiteralString

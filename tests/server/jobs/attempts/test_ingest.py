@@ -1,4 +1,4 @@
-"""Nothing lost, nothing twice, and a superseded attempt changes nothing current."""
+"""No event is lost or stored twice, and a superseded attempt changes nothing current."""
 
 import asyncio
 

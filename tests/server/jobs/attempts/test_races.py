@@ -1,4 +1,4 @@
-"""Two who decide about one job at once: whoever comes second sees what the first one did."""
+"""Of two decisions about one job at the same time, the second one sees the effect of the first."""
 
 import asyncio
 import time

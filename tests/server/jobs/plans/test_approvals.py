@@ -1,4 +1,4 @@
-"""A plan that waits for a person: it holds nothing, is decided about once, and is applied at most once."""
+"""A plan that waits for a person holds nothing, is decided about once, and is applied at most once."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Jobs that destroy, and plans of them: what is asked for reaches the executor, and is kept when a job is run again."""
+"""A job that destroys, or plans to, reaches the executor as requested, and stays so when the job is run again."""
 
 import pytest
 

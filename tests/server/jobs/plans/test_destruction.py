@@ -1,4 +1,4 @@
-"""An APPLY that destroys too much waits for a person, and who may be that person."""
+"""An APPLY that destroys too much waits for a person, and the group decides who that person may be."""
 
 from collections.abc import Sequence
 
