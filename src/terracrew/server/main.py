@@ -14,6 +14,7 @@ from terracrew.runner.stop import Stop
 from terracrew.server import app
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
+from terracrew.server.db import kept
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.first_start import first_start
@@ -29,6 +30,8 @@ from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
+from terracrew.server.runners import reads as runner_reads
+from terracrew.server.scheduling import crews
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
@@ -87,6 +90,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         "rekey": Rekey(server.id, server.db, server.objects, server.keys).run,
         "signing keys": Rotation(server.db, server.identity.tokens.signing, server.id).run,
         "retention": Retention(server.id, server.db, server.objects, server.settings).run,
+        "kept answers": lambda: kept.renew_regularly(server.db, [crews.LARGE_CREWS, runner_reads.LARGE_COUNTS]),
         "uploads": lambda: uploads.sweep_regularly(server.db, server.objects),
     }
     started = asyncio.Event()

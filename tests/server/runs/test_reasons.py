@@ -8,6 +8,7 @@ import pytest
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
+from terracrew.server.db import kept
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.model import Reason
@@ -286,7 +287,9 @@ async def test_a_runner_with_a_full_disk_is_not_called_draining(queue: Queue) ->
     assert "(draining)" in (await queue.why()).text
 
 
-async def test_a_large_crew_is_summed_up_once_a_second(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_crew_is_kept_for_a_moment_and_renewed_while_somebody_asks(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each list of jobs took tens of milliseconds to sum up the thousands of runners that serve a whole organization."""
     root = await queue.world.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
     assert root is not None
@@ -297,9 +300,15 @@ async def test_a_large_crew_is_summed_up_once_a_second(queue: Queue, monkeypatch
 
     assert (await crew()).online == 1
     monkeypatch.setattr(crews, "MIN_KEPT_RUNNERS", 1)
-    monkeypatch.setattr(crews, "KEPT_SECONDS", 1_000.0)
+    monkeypatch.setattr(kept, "KEPT_SECONDS", 1_000.0)
     assert (await crew()).online == 1
     await queue.runner.disconnect()
     assert (await crew()).online == 1
-    monkeypatch.setattr(crews, "KEPT_SECONDS", 0.0)
+    await crews.LARGE_CREWS.renew(queue.world.db)
     assert (await crew()).online == 0
+    monkeypatch.setattr(kept, "ASKED_WITHIN_SECONDS", -1.0)
+    await queue.world.runner()
+    await crews.LARGE_CREWS.renew(queue.world.db)
+    assert (await crew()).online == 0, "nobody asked for it"
+    monkeypatch.setattr(kept, "KEPT_SECONDS", 0.0)
+    assert (await crew()).online == 1

@@ -106,7 +106,8 @@ def _span(since: datetime | None, until: datetime | None) -> str:
 
 
 def _time(kind: str, then: datetime, text: str) -> Markup:
-    return Markup('<time datetime="{}" data-tick="{}">{}</time>').format(words.iso(then), kind, escape(text))
+    html = f'<time datetime="{escape(words.iso(then))}" data-tick="{escape(kind)}">{escape(text)}</time>'
+    return Markup(html)  # noqa: S704 - each part is escaped; Markup.format() takes a fifth of the time of a long list
 
 
 def _ago(then: datetime | None, now: datetime) -> Markup | str:

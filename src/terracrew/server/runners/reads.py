@@ -3,16 +3,19 @@
 The status of a runner follows from its connected instances, and only those are read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 import msgspec
 
+from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.search import UNUSED
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
+MIN_KEPT_RUNNERS = 200
+"""The runners of a smaller organization are counted each time."""
 STATUS: LiteralString = """CASE
     WHEN NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)
         THEN 'OFFLINE'
@@ -141,14 +144,28 @@ async def by_path(
 
 
 async def counts(tx: Tx, seen: Visible, within: RunnerScope, words: dict[str, Param]) -> dict[str, int]:
-    """Return how many runners match a search, by their status."""
+    """Return how many runners match a search, by their status; for a large organization, as it was a moment ago."""
     source, given = _source(seen, within)
     if source == "organization" and not _is_search(words):
-        rows = await tx.all(_COUNTS_OF_ORGANIZATION, **given)
+        question = within.organization_id, within.is_shared
+        return (await LARGE_COUNTS.get(tx, [question]))[question]
+    return {row["status"]: row["runners"] for row in await tx.all(_SOURCES[source] + _COUNTS, **words, **given)}
+
+
+async def _read_counts(tx: Tx, wanted: Collection[tuple[str, bool]]) -> dict[tuple[str, bool], dict[str, int]]:
+    found: dict[tuple[str, bool], dict[str, int]] = {}
+    for organization_id, is_shared in wanted:
+        rows = await tx.all(_COUNTS_OF_ORGANIZATION, organization_id=organization_id, is_shared=is_shared)
         connected = {row["status"]: row["runners"] for row in rows if row["status"] != "ALL"}
         total = sum(row["runners"] for row in rows if row["status"] == "ALL")
-        return {**connected, "OFFLINE": total - sum(connected.values())}
-    return {row["status"]: row["runners"] for row in await tx.all(_SOURCES[source] + _COUNTS, **words, **given)}
+        found[organization_id, is_shared] = {**connected, "OFFLINE": total - sum(connected.values())}
+    return found
+
+
+LARGE_COUNTS: KeptAnswers[tuple[str, bool], dict[str, int]] = KeptAnswers(
+    _read_counts, lambda _, counts: sum(counts.values()) >= MIN_KEPT_RUNNERS
+)
+"""By organization, with or without the shared runners."""
 
 
 def _is_search(words: dict[str, Param]) -> bool:

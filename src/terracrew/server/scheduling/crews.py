@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.groups import reads as group_reads
@@ -16,10 +17,8 @@ from terracrew.server.runners import crew_reads
 
 SHARED = ""
 """The place of the runners that serve everybody."""
-KEPT_SECONDS = 1.0
 MIN_KEPT_RUNNERS = 200
 """Smaller crews are read each time."""
-MAX_KEPT_CREWS = 1_000
 
 
 class Crew(msgspec.Struct, frozen=True):
@@ -48,28 +47,6 @@ class Wanted(NamedTuple):
     engine: str
 
 
-class LargeCrews:
-    """Crews of thousands of runners, kept for a moment: to sum one up takes tens of milliseconds, and every list of jobs asks
-    for the one that serves the whole organization. Places are known by their ids, which no two databases share."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Wanted, tuple[float, Crew]] = {}
-
-    def get(self, key: Wanted, now: float) -> Crew | None:
-        read_at, crew = self._kept.get(key, (0.0, None))
-        return crew if 0 <= now - read_at < KEPT_SECONDS else None
-
-    def keep(self, key: Wanted, crew: Crew, now: float) -> None:
-        if crew.runners < MIN_KEPT_RUNNERS or crew.place_id == SHARED:
-            return
-        if len(self._kept) >= MAX_KEPT_CREWS:
-            self._kept = {}
-        self._kept[key] = now, crew
-
-
-_LARGE = LargeCrews()
-
-
 async def modules(tx: Tx, job_ids: Collection[str]) -> dict[str, Row]:
     """Return the module of each job, and the only runner that may continue with its plan, if there is such a plan."""
     return {row["job_id"]: row for row in await queue_reads.modules(tx, job_ids)}
@@ -94,14 +71,23 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
 async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     """Return the crew of each place that is asked for. Empty places are left out.
 
-    A large crew may be as it was up to a second ago.
+    A large crew may be as it was a moment ago.
     """
-    kept = {key: crew for key in wanted if (crew := _LARGE.get(key, tx.now))}
-    rows = await crew_reads.counts(tx, [key for key in wanted if key not in kept])
-    read = {Wanted(row["place_id"], row["name"], row["engine"]): row_to(Crew, row) for row in rows if row["runners"]}
-    for key, crew in read.items():
-        _LARGE.keep(key, crew, tx.now)
-    return kept | read
+    return await LARGE_CREWS.get(tx, wanted)
+
+
+async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
+    rows = await crew_reads.counts(tx, wanted)
+    return {Wanted(row["place_id"], row["name"], row["engine"]): row_to(Crew, row) for row in rows if row["runners"]}
+
+
+def _is_large(wanted: Wanted, crew: Crew) -> bool:
+    """The shared runners are not kept: their place has the same name in every database."""
+    return crew.runners >= MIN_KEPT_RUNNERS and wanted.place_id != SHARED
+
+
+LARGE_CREWS: KeptAnswers[Wanted, Crew] = KeptAnswers(_read_crews, _is_large)
+"""To sum up thousands of runners takes tens of milliseconds, and every list of jobs asks for those of the whole organization."""
 
 
 async def members(tx: Tx, places: Collection[str]) -> dict[str, list[Row]]:
