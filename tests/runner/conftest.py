@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 import terracrew
-from terracrew.protocol.messages import AttemptRef, Claim, Granted, Offer
+from terracrew.attempt import directories
+from terracrew.protocol.messages import AttemptRef, Claim, Granted, Offer, Settled
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
@@ -33,7 +34,7 @@ async def hub() -> AsyncIterator[FakeRunnerHub]:
 
 
 @pytest.fixture
-async def theatre() -> AsyncIterator[ScriptedExecutors]:
+async def executors() -> AsyncIterator[ScriptedExecutors]:
     async with scripted_executors.opened() as opened:
         yield opened
 
@@ -60,12 +61,12 @@ class RunnerProcess:
         await self.ended()
 
 
-class Bench:
+class Runners:
     """Starts runners on one working directory, and plays the server's part in a claim."""
 
-    def __init__(self, hub: FakeRunnerHub, theatre: ScriptedExecutors, directory: Path) -> None:
-        self.hub, self.theatre, self.directory = hub, theatre, directory
-        self.environment = {"STAGE": theatre.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
+    def __init__(self, hub: FakeRunnerHub, executors: ScriptedExecutors, directory: Path) -> None:
+        self.hub, self.executors, self.directory = hub, executors, directory
+        self.environment = {"SCRIPTED_EXECUTORS": executors.path, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self._runners: list[RunnerProcess] = []
 
     @property
@@ -115,13 +116,27 @@ class Bench:
         self._runners.append(RunnerProcess(process, output))
         return self._runners[-1]
 
+    async def connected(self, **changes: Any) -> tuple[RunnerProcess, Peer]:
+        """Start a runner; it, and its connection to the server."""
+        return await self.start(**changes), await self.hub.peer()
+
+    def directory_of_attempt(self) -> Path:
+        """The directory of a grant, as a runner that died left it."""
+        self.attempts.mkdir()
+        return directories.create(self.attempts, granted(), self.hub.url)
+
+    async def settle(self, peer: Peer) -> None:
+        """Tell the runner that the attempt is settled, and wait until it has removed the directory."""
+        await peer.say(Settled("job_1", 1))
+        await until_gone(self.attempts / "job_1.1")
+
     async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> ScriptedExecutor:
         """Offer, hear the claim, grant; the executor that appears."""
         await peer.say(Offer(job, attempt))
         claim = await peer.hear(Claim)
         assert (claim.job_id, claim.attempt) == (job, attempt)
         await peer.say(granted(job, attempt))
-        return await self.theatre.actor()
+        return await self.executors.next()
 
     async def close(self) -> None:
         for runner in self._runners:
@@ -129,8 +144,8 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(hub: FakeRunnerHub, theatre: ScriptedExecutors, tmp_path: Path) -> AsyncIterator[Bench]:
-    made = Bench(hub, theatre, tmp_path / "work")
+async def runners(hub: FakeRunnerHub, executors: ScriptedExecutors, tmp_path: Path) -> AsyncIterator[Runners]:
+    made = Runners(hub, executors, tmp_path / "work")
     made.directory.mkdir()
     yield made
     await made.close()

@@ -25,9 +25,9 @@ def _act(start: ExecutorStart, address: str = "") -> int:
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
     told: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: told.append("SIGTERM"))
-    stage = socket.socket(socket.AF_UNIX)
-    stage.connect(address or start.environment["STAGE"])
-    with stage, stage.makefile("rw") as line:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address or start.environment["SCRIPTED_EXECUTORS"])
+    with connection, connection.makefile("rw") as line:
         _say(
             line,
             pid=os.getpid(),

@@ -33,33 +33,33 @@ class ScriptedExecutor:
 class ScriptedExecutors:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._actors: asyncio.Queue[ScriptedExecutor] = asyncio.Queue()
+        self._executors: asyncio.Queue[ScriptedExecutor] = asyncio.Queue()
 
-    async def actor(self) -> ScriptedExecutor:
+    async def next(self) -> ScriptedExecutor:
         async with asyncio.timeout(BOUND):
-            return await self._actors.get()
+            return await self._executors.get()
 
     @property
     def is_empty(self) -> bool:
-        return self._actors.empty()
+        return self._executors.empty()
 
     async def enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._actors.put_nowait(ScriptedExecutor(json.loads(await reader.readline()), reader, writer))
+        self._executors.put_nowait(ScriptedExecutor(json.loads(await reader.readline()), reader, writer))
 
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[ScriptedExecutors]:
-    with tempfile.TemporaryDirectory(prefix="stage") as directory:
-        stage = ScriptedExecutors(f"{directory}/socket")
+    with tempfile.TemporaryDirectory(prefix="executors") as directory:
+        executors = ScriptedExecutors(f"{directory}/socket")
         writers: list[asyncio.StreamWriter] = []
 
         async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writers.append(writer)
-            await stage.enter(reader, writer)
+            await executors.enter(reader, writer)
 
-        server = await asyncio.start_unix_server(enter, stage.path, limit=16 << 20)
+        server = await asyncio.start_unix_server(enter, executors.path, limit=16 << 20)
         try:
-            yield stage
+            yield executors
         finally:
             server.close()
             for writer in writers:  # an executor that is still there reads the end, and ends

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.protocol.messages import Claim, Heartbeat, Offer
 from tests.machine import cgroup
-from tests.runner.conftest import Bench, granted, until_gone
+from tests.runner.conftest import Runners, granted, until_gone
 
 MEMORY_MB = 40
 ENDED_ATTEMPTS = 50
@@ -22,10 +22,9 @@ def _rollup(pid: int) -> dict[str, float]:
 
 
 async def test_an_idle_runner_is_small_and_has_not_loaded_what_checked_its_settings(
-    bench: Bench,
+    runners: Runners,
 ) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+    runner, peer = await runners.connected()
     for _ in range(3):
         await peer.hear(Heartbeat)
     memory = _rollup(runner.pid)
@@ -34,36 +33,34 @@ async def test_an_idle_runner_is_small_and_has_not_loaded_what_checked_its_setti
     assert "pydantic" not in Path(f"/proc/{runner.pid}/maps").read_text()
 
 
-async def test_an_executor_runs_a_moment_after_its_grant(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    await (await bench.grant(peer, "job_0")).tell("finish")  # the helper has imported everything by then
+async def test_an_executor_runs_a_moment_after_its_grant(runners: Runners) -> None:
+    _, peer = await runners.connected()
+    await (await runners.grant(peer, "job_0")).tell("finish")  # the helper has imported everything by then
     taken: list[float] = []
     for number in range(1, 11):
         await peer.say(Offer(f"job_{number}", 1))
         await peer.hear(Claim)
         sent = time.clock_gettime(time.CLOCK_MONOTONIC)
         await peer.say(granted(f"job_{number}"))
-        actor = await bench.theatre.actor()
-        taken.append((actor.facts["started_at"] - sent) * 1000)
-        await actor.tell("finish")
+        executor = await runners.executors.next()
+        taken.append((executor.facts["started_at"] - sent) * 1000)
+        await executor.tell("finish")
     taken.sort()
     print(f"grant → executor runs: p50 {taken[5]:.1f} ms, max {taken[-1]:.1f} ms")
     assert taken[5] < START_MS
 
 
 @pytest.mark.parametrize("mechanism", ["cgroup", "subreaper"])
-async def test_many_attempts_that_end_at_once_cost_little(bench: Bench, mechanism: str) -> None:
+async def test_many_attempts_that_end_at_once_cost_little(runners: Runners, mechanism: str) -> None:
     """Symptom: for each attempt that ended, the runner read all of /proc."""
     setting = str(cgroup.parent()) if mechanism == "cgroup" else "off"
-    runner = await bench.start(capacity=ENDED_ATTEMPTS, cgroup=setting)
-    peer = await bench.hub.peer()
-    actors = [await bench.grant(peer, f"job_{number}") for number in range(ENDED_ATTEMPTS)]
+    runner, peer = await runners.connected(capacity=ENDED_ATTEMPTS, cgroup=setting)
+    executors = [await runners.grant(peer, f"job_{number}") for number in range(ENDED_ATTEMPTS)]
     before = _cpu_ms(runner.pid)
-    for actor in actors:
-        await actor.tell("finish")
+    for executor in executors:
+        await executor.tell("finish")
     for number in range(ENDED_ATTEMPTS):
-        await until_gone(bench.attempts / f"job_{number}.1")
+        await until_gone(runners.attempts / f"job_{number}.1")
     taken = (_cpu_ms(runner.pid) - before) / ENDED_ATTEMPTS
     print(f"an attempt that ends, by {mechanism}: {taken:.1f} ms of the runner's CPU")
     assert taken < END_CPU_MS

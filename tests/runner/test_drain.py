@@ -17,14 +17,13 @@ from terracrew.protocol.messages import (
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
 from tests.machine import small_disk
-from tests.runner.conftest import BOUND, INT, TERM, Bench, refs
+from tests.runner.conftest import BOUND, INT, TERM, Runners, refs
 
 
 @pytest.mark.feature("O2", "R7")
-async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(bench: Bench) -> None:
-    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, is_draining=True)
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(runners: Runners) -> None:
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, is_draining=True)
+    _, peer = await runners.connected()
     await peer.say(Offer("job_1", 1))
     await peer.hear(Heartbeat)
     await peer.hear(Heartbeat)
@@ -39,11 +38,12 @@ async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(bench:
 
 
 @pytest.mark.feature("O2", "O1")
-async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_it_has_room(bench: Bench) -> None:
+async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_it_has_room(
+    runners: Runners,
+) -> None:
     """Each job that it took failed within a second for want of room, so it took the next, while other runners were idle."""
-    with small_disk.mounted(bench.directory.parent / "small", "8m") as disk:
-        await bench.start(working_directory=str(disk), temp_directory=str(disk / ".temp"))
-        peer = await bench.hub.peer()
+    with small_disk.mounted(runners.directory.parent / "small", "8m") as disk:
+        _, peer = await runners.connected(working_directory=str(disk), temp_directory=str(disk / ".temp"))
         assert not (await peer.hear(Heartbeat)).is_draining
         filler = disk / "filler"
         small_disk.fill(filler, but=128 << 10)
@@ -62,89 +62,88 @@ async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_
 @pytest.mark.feature("O2")
 @pytest.mark.parametrize("number", [TERM, INT])
 async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
-    bench: Bench, number: signal.Signals
+    runners: Runners, number: signal.Signals
 ) -> None:
-    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, heartbeat_seconds=3600)
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     runner.signal(number)
     assert await peer.hear(Heartbeat) == Heartbeat(__version__, True, refs(("job_1", 1)))
     await peer.say(Offer("job_2", 1))
-    await actor.tell("finish")
+    await executor.tell("finish")
     assert await runner.ended() == 0
     assert peer.heard(Claim) == [Claim("job_1", 1)]
-    assert not (bench.attempts / "job_1.1").exists()
+    assert not (runners.attempts / "job_1.1").exists()
     async with asyncio.timeout(BOUND):
         await peer.closed.wait()
 
 
-async def test_the_second_signal_leaves_at_once_and_executors_go_on(bench: Bench) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
+async def test_the_second_signal_leaves_at_once_and_executors_go_on(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     runner.signal(TERM)
     while not (await peer.hear(Heartbeat)).is_draining:
         pass
     runner.signal(TERM)
     assert await runner.ended() == 0
-    assert (await actor.tell("told"))["told"] == []
-    assert (bench.attempts / "job_1.1" / "pid").exists()
+    assert (await executor.tell("told"))["told"] == []
+    assert (runners.attempts / "job_1.1" / "pid").exists()
 
 
-async def test_an_idle_runner_ends_at_the_first_signal(bench: Bench) -> None:
-    runner = await bench.start()
-    await bench.hub.peer()
+async def test_an_idle_runner_ends_at_the_first_signal(runners: Runners) -> None:
+    runner = await runners.start()
+    await runners.hub.peer()
     runner.signal(TERM)
     assert await runner.ended() == 0
 
 
 @pytest.mark.feature("R7")
 @pytest.mark.parametrize("is_welcome", [True, False])
-async def test_a_removed_runner_says_so_and_ends(bench: Bench, is_welcome: bool) -> None:
+async def test_a_removed_runner_says_so_and_ends(runners: Runners, is_welcome: bool) -> None:
     refusal = Refused("removed", "this runner has been removed", is_final=True)
-    bench.hub.refusal = None if is_welcome else refusal
-    runner = await bench.start()
+    runners.hub.refusal = None if is_welcome else refusal
+    runner = await runners.start()
     if is_welcome:
-        peer = await bench.hub.peer()
+        peer = await runners.hub.peer()
         await peer.say(refusal)
     assert await runner.ended() == errors.Removed.exit_code
     assert "this runner has been removed" in runner.output
 
 
 @pytest.mark.feature("R7", "O4")
-async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_delivered(bench: Bench) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
+async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_delivered(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await peer.say(Refused("removed", "this runner has been removed", is_final=True))
     async with asyncio.timeout(BOUND):
         await peer.closed.wait()
-    await actor.kill()
-    salvage = await bench.theatre.actor()
+    await executor.kill()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("finish")
     assert await runner.ended() == errors.Removed.exit_code
-    assert not list(bench.attempts.iterdir())
+    assert not list(runners.attempts.iterdir())
 
 
 async def test_a_built_in_runner_leaves_at_once_and_its_engines_see_only_what_is_allowed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    runners: Runners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {**bench.environment, "DATABASE_URL": "postgres://secret", "LC_ALL": "C"}.items():
+    for name, value in {**runners.environment, "DATABASE_URL": "postgres://secret", "LC_ALL": "C"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("STAGE_proxy", bench.environment["STAGE"])  # the allow-list would keep the stage from us
+    monkeypatch.setenv(
+        "STAGE_proxy", runners.environment["SCRIPTED_EXECUTORS"]
+    )  # the allow-list would keep the stage from us
     stop = Stop()
-    config = bench.config(
+    config = runners.config(
         is_built_in=True, executor_entry="tests.runner.scripted_executor_process:run_behind_allow_list"
     )
     running = asyncio.create_task(run(config, stop))
-    actor = await bench.grant(await bench.hub.peer())
-    assert actor.facts["environment"]["LC_ALL"] == "C"
-    for seen in (actor.facts["environment"], actor.facts["own_environment"]):
+    executor = await runners.grant(await runners.hub.peer())
+    assert executor.facts["environment"]["LC_ALL"] == "C"
+    for seen in (executor.facts["environment"], executor.facts["own_environment"]):
         assert "DATABASE_URL" not in seen
-        assert "STAGE" not in seen
+        assert "SCRIPTED_EXECUTORS" not in seen
     stop.exit_now()
     async with asyncio.timeout(BOUND):
         await running
-    assert (await actor.tell("told"))["told"] == []
+    assert (await executor.tell("told"))["told"] == []

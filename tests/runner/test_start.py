@@ -10,16 +10,16 @@ from click.testing import CliRunner
 
 from terracrew.cli.commands.runner.start import start
 from terracrew.errors import Invalid
-from tests.runner.conftest import BOUND, TERM, Bench
+from tests.runner.conftest import BOUND, TERM, Runners
 
 RUNNER, ORGANIZATION = "rnr_" + "1" * 32, "org_" + "2" * 32
 COMMAND = "from terracrew.cli.commands.runner.start import start; start()"
 
 
-def _environment(bench: Bench) -> dict[str, str]:
+def _environment(runners: Runners) -> dict[str, str]:
     return {
         **os.environ,
-        "TERRACREW_API_URL": bench.hub.url,
+        "TERRACREW_API_URL": runners.hub.url,
         "TERRACREW_RUNNER__ID": RUNNER,
         "TERRACREW_RUNNER__ORGANIZATION_ID": ORGANIZATION,
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": RUNNER,
@@ -28,16 +28,16 @@ def _environment(bench: Bench) -> dict[str, str]:
 
 
 @pytest.mark.feature("A2", "T2")
-async def test_the_command_becomes_a_runner_whose_process_shows_no_secret(bench: Bench) -> None:
-    options = ["--instance", "two", "--working-directory", str(bench.directory), "--set", "runner.capacity=9"]
+async def test_the_command_becomes_a_runner_whose_process_shows_no_secret(runners: Runners) -> None:
+    options = ["--instance", "two", "--working-directory", str(runners.directory), "--set", "runner.capacity=9"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", COMMAND, *options, env=_environment(bench), stdout=asyncio.subprocess.DEVNULL
+        sys.executable, "-c", COMMAND, *options, env=_environment(runners), stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        peer = await bench.hub.peer()
+        peer = await runners.hub.peer()
         assert (peer.hello.runner_id, peer.hello.instance, peer.hello.capacity) == (RUNNER, "two", 9)
-        assert bench.hub.forms[0]["client_id"] == f"{ORGANIZATION}:{RUNNER}"
-        assert bench.hub.forms[0]["client_secret"] == "hush-hush"
+        assert runners.hub.forms[0]["client_id"] == f"{ORGANIZATION}:{RUNNER}"
+        assert runners.hub.forms[0]["client_secret"] == "hush-hush"
         for shown in ("environ", "cmdline"):
             content = Path(f"/proc/{process.pid}/{shown}").read_bytes()
             assert b"hush-hush" not in content

@@ -8,25 +8,23 @@ from pathlib import Path
 import pytest
 
 from terracrew import procfs
-from terracrew.attempt import directories, files, ownership, process_record
+from terracrew.attempt import files, ownership, process_record
 from terracrew.protocol.messages import Gone, HandBack, Heartbeat, Settled
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import members, search
-from tests.runner.conftest import Bench, granted, refs, until_gone
+from tests.runner.conftest import Runners, refs, until_gone
 
 pytestmark = pytest.mark.feature("O4")
 
 
 @pytest.mark.parametrize("left", [b"", b'{"process":{"pid":1', b"\0" * 64])
-async def test_an_attempt_whose_process_record_is_damaged_is_salvaged(bench: Bench, left: bytes) -> None:
+async def test_an_attempt_whose_process_record_is_damaged_is_salvaged(runners: Runners, left: bytes) -> None:
     """Symptom: `pid` came back with 0 bytes. The runner named the attempt and could not follow it, so the job was stuck."""
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    directory = runners.directory_of_attempt()
     (directory / "pid").write_bytes(left)
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+    runner, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1))
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("finish")
     gone = await peer.hear(Gone)
@@ -36,38 +34,37 @@ async def test_an_attempt_whose_process_record_is_damaged_is_salvaged(bench: Ben
     assert "Traceback" not in runner.output
 
 
-async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(bench: Bench, tmp_path: Path) -> None:
+async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(runners: Runners, tmp_path: Path) -> None:
     """A record can also be damaged while its process lives: it is then found by the directory that it works in."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
-    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await runner.kill()
-    await actor.kill()
-    (bench.attempts / "job_1.1" / "pid").write_bytes(b"")
-    await bench.start()
-    peer = await bench.hub.peer()
+    await executor.kill()
+    (runners.attempts / "job_1.1" / "pid").write_bytes(b"")
+    _, peer = await runners.connected()
     for _ in range(3):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     fifo.write_text("")
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     await salvage.tell("finish")
     assert (await peer.hear(Gone)).is_delivered
 
 
-async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_holds(bench: Bench) -> None:
+async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_holds(runners: Runners) -> None:
     """Nobody can ask in which directory an executor works, since it cannot be inspected by other processes of its user."""
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await runner.kill()
-    (bench.attempts / "job_1.1" / "pid").write_bytes(b"")
-    found = search.holder_of(bench.attempts / "job_1.1" / files.LOCK)
+    (runners.attempts / "job_1.1" / "pid").write_bytes(b"")
+    found = search.holder_of(runners.attempts / "job_1.1" / files.LOCK)
     assert found is not None
-    assert (found.pid, found.is_guess) == (actor.facts["pid"], False)
-    await actor.tell("finish")
+    assert (found.pid, found.is_guess) == (executor.facts["pid"], False)
+    await executor.tell("finish")
 
 
 async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_signal(tmp_path: Path) -> None:
@@ -90,53 +87,49 @@ async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_si
         await shell.wait()
 
 
-async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a_person(bench: Bench) -> None:
+async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a_person(
+    runners: Runners,
+) -> None:
     """Without `attempt.json` nobody has the credential to deliver with. The server must not wait for this attempt."""
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    directory = runners.directory_of_attempt()
     ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot"))
     (directory / "attempt.json").write_bytes(b"")
     (directory / "outbox").write_bytes(b"events")
-    await bench.start()
-    peer = await bench.hub.peer()
+    _, peer = await runners.connected()
     gone = await peer.hear(Gone)
     assert (gone.saw_process, gone.last, gone.is_delivered) == (True, None, False)
     await peer.say(Settled("job_1", 1))
     await until_gone(directory)
-    assert (bench.directory / "undelivered" / "job_1.1" / "outbox").read_bytes() == b"events"
+    assert (runners.directory / "undelivered" / "job_1.1" / "outbox").read_bytes() == b"events"
 
 
-async def test_a_grant_whose_record_is_damaged_and_that_no_process_signed_is_handed_back(bench: Bench) -> None:
+async def test_a_grant_whose_record_is_damaged_and_that_no_process_signed_is_handed_back(
+    runners: Runners,
+) -> None:
     """`pid` is durable before an executor does anything: without it nothing ran, whatever else is damaged."""
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    directory = runners.directory_of_attempt()
     (directory / "attempt.json").write_bytes(b"")
-    await bench.start()
-    peer = await bench.hub.peer()
+    _, peer = await runners.connected()
     assert (await peer.hear(HandBack)).job_id == "job_1"
     await peer.say(Settled("job_1", 1))
     await until_gone(directory)
 
 
-async def test_a_mark_of_delivery_that_came_back_empty_does_not_count(bench: Bench) -> None:
+async def test_a_mark_of_delivery_that_came_back_empty_does_not_count(runners: Runners) -> None:
     """Symptom: an empty `done` was taken for a delivery of an unknown number of events."""
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    directory = runners.directory_of_attempt()
     ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot", is_salvage=True))
     (directory / "done").write_bytes(b"")
-    await bench.start()
-    peer = await bench.hub.peer()
-    await (await bench.theatre.actor()).tell("finish")
+    _, peer = await runners.connected()
+    await (await runners.executors.next()).tell("finish")
     assert (await peer.hear(Gone)).last == 7
 
 
-async def test_an_attempt_that_cannot_be_followed_is_not_named(bench: Bench) -> None:
+async def test_an_attempt_that_cannot_be_followed_is_not_named(runners: Runners) -> None:
     """Symptom: the runner named an attempt in every heartbeat that it could do nothing about, so the server waited for it."""
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+    directory = runners.directory_of_attempt()
     (directory / "pid").mkdir()  # cannot be read, for a reason that nobody thought of
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+    runner, peer = await runners.connected()
     async with asyncio.timeout(30):
         while (await peer.hear(Heartbeat)).attempts:
             pass
@@ -145,17 +138,15 @@ async def test_an_attempt_that_cannot_be_followed_is_not_named(bench: Bench) -> 
     assert (await peer.hear(HandBack)).job_id == "job_1"
 
 
-async def test_a_workspace_whose_link_was_lost_is_found_by_its_name(bench: Bench) -> None:
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+async def test_a_workspace_whose_link_was_lost_is_found_by_its_name(runners: Runners) -> None:
+    directory = runners.directory_of_attempt()
     ownership.sign(directory, process_record.ProcessRecord(1, 1, "an earlier boot"))
-    bench.workspaces.mkdir()
-    (bench.workspaces / "job_1.1").mkdir()
-    await bench.start()
-    peer = await bench.hub.peer()
-    salvage = await bench.theatre.actor()
+    runners.workspaces.mkdir()
+    (runners.workspaces / "job_1.1").mkdir()
+    _, peer = await runners.connected()
+    salvage = await runners.executors.next()
     assert "workspace" in salvage.facts["files"]
     await salvage.tell("finish")
     await peer.hear(Gone)
     await peer.say(Settled("job_1", 1))
-    await until_gone(bench.workspaces / "job_1.1")
+    await until_gone(runners.workspaces / "job_1.1")

@@ -9,24 +9,23 @@ import msgspec
 import pytest
 
 from terracrew import procfs
-from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer, Settled
-from tests.runner.conftest import BOUND, Bench, refs, until_gone
+from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
+from tests.runner.conftest import BOUND, Runners, refs
 
 
 @pytest.mark.feature("O4")
 @pytest.mark.parametrize("is_delivered", [True, False])
 async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_delivered(
-    bench: Bench, is_delivered: bool
+    runners: Runners, is_delivered: bool
 ) -> None:
     """Symptom: a delivery that the server refused was reported like a complete one, and the job's apply was repeated
     up to five times from a state that knew nothing of what had been made."""
-    await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    await actor.kill()
-    salvage = await bench.theatre.actor()
+    _, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    await executor.kill()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
-    assert salvage.facts["cwd"] == actor.facts["cwd"]
+    assert salvage.facts["cwd"] == executor.facts["cwd"]
     assert not peer.heard(Gone)
     await salvage.tell("finish" if is_delivered else "refused")
     gone = await peer.hear(Gone)
@@ -38,94 +37,88 @@ async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_del
         last=7 if is_delivered else 9,
         is_delivered=is_delivered,
     )
-    assert (bench.attempts / "job_1.1").exists()
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    assert (runners.attempts / "job_1.1").exists()
+    await runners.settle(peer)
     # What the server would not take may be the only copy of a state: it is kept for a person.
-    kept = bench.attempts.parent / "undelivered" / "job_1.1" / "attempt.json"
+    kept = runners.attempts.parent / "undelivered" / "job_1.1" / "attempt.json"
     assert kept.exists() == (not is_delivered)
 
 
 @pytest.mark.feature("O4")
-async def test_a_number_that_the_salvage_did_not_leave_is_not_made_up(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    await (await bench.grant(peer)).kill()
-    await (await bench.theatre.actor()).tell("exit 3")
+async def test_a_number_that_the_salvage_did_not_leave_is_not_made_up(runners: Runners) -> None:
+    _, peer = await runners.connected()
+    await (await runners.grant(peer)).kill()
+    await (await runners.executors.next()).tell("exit 3")
     gone = await peer.hear(Gone)
     assert (gone.last, gone.is_delivered) == (None, False)
 
 
 @pytest.mark.feature("O4")
-async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceback(bench: Bench) -> None:
+async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceback(runners: Runners) -> None:
     """Symptom: while the helper process did not answer, `NotStarted` escaped as a traceback ("could not be followed")."""
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    os.kill(actor.facts["helper"], signal.SIGKILL)
-    await actor.kill()
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    os.kill(executor.facts["helper"], signal.SIGKILL)
+    await executor.kill()
     async with asyncio.timeout(BOUND):
         while "could not be started" not in runner.output:
             for helper in procfs.descendants(runner.pid):
                 procfs.send(helper, signal.SIGKILL)  # while it imports: it has not answered yet
             await asyncio.sleep(0.001)
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     await salvage.tell("finish")
     assert (await peer.hear(Gone)).is_delivered
     assert "Traceback" not in runner.output
 
 
 @pytest.mark.feature("O4")
-async def test_a_salvage_that_fails_is_tried_again(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    await (await bench.grant(peer)).kill()
-    await (await bench.theatre.actor()).tell("exit 1")
-    await (await bench.theatre.actor()).tell("exit 0")
+async def test_a_salvage_that_fails_is_tried_again(runners: Runners) -> None:
+    _, peer = await runners.connected()
+    await (await runners.grant(peer)).kill()
+    await (await runners.executors.next()).tell("exit 1")
+    await (await runners.executors.next()).tell("exit 0")
     assert (await peer.hear(Gone)).attempt == 1
 
 
 @pytest.mark.feature("O4")
-async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_the_next(bench: Bench) -> None:
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
+async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_the_next(
+    runners: Runners,
+) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await runner.kill()
-    await actor.kill()
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    salvage = await bench.theatre.actor()
+    await executor.kill()
+    runner, peer = await runners.connected()
+    salvage = await runners.executors.next()
     # And again: the runner dies while the salvage runs, and only one salvage at a time touches the directory.
     await runner.kill()
-    await bench.start()
-    peer = await bench.hub.peer()
+    _, peer = await runners.connected()
     await peer.hear(Heartbeat)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     await salvage.tell("exit 0")
-    await (await bench.theatre.actor()).tell("exit 0")
+    await (await runners.executors.next()).tell("exit 0")
     assert (await peer.hear(Gone)).saw_process
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    await runners.settle(peer)
 
 
 @pytest.mark.feature("O4")
 async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_salvage(
-    bench: Bench, tmp_path: Path
+    runners: Runners, tmp_path: Path
 ) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    await bench.start(capacity=1)
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    engine = (await actor.tell(f"engine {fifo}"))["engine"]
-    await actor.kill()
+    _, peer = await runners.connected(capacity=1)
+    executor = await runners.grant(peer)
+    engine = (await executor.tell(f"engine {fifo}"))["engine"]
+    await executor.kill()
     await peer.say(Offer("job_2", 1))
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]  # the slot is not free
     fifo.write_text("")
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("exit 0")
     assert (await peer.hear(Gone)).saw_process
@@ -134,47 +127,43 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
 @pytest.mark.feature("O3", "O4")
 @pytest.mark.parametrize("is_fenced", [False, True])
 async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_next_runner(
-    bench: Bench, tmp_path: Path, is_fenced: bool
+    runners: Runners, tmp_path: Path, is_fenced: bool
 ) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
-    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await runner.kill()
-    await actor.kill()
+    await executor.kill()
     if is_fenced:  # its job has gone on without it, and is in doubt until this attempt is known to be gone
-        bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, unknown=refs(("job_1", 1)))
-    await bench.start()
-    peer = await bench.hub.peer()
+        runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, unknown=refs(("job_1", 1)))
+    _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1))
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     assert not peer.heard(Gone)
     fifo.write_text("")
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     assert not peer.heard(Gone), "not before what it left is delivered"
     await salvage.tell("exit 0")
     assert (await peer.hear(Gone)).saw_process
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    await runners.settle(peer)
 
 
 @pytest.mark.feature("O3", "O4")
-async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(bench: Bench) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    await (await bench.grant(peer)).kill()
-    salvage = await bench.theatre.actor()
+async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_it(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    await (await runners.grant(peer)).kill()
+    salvage = await runners.executors.next()
     assert (await salvage.tell("finish")) == {}
     await peer.hear(Gone)
     await runner.kill()
-    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, unknown=refs(("job_1", 1)))
-    await bench.start()
-    peer = await bench.hub.peer()
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, unknown=refs(("job_1", 1)))
+    _, peer = await runners.connected()
     assert (await peer.hear(Gone)) == Gone(
         "job_1",
         1,
@@ -183,6 +172,5 @@ async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_
         last=7,
         is_delivered=True,
     )
-    assert bench.theatre.is_empty, "what is delivered is not delivered again"
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    assert runners.executors.is_empty, "what is delivered is not delivered again"
+    await runners.settle(peer)

@@ -10,77 +10,75 @@ import pytest
 
 from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
-from tests.runner.conftest import BOUND, Bench, granted, refs, until_gone
+from tests.runner.conftest import BOUND, Runners, granted, refs, until_gone
 
 
 @pytest.mark.feature("C3", "J14")
 async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_goes_when_it_is_done(
-    bench: Bench,
+    runners: Runners,
 ) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    directory = bench.attempts / "job_1.1"
-    assert actor.facts["journal"]
-    assert actor.facts["cwd"] == str(directory)
-    assert actor.facts["session"] == actor.pid
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    directory = runners.attempts / "job_1.1"
+    assert executor.facts["journal"]
+    assert executor.facts["cwd"] == str(directory)
+    assert executor.facts["session"] == executor.pid
     record = directory / "attempt.json"
     assert record.stat().st_mode & 0o777 == 0o600
     assert directory.stat().st_mode & 0o777 == 0o700
     assert json.loads(record.read_bytes())["hub"] == "hub-credential"
     assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
-    await actor.tell("finish")
+    await executor.tell("finish")
     await until_gone(directory)
     while (await peer.hear(Heartbeat)).attempts:
         pass
-    assert not list((bench.directory / ".temp").glob("*/*"))
+    assert not list((runners.directory / ".temp").glob("*/*"))
     assert not peer.heard(Gone)
     assert "secret" not in runner.output
 
 
-async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(bench: Bench) -> None:
-    bench.environment |= {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_SECRET": "secret", "AWS_PROFILE": "prod"}
-    await bench.start()
-    peer = await bench.hub.peer()
-    first = await bench.grant(peer, "job_1")
-    second = await bench.grant(peer, "job_2")
-    for actor in (first, second):
+async def test_an_executor_inherits_nothing_of_the_runner_or_of_its_siblings(runners: Runners) -> None:
+    runners.environment |= {"TERRACREW_RUNNER__CREDENTIALS__CLIENT_SECRET": "secret", "AWS_PROFILE": "prod"}
+    _, peer = await runners.connected()
+    first = await runners.grant(peer, "job_1")
+    second = await runners.grant(peer, "job_2")
+    for executor in (first, second):
         # Its own lock and its own connection, and nothing else.
-        lock, connection = sorted(actor.facts["descriptors"]) if len(actor.facts["descriptors"]) == 2 else ("", "")
-        assert lock == f"{actor.facts['directory']}/lock", actor.facts["descriptors"]
+        lock, connection = (
+            sorted(executor.facts["descriptors"]) if len(executor.facts["descriptors"]) == 2 else ("", "")
+        )
+        assert lock == f"{executor.facts['directory']}/lock", executor.facts["descriptors"]
         assert connection.startswith("socket:")
-        assert actor.facts["environment"]["AWS_PROFILE"] == "prod"
-        assert not [name for name in actor.facts["environment"] if name.startswith("TERRACREW_")]
-        assert not [name for name in actor.facts["own_environment"] if name.startswith("TERRACREW_")]
+        assert executor.facts["environment"]["AWS_PROFILE"] == "prod"
+        assert not [name for name in executor.facts["environment"] if name.startswith("TERRACREW_")]
+        assert not [name for name in executor.facts["own_environment"] if name.startswith("TERRACREW_")]
     await first.tell("finish")
     await second.tell("finish")
 
 
 @pytest.mark.feature("O4")
-async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(bench: Bench) -> None:
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
+async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await runner.kill()
-    await bench.start()
-    peer = await bench.hub.peer()
+    _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1))
     assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
-    await actor.tell("finish")
-    await until_gone(bench.attempts / "job_1.1")
+    await executor.tell("finish")
+    await until_gone(runners.attempts / "job_1.1")
     assert not peer.heard(Gone)
     assert not peer.heard(HandBack)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
 
 
-async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(bench: Bench, tmp_path: Path) -> None:
+async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners: Runners, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    engine = (await actor.tell(f"engine {fifo}"))["engine"]
+    _, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    engine = (await executor.tell(f"engine {fifo}"))["engine"]
     pidfd = os.pidfd_open(engine)
-    await actor.kill()
+    await executor.kill()
     await peer.hear(Heartbeat)
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
     ended = asyncio.Event()
@@ -89,171 +87,165 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(bench: 
         await ended.wait()
     asyncio.get_running_loop().remove_reader(pidfd)
     os.close(pidfd)
-    assert (await bench.theatre.actor()).facts["is_salvage"]
+    assert (await runners.executors.next()).facts["is_salvage"]
 
 
 @pytest.mark.feature("J9")
-async def test_a_cancel_through_the_runner_interrupts_the_executor(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
+async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runners) -> None:
+    _, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await peer.say(CancelAttempt("job_1", 1, "after_step"))
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
     async with asyncio.timeout(BOUND):
-        while not (told := (await actor.tell("told"))["told"]):
+        while not (told := (await executor.tell("told"))["told"]):
             await peer.hear(Heartbeat)
     assert told == ["SIGTERM"]
-    await actor.tell("finish")
+    await executor.tell("finish")
 
 
 @pytest.mark.feature("O4")
-async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(bench: Bench) -> None:
-    bench.attempts.mkdir()
-    directories.create(bench.attempts, granted(), bench.hub.url)
-    (bench.attempts / "job_2.3").mkdir()  # the disk had not even got the record
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(runners: Runners) -> None:
+    runners.attempts.mkdir()
+    directories.create(runners.attempts, granted(), runners.hub.url)
+    (runners.attempts / "job_2.3").mkdir()  # the disk had not even got the record
+    _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1), ("job_2", 3))
     handed = {(back.job_id, back.attempt) for back in [await peer.hear(HandBack), await peer.hear(HandBack)]}
     assert handed == {("job_1", 1), ("job_2", 3)}
     await peer.say(Settled("job_1", 1))
     await peer.say(Settled("job_2", 3))
-    await until_gone(bench.attempts / "job_1.1")
-    await until_gone(bench.attempts / "job_2.3")
-    assert bench.theatre.is_empty
+    await until_gone(runners.attempts / "job_1.1")
+    await until_gone(runners.attempts / "job_2.3")
+    assert runners.executors.is_empty
 
 
 @pytest.mark.feature("O4")
-async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted(bench: Bench) -> None:
-    bench.attempts.mkdir()
-    directory = directories.create(bench.attempts, granted(), bench.hub.url)
+async def test_a_process_that_only_has_the_number_of_the_executor_is_not_adopted(runners: Runners) -> None:
+    directory = runners.directory_of_attempt()
     mine = process_record.of(os.getpid())
     stranger = process_record.ProcessRecord(mine.pid, mine.start_time - 1, mine.boot_id)
     assert ownership.sign(directory, stranger)
-    await bench.start()
-    salvage = await bench.theatre.actor()
+    await runners.start()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("exit 0")
 
 
-async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_connection(bench: Bench) -> None:
-    bench.attempts.mkdir()
-    directories.create(bench.attempts, granted(), bench.hub.url)
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_connection(
+    runners: Runners,
+) -> None:
+    runners.attempts.mkdir()
+    directories.create(runners.attempts, granted(), runners.hub.url)
+    _, peer = await runners.connected()
     await peer.hear(HandBack)
     await peer.hang_up()
-    peer = await bench.hub.peer()
+    peer = await runners.hub.peer()
     assert peer.hello.attempts == refs(("job_1", 1))
     assert (await peer.hear(HandBack)).job_id == "job_1"
 
 
 @pytest.mark.feature("J14")
 @pytest.mark.parametrize("code", [0, 3])
-async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(bench: Bench, code: int) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    assert actor.facts["workspaces"] == str(bench.workspaces)
-    other = bench.workspaces / "job_1.2"  # another attempt's
+async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(runners: Runners, code: int) -> None:
+    _, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    assert executor.facts["workspaces"] == str(runners.workspaces)
+    other = runners.workspaces / "job_1.2"  # another attempt's
     other.mkdir()
     # A plan of attempt 1 is applied where it was made, so the name is no sign of whose it is.
-    workspace = bench.workspace("job_1.1", "job_1.7")
-    engine_directory = bench.directory / "engine-files" / "job_1.1"
+    workspace = runners.workspace("job_1.1", "job_1.7")
+    engine_directory = runners.directory / "engine-files" / "job_1.1"
     (engine_directory / "produced").mkdir(parents=True)
     (workspace / "read-only").mkdir()
     (workspace / "read-only" / "errored.tfstate").write_text("the only copy")
     (workspace / "read-only").chmod(0o500)
     if code == 0:
-        await actor.tell("finish")
+        await executor.tell("finish")
     else:
-        await actor.kill()
-        await (await bench.theatre.actor()).tell("exit 3")
+        await executor.kill()
+        await (await runners.executors.next()).tell("exit 3")
         await peer.hear(Gone)
         assert workspace.exists(), "nothing goes before the server has settled it"
         await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    await until_gone(runners.attempts / "job_1.1")
     assert not workspace.exists()
     assert not engine_directory.exists()
     assert other.exists()
-    kept = bench.directory / "undelivered" / "job_1.1" / "workspace" / "read-only" / "errored.tfstate"
+    kept = runners.directory / "undelivered" / "job_1.1" / "workspace" / "read-only" / "errored.tfstate"
     assert kept.exists() == (code == 3)
 
 
 @pytest.mark.feature("J14", "O4")
-async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_no_more(bench: Bench) -> None:
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
-    mine = bench.workspace("job_1.1", "job_1.1")
+async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_no_more(
+    runners: Runners,
+) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
+    mine = runners.workspace("job_1.1", "job_1.1")
     await runner.kill()
     for orphan in ("job_9.1", "something"):
-        (bench.workspaces / orphan / "below").mkdir(parents=True)
-        (bench.directory / "engine-files" / orphan / "below").mkdir(parents=True)
-    (bench.workspaces / "link").symlink_to(bench.directory)
-    await bench.start()
-    peer = await bench.hub.peer()
+        (runners.workspaces / orphan / "below").mkdir(parents=True)
+        (runners.directory / "engine-files" / orphan / "below").mkdir(parents=True)
+    (runners.workspaces / "link").symlink_to(runners.directory)
+    _, peer = await runners.connected()
     await peer.hear(Heartbeat)
-    assert sorted(path.name for path in bench.workspaces.iterdir()) == ["job_1.1", "link"]
-    assert not list((bench.directory / "engine-files").iterdir())
-    await actor.tell("finish")
-    await until_gone(bench.attempts / "job_1.1")
+    assert sorted(path.name for path in runners.workspaces.iterdir()) == ["job_1.1", "link"]
+    assert not list((runners.directory / "engine-files").iterdir())
+    await executor.tell("finish")
+    await until_gone(runners.attempts / "job_1.1")
     assert not mine.exists()
 
 
 @pytest.mark.feature("X5")
 async def test_a_link_that_leads_elsewhere_is_not_followed_when_an_attempt_is_cleaned_up(
-    bench: Bench, tmp_path: Path
+    runners: Runners, tmp_path: Path
 ) -> None:
-    await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
+    await runners.start()
+    executor = await runners.grant(await runners.hub.peer())
     precious = tmp_path / "precious"
     precious.mkdir()
-    (bench.attempts / "job_1.1" / "workspace").symlink_to(f"{bench.workspaces}/../../precious")
-    await actor.tell("finish")
-    await until_gone(bench.attempts / "job_1.1")
+    (runners.attempts / "job_1.1" / "workspace").symlink_to(f"{runners.workspaces}/../../precious")
+    await executor.tell("finish")
+    await until_gone(runners.attempts / "job_1.1")
     assert precious.exists()
 
 
-async def test_an_attempt_that_was_done_is_only_cleaned_up(bench: Bench) -> None:
-    runner = await bench.start()
-    actor = await bench.grant(await bench.hub.peer())
+async def test_an_attempt_that_was_done_is_only_cleaned_up(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    executor = await runners.grant(peer)
     await runner.kill()
-    await actor.tell("finish")
-    directory = bench.attempts / "job_1.1"
+    await executor.tell("finish")
+    directory = runners.attempts / "job_1.1"
     (directory / "workspace").mkdir()
     (directory / "workspace" / "read-only").mkdir()
     (directory / "workspace" / "read-only" / "file").touch()
     (directory / "workspace" / "read-only").chmod(0o500)
-    await bench.start()
-    peer = await bench.hub.peer()
+    _, peer = await runners.connected()
     await until_gone(directory)
     assert not peer.heard(HandBack)
     assert not peer.heard(Gone)
 
 
-async def test_the_helper_process_is_started_again_and_running_executors_go_on(bench: Bench) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
-    first = await bench.grant(peer, "job_1")
+async def test_the_helper_process_is_started_again_and_running_executors_go_on(runners: Runners) -> None:
+    runner, peer = await runners.connected()
+    first = await runners.grant(peer, "job_1")
     helper = first.facts["helper"]
     os.kill(helper, signal.SIGKILL)
-    second = await bench.grant(peer, "job_2")
+    second = await runners.grant(peer, "job_2")
     assert second.facts["helper"] != helper
     assert _parent(second.facts["helper"]) == runner.pid
-    for actor, name in ((first, "job_1.1"), (second, "job_2.1")):
-        await actor.tell("finish")
-        await until_gone(bench.attempts / name)
+    for executor, name in ((first, "job_1.1"), (second, "job_2.1")):
+        await executor.tell("finish")
+        await until_gone(runners.attempts / name)
 
 
-async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(bench: Bench) -> None:
-    await bench.start(executor_entry="tests.runner.no_such_module:run")
-    peer = await bench.hub.peer()
+async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(runners: Runners) -> None:
+    _, peer = await runners.connected(executor_entry="tests.runner.no_such_module:run")
     await peer.say(Offer("job_1", 1))
     await peer.hear(Claim)
     await peer.say(granted())
     assert "starts executors" in (await peer.hear(HandBack)).reason
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    await runners.settle(peer)
     await peer.say(Offer("job_2", 1))
     for _ in range(5):
         await peer.hear(Heartbeat)

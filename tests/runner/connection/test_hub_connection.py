@@ -27,21 +27,20 @@ from terracrew.runner.dispatch.local import Local
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.stop import Stop
 from terracrew.testing import fake_runner_hub
-from tests.runner.conftest import BOUND, Bench, granted, refs, until_gone
+from tests.runner.conftest import BOUND, Runners, granted, refs, until_gone
 
 
 @pytest.mark.feature("A1", "C1", "C3")
-async def test_a_runner_gets_a_token_and_says_who_it_is(bench: Bench) -> None:
-    await bench.start(capacity=7)
-    peer = await bench.hub.peer()
-    assert bench.hub.forms == [
+async def test_a_runner_gets_a_token_and_says_who_it_is(runners: Runners) -> None:
+    _, peer = await runners.connected(capacity=7)
+    assert runners.hub.forms == [
         {"grant_type": "client_credentials", "client_id": "org_1:sac_1", "client_secret": "secret"}
     ]
     assert peer.token == "token-1"
     hello = peer.hello
     assert (hello.runner_id, hello.instance, hello.capacity, hello.version) == ("rnr_1", "one", 7, __version__)
     assert (hello.attempts, hello.is_draining) == ([], False)
-    key = bench.directory / "instance.key"
+    key = runners.directory / "instance.key"
     assert hello.instance_key == key.read_text()
     assert len(hello.instance_key) == 64
     assert key.stat().st_mode & 0o777 == 0o600
@@ -49,30 +48,32 @@ async def test_a_runner_gets_a_token_and_says_who_it_is(bench: Bench) -> None:
 
 
 @pytest.mark.feature("C3", "J4")
-async def test_a_runner_announces_the_engines_that_its_jobs_would_use(bench: Bench, tmp_path: Path) -> None:
+async def test_a_runner_announces_the_engines_that_its_jobs_would_use(runners: Runners, tmp_path: Path) -> None:
     binary = tmp_path / "engines" / "tofu"
     binary.parent.mkdir()
     binary.write_text('#!/bin/sh\necho \'{"terraform_version": "9.8.7"}\'\n')
     binary.chmod(0o755)
-    await bench.start(engine_paths=[str(binary.parent)])
-    assert (await bench.hub.peer()).hello.engines["tofu"] == "9.8.7"
+    await runners.start(engine_paths=[str(binary.parent)])
+    assert (await runners.hub.peer()).hello.engines["tofu"] == "9.8.7"
 
 
 @pytest.mark.feature("R4")
-async def test_a_returning_process_has_the_key_of_its_working_directory(bench: Bench) -> None:
-    runner = await bench.start()
-    first = await bench.hub.peer()
+async def test_a_returning_process_has_the_key_of_its_working_directory(runners: Runners) -> None:
+    runner = await runners.start()
+    first = await runners.hub.peer()
     await runner.kill()
-    await bench.start()
-    assert (await bench.hub.peer()).hello.instance_key == first.hello.instance_key
+    await runners.start()
+    assert (await runners.hub.peer()).hello.instance_key == first.hello.instance_key
 
 
-async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first_undisturbed(bench: Bench) -> None:
-    first = await bench.start()
-    peer = await bench.hub.peer()
-    second = await bench.start()
+async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first_undisturbed(
+    runners: Runners,
+) -> None:
+    first = await runners.start()
+    peer = await runners.hub.peer()
+    second = await runners.start()
     assert await second.ended() == errors.Conflict.exit_code
-    assert f"another runner (process {first.pid}) uses {bench.directory}" in second.output
+    assert f"another runner (process {first.pid}) uses {runners.directory}" in second.output
     await peer.hear(Heartbeat)
     assert not peer.closed.is_set()
 
@@ -80,115 +81,110 @@ async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first
 @pytest.mark.feature("R4", "C5")
 @pytest.mark.parametrize("kind", [errors.Conflict, errors.Incompatible])
 async def test_what_no_retry_can_mend_ends_the_runner_with_its_error(
-    bench: Bench, kind: type[errors.TerracrewError]
+    runners: Runners, kind: type[errors.TerracrewError]
 ) -> None:
-    bench.hub.refusal = Refused(kind.code, "instance one is connected", is_final=True)
-    runner = await bench.start()
+    runners.hub.refusal = Refused(kind.code, "instance one is connected", is_final=True)
+    runner = await runners.start()
     assert await runner.ended() == kind.exit_code
     assert "instance one is connected" in runner.output
 
 
 @pytest.mark.feature("R4")
-async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried_again(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
-    bench.hub.refusal = Refused("conflict", "instance one is connected", is_final=True)
+async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried_again(
+    runners: Runners,
+) -> None:
+    _, peer = await runners.connected()
+    runners.hub.refusal = Refused("conflict", "instance one is connected", is_final=True)
     await peer.hang_up()
     async with asyncio.timeout(BOUND):
-        await bench.hub.has_refused.wait()
-    bench.hub.refusal = None
-    await bench.hub.peer()
+        await runners.hub.has_refused.wait()
+    runners.hub.refusal = None
+    await runners.hub.peer()
 
 
 @pytest.mark.feature("O1")
-async def test_a_token_that_is_refused_is_replaced(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_token_that_is_refused_is_replaced(runners: Runners) -> None:
+    _, peer = await runners.connected()
     await peer.say(Refused("unauthenticated", "the secret was revoked", is_final=True))
     await peer.hang_up()
-    assert (await bench.hub.peer()).token == "token-2"
+    assert (await runners.hub.peer()).token == "token-2"
 
 
 @pytest.mark.feature("A6")
-async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(bench: Bench) -> None:
-    bench.hub.expires_in = 0.5
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(runners: Runners) -> None:
+    runners.hub.expires_in = 0.5
+    _, peer = await runners.connected()
     assert (await peer.hear(Renew)).token == "token-2"
     assert not peer.closed.is_set()
 
 
 @pytest.mark.feature("O1")
-async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(bench: Bench) -> None:
-    bench.hub.token_status = 401
-    runner = await bench.start()
+async def test_a_runner_goes_on_asking_until_its_credentials_are_accepted(runners: Runners) -> None:
+    runners.hub.token_status = 401
+    runner = await runners.start()
     async with asyncio.timeout(BOUND):
-        while len(bench.hub.forms) < 2:
+        while len(runners.hub.forms) < 2:
             await asyncio.sleep(0.01)
     assert "client id or secret is wrong" in runner.output
-    bench.hub.token_status = 200
-    await bench.hub.peer()
+    runners.hub.token_status = 200
+    await runners.hub.peer()
 
 
 @pytest.mark.feature("O1")
-async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(bench: Bench, tmp_path: Path) -> None:
+async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(runners: Runners, tmp_path: Path) -> None:
     async with fake_runner_hub.serving() as passing:
-        await bench.start(server_url=passing.url)
-        actor = await bench.grant(await passing.peer())
+        await runners.start(server_url=passing.url)
+        executor = await runners.grant(await passing.peer())
     async with fake_runner_hub.serving(int(passing.url.rpartition(":")[2])) as back:
         peer = await back.peer()
         assert peer.hello.attempts == refs(("job_1", 1))
-        await actor.tell("finish")
-        await until_gone(bench.attempts / "job_1.1")
+        await executor.tell("finish")
+        await until_gone(runners.attempts / "job_1.1")
 
 
 @pytest.mark.feature("C2", "S3")
-async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(bench: Bench) -> None:
-    await bench.start(capacity=1)
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer, "job_1")
+async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(runners: Runners) -> None:
+    _, peer = await runners.connected(capacity=1)
+    executor = await runners.grant(peer, "job_1")
     await peer.say(Offer("job_2", 1))
     await peer.say(Offer("job_3", 1))
     await peer.hear(Heartbeat)
     await peer.hear(Heartbeat)
     assert peer.heard(Claim) == [Claim("job_1", 1)]
-    await actor.tell("finish")
+    await executor.tell("finish")
     assert await peer.hear(Claim) == Claim("job_2", 1)
     await peer.say(Missed("job_2", 1, "another won"))
     assert await peer.hear(Claim) == Claim("job_3", 1)
 
 
-async def test_a_grant_for_which_there_is_no_slot_is_handed_back(bench: Bench) -> None:
-    await bench.start(capacity=1)
-    peer = await bench.hub.peer()
-    await bench.grant(peer, "job_1")
+async def test_a_grant_for_which_there_is_no_slot_is_handed_back(runners: Runners) -> None:
+    _, peer = await runners.connected(capacity=1)
+    await runners.grant(peer, "job_1")
     await peer.say(granted("job_2"))
     assert (await peer.hear(HandBack)).job_id == "job_2"
-    assert not (bench.attempts / "job_2.1").exists()
+    assert not (runners.attempts / "job_2.1").exists()
 
 
-async def test_a_grant_whose_id_is_a_path_is_not_taken(bench: Bench) -> None:
-    await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_grant_whose_id_is_a_path_is_not_taken(runners: Runners) -> None:
+    _, peer = await runners.connected()
     await peer.say(granted("../../evil"))
-    await bench.grant(peer, "job_1")
-    assert [entry.name for entry in bench.attempts.iterdir()] == ["job_1.1"]
+    await runners.grant(peer, "job_1")
+    assert [entry.name for entry in runners.attempts.iterdir()] == ["job_1.1"]
 
 
 @pytest.mark.feature("C2", "L1")
-async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench: Bench) -> None:
-    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=3600)
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(runners: Runners) -> None:
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, heartbeat_seconds=3600)
+    runner, peer = await runners.connected()
     quiet = {"terracrew.runner.connection.hub_connection": "None", "a.level.of.a.newer.server": "Whisper"}
-    bench.hub.welcome = msgspec.structs.replace(bench.hub.welcome, heartbeat_seconds=0.05, log_level=quiet)
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, heartbeat_seconds=0.05, log_level=quiet)
     await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level=quiet))
     await peer.hear(Heartbeat)
     await peer.hear(Heartbeat)
     before = runner.output
     await peer.say(Drain(on=True))
     await peer.hang_up()
-    peer = await bench.hub.peer()
+    peer = await runners.hub.peer()
     assert "terracrew.runner.connection.hub_connection" in before
     assert runner.output == before
     await peer.say(ConfigureRunner(heartbeat_seconds=0.05))
@@ -199,19 +195,19 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(bench
             await peer.hear(Heartbeat)
 
 
-async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_and_tried_again(bench: Bench) -> None:
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_and_tried_again(
+    runners: Runners,
+) -> None:
+    runner, peer = await runners.connected()
     await peer.say(Offer("job_1", "not a number"))  # pyright: ignore[reportArgumentType]
-    await bench.hub.peer()
+    await runners.hub.peer()
     assert "does not understand" in runner.output
 
 
 @pytest.mark.feature("C5")
-async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(bench: Bench) -> None:
+async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(runners: Runners) -> None:
     """It ended the connection, which was opened again, and ended by the next one: the runner was half served for ever."""
-    runner = await bench.start()
-    peer = await bench.hub.peer()
+    runner, peer = await runners.connected()
     await peer.say(Renew("a server does not say this"))
     await peer.say(Drain(on=True))
     async with asyncio.timeout(BOUND):
@@ -222,9 +218,9 @@ async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(b
 
 
 @pytest.mark.feature("C1")
-async def test_a_runner_listens_nowhere(bench: Bench) -> None:
-    runner = await bench.start()
-    await (await bench.hub.peer()).hear(Heartbeat)
+async def test_a_runner_listens_nowhere(runners: Runners) -> None:
+    runner = await runners.start()
+    await (await runners.hub.peer()).hear(Heartbeat)
     mine = {os.readlink(f"/proc/{runner.pid}/fd/{name}") for name in os.listdir(f"/proc/{runner.pid}/fd")}
     listening = set()
     for table in ("tcp", "tcp6", "udp", "udp6"):
@@ -236,17 +232,17 @@ async def test_a_runner_listens_nowhere(bench: Bench) -> None:
     assert not mine & listening
 
 
-async def test_reports_do_not_pile_up_while_there_is_no_connection(bench: Bench) -> None:
+async def test_reports_do_not_pile_up_while_there_is_no_connection(runners: Runners) -> None:
     """Symptom: every open report was queued again every ten seconds for a connection that no longer existed."""
-    config, claims, reports = bench.config(), Claims(1), Reports()
+    config, claims, reports = runners.config(), Claims(1), Reports()
     instance = LocalInstance(config.working_directory)
-    dispatcher = Local(config.executor_entry, {**os.environ, **bench.environment})
+    dispatcher = Local(config.executor_entry, {**os.environ, **runners.environment})
     try:
         async with asyncio.TaskGroup() as tasks:
             supervisor = AttemptSupervisor(config, instance, dispatcher, claims, reports, {}, tasks)
             connection = HubConnection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
             delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
-            _, ended = await asyncio.gather(_hang_up(bench.hub), connection.step(), return_exceptions=True)
+            _, ended = await asyncio.gather(_hang_up(runners.hub), connection.step(), return_exceptions=True)
             assert isinstance(ended, errors.Unreachable)
             for _ in range(1000):
                 reports.repeat()
@@ -267,15 +263,15 @@ async def _hang_up(hub: fake_runner_hub.FakeRunnerHub) -> None:
 @pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 409, 426, 502])
 @pytest.mark.parametrize("at", ["token", "handshake"])
 async def test_a_proxy_that_answers_instead_of_the_server_does_not_stop_a_runner(
-    bench: Bench, at: str, status: int
+    runners: Runners, at: str, status: int
 ) -> None:
     """A proxy's 426 or 409 at the token endpoint ended the runner, as if the server itself had refused it for good."""
-    bench.hub.foreign[at] = status
-    runner = await bench.start()
+    runners.hub.foreign[at] = status
+    runner = await runners.start()
     async with asyncio.timeout(BOUND):
-        await bench.hub.has_answered_foreign.wait()
+        await runners.hub.has_answered_foreign.wait()
         while "between here and the server" not in runner.output:
             await asyncio.sleep(0.01)
-    bench.hub.foreign.clear()
-    await bench.hub.peer()
+    runners.hub.foreign.clear()
+    await runners.hub.peer()
     assert f"answered {status}" in runner.output

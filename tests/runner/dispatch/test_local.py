@@ -17,7 +17,7 @@ from tests.runner.scripted_executors import ScriptedExecutors
 
 @pytest.mark.feature("J9")
 async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_engine(
-    theatre: ScriptedExecutors, tmp_path: Path
+    executors: ScriptedExecutors, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     local = Local(
@@ -34,12 +34,12 @@ async def test_a_kill_ends_an_executor_that_does_not_heed_the_interrupt_and_its_
                 cache_directory=str(tmp_path),
                 workspaces=str(tmp_path),
                 engine_directory=str(tmp_path),
-                environment={"STAGE": theatre.path},
+                environment={"SCRIPTED_EXECUTORS": executors.path},
                 granted=granted(),
             )
         )
-        actor = await theatre.actor()
-        engine = (await actor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]
+        executor = await executors.next()
+        engine = (await executor.tell(f"engine {tmp_path / 'fifo'}"))["engine"]
         async with asyncio.timeout(BOUND):
             _, code = await asyncio.gather(local.stop(handle, "kill"), local.watch(handle))
         assert code == -9

@@ -23,9 +23,9 @@ async def helper() -> AsyncIterator[ZygoteClient]:
 
 
 @pytest.fixture
-def start(theatre: ScriptedExecutors, tmp_path: Path) -> ExecutorStart:
+def start(executors: ScriptedExecutors, tmp_path: Path) -> ExecutorStart:
     directory = directories.create(tmp_path, granted(), "http://server")
-    environment = {"STAGE": theatre.path}
+    environment = {"SCRIPTED_EXECUTORS": executors.path}
     return ExecutorStart(
         "http://server", str(directory), str(tmp_path), str(tmp_path), str(tmp_path), environment, granted()
     )
@@ -38,82 +38,82 @@ async def _exit_code(forked: Forked) -> int | None:
 
 
 async def test_exit_codes_and_signals_are_reported(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     forked = await helper.fork(start)
-    actor = await theatre.actor()
-    assert forked.process.pid == actor.pid
+    executor = await executors.next()
+    assert forked.process.pid == executor.pid
     assert ownership.process_of(Path(start.directory)) == forked.process
-    await actor.tell("exit 42")
+    await executor.tell("exit 42")
     assert await _exit_code(forked) == 42
 
 
 async def test_a_signal_is_reported_as_a_negative_code(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     forked = await helper.fork(start)
-    await (await theatre.actor()).kill()
+    await (await executors.next()).kill()
     assert await _exit_code(forked) == -9
 
 
 async def test_what_an_executor_raises_is_in_its_own_log(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     forked = await helper.fork(start)
-    await (await theatre.actor()).tell("stumble")
+    await (await executors.next()).tell("stumble")
     assert await _exit_code(forked) == exit_codes.CRASHED
     assert "RuntimeError: told to ['stumble']" in (Path(start.directory) / "executor.log").read_text()
 
 
 async def test_an_executor_that_cannot_write_its_traceback_ends_at_once(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     """Symptom: it left the fork by an exception, and waited for its threads before it ended."""
     forked = await helper.fork(start)
-    await (await theatre.actor()).tell("stumble-on-full-disk")
+    await (await executors.next()).tell("stumble-on-full-disk")
     assert await _exit_code(forked) == exit_codes.CRASHED
 
 
 async def test_an_attempt_that_was_handed_back_does_not_start_any_more(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     assert ownership.forbid_start(Path(start.directory))
     assert await _exit_code(await helper.fork(start)) == exit_codes.IN_USE
-    assert theatre.is_empty
+    assert executors.is_empty
 
 
 async def test_of_two_salvages_of_one_attempt_only_one_touches_it(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     salvage = msgspec.structs.replace(start, granted=None, is_salvage=True)
     first = await helper.fork(salvage)
-    actor = await theatre.actor()
+    executor = await executors.next()
     assert await _exit_code(await helper.fork(salvage)) == exit_codes.IN_USE
-    assert theatre.is_empty
-    await actor.tell("exit 0")
+    assert executors.is_empty
+    await executor.tell("exit 0")
     assert await _exit_code(first) == 0
 
 
 async def test_a_helper_whose_runner_is_gone_ends_and_its_children_go_on(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     pid = helper.pid
     assert pid
     forked = await helper.fork(start)
-    actor = await theatre.actor()
+    executor = await executors.next()
     await helper.close()
     assert not Path(f"/proc/{pid}").exists()
     assert await _exit_code(forked) is None
-    assert (await actor.tell("told"))["told"] == []
-    await actor.tell("finish")
+    assert (await executor.tell("told"))["told"] == []
+    await executor.tell("finish")
 
 
 async def test_a_specification_larger_than_a_pipe_arrives_whole(
-    helper: ZygoteClient, theatre: ScriptedExecutors, start: ExecutorStart
+    helper: ZygoteClient, executors: ScriptedExecutors, start: ExecutorStart
 ) -> None:
     start.environment["LARGE"] = "x" * (4 << 20)
     forked = await helper.fork(start)
-    actor = await theatre.actor()
-    assert len(actor.facts["environment"]["LARGE"]) == 4 << 20
-    await actor.tell("exit 0")
+    executor = await executors.next()
+    assert len(executor.facts["environment"]["LARGE"]) == 4 << 20
+    await executor.tell("exit 0")
     await _exit_code(forked)

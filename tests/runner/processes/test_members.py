@@ -9,12 +9,12 @@ import pytest
 
 from terracrew import procfs
 from terracrew.attempt import directories
-from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat, Settled
+from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
 from tests.machine import cgroup
-from tests.runner.conftest import BOUND, ROOT, SOURCES, Bench, granted, refs, until_gone
+from tests.runner.conftest import BOUND, ROOT, SOURCES, Runners, granted, refs
 from tests.runner.scripted_executors import ScriptedExecutors
 
 
@@ -38,86 +38,83 @@ def _is_alive(pid: int) -> bool:
 
 @pytest.mark.feature("O4")
 async def test_an_attempt_is_not_reported_gone_while_a_process_in_another_session_lives(
-    bench: Bench, fifo: Path, mechanism: str
+    runners: Runners, fifo: Path, mechanism: str
 ) -> None:
     """Symptom: a provisioner that starts its own session (`setsid`) escaped "every process of its session"."""
-    await bench.start(cgroup=mechanism)
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    escaped = (await actor.tell(f"escape {fifo}"))["escaped"]
-    await actor.kill()
+    _, peer = await runners.connected(cgroup=mechanism)
+    executor = await runners.grant(peer)
+    escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
+    await executor.kill()
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
     assert _is_alive(escaped)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     assert not peer.heard(Gone)
     fifo.write_text("")
-    salvage = await bench.theatre.actor()
+    salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     assert not _is_alive(escaped)
     await salvage.tell("finish")
     gone = await peer.hear(Gone)
     assert (gone.reason, gone.is_delivered) == ("the executor was ended by signal 9", True)
-    await peer.say(Settled("job_1", 1))
-    await until_gone(bench.attempts / "job_1.1")
+    await runners.settle(peer)
 
 
 @pytest.mark.feature("O4")
 @pytest.mark.parametrize("is_executor_killed_first", [False, True])
 async def test_a_restarted_runner_finds_a_process_in_another_session(
-    bench: Bench, fifo: Path, mechanism: str, is_executor_killed_first: bool
+    runners: Runners, fifo: Path, mechanism: str, is_executor_killed_first: bool
 ) -> None:
-    runner = await bench.start(cgroup=mechanism)
-    actor = await bench.grant(await bench.hub.peer())
-    escaped = (await actor.tell(f"escape {fifo}"))["escaped"]
+    runner, peer = await runners.connected(cgroup=mechanism)
+    executor = await runners.grant(peer)
+    escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
     if is_executor_killed_first:
-        await actor.kill()
+        await executor.kill()
         await runner.kill()
     else:
         await runner.kill()
-        await actor.kill()
-    await bench.start(cgroup=mechanism)
-    peer = await bench.hub.peer()
+        await executor.kill()
+    _, peer = await runners.connected(cgroup=mechanism)
     for _ in range(5):
         assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
     assert _is_alive(escaped)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     fifo.write_text("")
-    await (await bench.theatre.actor()).tell("finish")
+    await (await runners.executors.next()).tell("finish")
     assert (await peer.hear(Gone)).is_delivered
 
 
 @pytest.mark.feature("O4")
-async def test_a_runner_with_another_setting_still_finds_what_its_predecessor_started(bench: Bench, fifo: Path) -> None:
-    runner = await bench.start(cgroup=str(cgroup.parent()))
-    actor = await bench.grant(await bench.hub.peer())
-    escaped = (await actor.tell(f"escape {fifo}"))["escaped"]
+async def test_a_runner_with_another_setting_still_finds_what_its_predecessor_started(
+    runners: Runners, fifo: Path
+) -> None:
+    runner, peer = await runners.connected(cgroup=str(cgroup.parent()))
+    executor = await runners.grant(peer)
+    escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
     await runner.kill()
-    await actor.kill()
-    await bench.start(cgroup="off")
-    peer = await bench.hub.peer()
+    await executor.kill()
+    _, peer = await runners.connected(cgroup="off")
     for _ in range(3):
         await peer.hear(Heartbeat)
     assert _is_alive(escaped)
-    assert bench.theatre.is_empty
+    assert runners.executors.is_empty
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
-    await (await bench.theatre.actor()).tell("finish")
+    await (await runners.executors.next()).tell("finish")
     assert (await peer.hear(Gone)).is_delivered
     assert not _is_alive(escaped)
 
 
 @pytest.mark.feature("J9")
 async def test_a_cancel_through_the_runner_interrupts_a_process_in_another_session(
-    bench: Bench, fifo: Path, mechanism: str
+    runners: Runners, fifo: Path, mechanism: str
 ) -> None:
-    await bench.start(cgroup=mechanism)
-    peer = await bench.hub.peer()
-    actor = await bench.grant(peer)
-    escaped = (await actor.tell(f"escape {fifo}"))["escaped"]
-    await actor.kill()
+    _, peer = await runners.connected(cgroup=mechanism)
+    executor = await runners.grant(peer)
+    escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
+    await executor.kill()
     await peer.hear(Heartbeat)
     await peer.say(CancelAttempt("job_1", 1, "interrupt"))
-    assert (await bench.theatre.actor()).facts["is_salvage"]
+    assert (await runners.executors.next()).facts["is_salvage"]
     assert not _is_alive(escaped)
 
 
@@ -127,31 +124,37 @@ async def test_a_cancel_through_the_runner_interrupts_a_process_in_another_sessi
 class Dispatcher:
     """A dispatcher `local` and one attempt that it has started."""
 
-    def __init__(self, theatre: ScriptedExecutors, folder: Path, mechanism: str, key: str) -> None:
+    def __init__(self, executors: ScriptedExecutors, folder: Path, mechanism: str, key: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self.local = Local("tests.runner.scripted_executor_process:run", environment, kill_seconds=0.1)
         if mechanism != "off":
             self.local.track_in(cgroup_discovery.find(mechanism, key))
         folder.mkdir()
-        self._theatre, self._folder = theatre, folder
+        self._theatre, self._folder = executors, folder
 
     async def escaped(self, fifo: Path) -> tuple[Handle, int]:
         """Start an executor, and in it a process in another session that ignores interrupts."""
         directory, folder = directories.create(self._folder, granted(), "http://server"), str(self._folder)
         start = ExecutorStart(
-            "http://server", str(directory), folder, folder, folder, {"STAGE": self._theatre.path}, granted()
+            "http://server",
+            str(directory),
+            folder,
+            folder,
+            folder,
+            {"SCRIPTED_EXECUTORS": self._theatre.path},
+            granted(),
         )
         handle = await self.local.start(start)
-        actor = await self._theatre.actor()
-        return handle, (await actor.tell(f"escape-deaf {fifo}"))["escaped"]
+        executor = await self._theatre.next()
+        return handle, (await executor.tell(f"escape-deaf {fifo}"))["escaped"]
 
 
 @pytest.mark.feature("J9")
 async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runner(
-    theatre: ScriptedExecutors, tmp_path: Path, fifo: Path, mechanism: str
+    executors: ScriptedExecutors, tmp_path: Path, fifo: Path, mechanism: str
 ) -> None:
-    one = Dispatcher(theatre, tmp_path / "one", mechanism, "one")
-    two = Dispatcher(theatre, tmp_path / "two", mechanism, "two")
+    one = Dispatcher(executors, tmp_path / "one", mechanism, "one")
+    two = Dispatcher(executors, tmp_path / "two", mechanism, "two")
     try:
         first, first_escaped = await one.escaped(fifo)
         second, second_escaped = await two.escaped(fifo)
@@ -184,9 +187,9 @@ async def test_a_runner_removes_its_own_empty_cgroups_when_it_starts_and_no_othe
 
 
 async def test_an_executor_that_cannot_join_its_cgroup_gets_a_subreaper(
-    theatre: ScriptedExecutors, tmp_path: Path, fifo: Path
+    executors: ScriptedExecutors, tmp_path: Path, fifo: Path
 ) -> None:
-    it = Dispatcher(theatre, tmp_path / "one", "off", "one")
+    it = Dispatcher(executors, tmp_path / "one", "off", "one")
     try:
         it.local._cgroup = lambda name: str(tmp_path / "not a cgroup" / name)
         handle, escaped = await it.escaped(fifo)
