@@ -26,8 +26,7 @@ import msgspec
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db import availability
-from terracrew.server.hub.runners import serve as runners
-from terracrew.server.hub.runners import takeover
+from terracrew.server.hub.runners import ended_attempts, takeover
 from terracrew.server.jobs import decide
 from tests.chaos.database import Postgres
 from tests.stateful.happenings import HAPPENINGS, Happening
@@ -148,7 +147,7 @@ def impatient() -> Generator[None]:
     try:
         with (
             mock.patch.object(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5),
-            mock.patch.object(runners, "LEAVING_SECONDS", 0.1),
+            mock.patch.object(ended_attempts, "LEAVING_SECONDS", 0.1),
             mock.patch.object(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0),
         ):
             yield

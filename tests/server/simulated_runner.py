@@ -77,7 +77,13 @@ class SimulatedAttempt:
         told = StateFact(sha256(plain).hexdigest(), len(plain), serial, lineage, is_inline)
         sealed = sealed or (self.seal(plain) if is_inline else b"")
         return await event_contents.prepare(
-            self.crew.server.hub, self.ref, self.module_id, self.credentials.state_key, self.next, told, sealed
+            self.crew.server.hub.executors,
+            self.ref,
+            self.module_id,
+            self.credentials.state_key,
+            self.next,
+            told,
+            sealed,
         )
 
     async def write(self, plain: bytes, *, serial: int = 1, lineage: str = "a", is_inline: bool = True) -> int:

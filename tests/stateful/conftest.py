@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from terracrew.server.db import availability
-from terracrew.server.hub.runners import serve as runners
-from terracrew.server.hub.runners import takeover
+from terracrew.server.hub.runners import ended_attempts, takeover
 from tests.machine.sqlite_template import copy_template, memory
 from tests.stateful.machine import Machine
 
@@ -19,7 +18,7 @@ from tests.stateful.machine import Machine
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time is the machine's own; and nobody reads the log."""
     monkeypatch.setattr(availability, "RETRY_PAUSES_SECONDS", (0.0,) * 5)
-    monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(takeover, "ANSWER_TIMEOUT_SECONDS", 0.0)
     logging.getLogger("terracrew").setLevel(logging.CRITICAL)
     yield

@@ -92,8 +92,8 @@ class ServerUnderTest:
             streams=Streams(db),
             tasks=Tasks(),
         )
-        self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub)
-        self.messenger = HubNotifier(self.server.hub)
+        self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub.runners)
+        self.messenger = HubNotifier(self.server.hub.runners)
         self.wakeups = self._stack.enter_context(db.listen(*TOPICS))
 
     async def restart(self, hang_up: Callable[[], Awaitable[None]], *, is_killed: bool) -> None:

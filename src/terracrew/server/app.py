@@ -46,9 +46,9 @@ from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint
-from terracrew.server.hub.context import TransferCall
 from terracrew.server.hub.runners.grants import Archives
-from terracrew.server.hub.transfer import states as transfer
+from terracrew.server.hub.transfer import routes as transfer
+from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.context import open_identity
 from terracrew.server.jobs.attempts.claims import claims
 from terracrew.server.jobs.attempts.ingest import ingest

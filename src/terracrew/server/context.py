@@ -14,8 +14,11 @@ from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
-from terracrew.server.hub.context import HubContext, TransferContext
+from terracrew.server.hub.endpoint import HubContext
+from terracrew.server.hub.executors.context import ExecutorContext
+from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest
@@ -98,22 +101,30 @@ class Server:
 
     @cached_property
     def hub(self) -> HubContext:
-        return HubContext(
-            id=self.id,
+        runners = RunnerContext(
+            server_id=self.id,
             db=self.db,
-            objects=self.objects,
-            keys=self.keys,
-            identity=self.identity,
             registry=self.registry,
-            scheduler=self.scheduler,
-            claim=self.claim,
-            ingest=self.ingest,
-            heartbeats=self.heartbeats,
-            archives=self.archives,
-            watchers=self.watchers,
             tasks=self.tasks,
             closing=self.closing,
+            identity=self.identity,
+            scheduler=self.scheduler,
+            claim=self.claim,
+            archives=self.archives,
+            heartbeats=self.heartbeats,
         )
+        executors = ExecutorContext(
+            server_id=self.id,
+            db=self.db,
+            registry=self.registry,
+            tasks=self.tasks,
+            closing=self.closing,
+            objects=self.objects,
+            keys=self.keys,
+            ingest=self.ingest,
+            watchers=self.watchers,
+        )
+        return HubContext(runners, executors)
 
     @cached_property
     def transfer(self) -> TransferContext:

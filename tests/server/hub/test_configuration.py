@@ -20,7 +20,7 @@ async def configure(hub: Hub, change: object) -> None:
 
 
 async def woken(hub: Hub) -> None:
-    await HubNotifier(hub.server.hub).step({("runners", hub.runner_id), ("configuration", hub.runner_id)})
+    await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id), ("configuration", hub.runner_id)})
 
 
 async def test_a_connected_runner_is_told_what_concerns_it_and_once(hub: Hub) -> None:
@@ -50,7 +50,7 @@ async def test_a_wake_up_that_was_lost_costs_only_time(hub: Hub) -> None:
         async with hub.executor(granted) as executor:
             await configure(hub, {"heartbeat_seconds": 2, "batch_size_limit": 7})
             for _ in range(2):
-                await HubNotifier(hub.server.hub).sweep()
+                await HubNotifier(hub.server.hub.runners).sweep()
             assert (await runner.get("configure"))["heartbeat_seconds"] == 2.0
             assert (await executor.get())["log_settings"]["batch_size_limit"] == 7
 
@@ -89,7 +89,7 @@ async def test_an_executor_of_a_removed_runner_is_welcome_and_keeps_its_own_cade
         granted = await runner.granted(await hub.job())
         answer = await hub.crew.app.admin.delete("/api/v1/runners/crew", params={"force": True})
         assert answer.status_code == 204, answer.text
-        await HubNotifier(hub.server.hub).step({("runners", hub.runner_id), ("access", hub.runner_id)})
+        await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id), ("access", hub.runner_id)})
         assert await refusal(runner) == ("removed", True)
         async with hub.connected(granted.credentials.hub) as executor:
             hello = messages.ExecutorHello(
@@ -118,7 +118,7 @@ async def test_a_credential_that_is_revoked_between_the_connection_and_its_hello
         async with asyncio.timeout(10):
             await (await runner.connection.ping())
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
-        await HubNotifier(hub.server.hub).step({("access", hub.runner_id)})
+        await HubNotifier(hub.server.hub.runners).step({("access", hub.runner_id)})
         await runner.send(hub.hello())
         assert await refusal(runner) == ("unauthenticated", True)
     assert not hub.server.registry.runners
@@ -141,7 +141,7 @@ async def test_the_end_of_one_secret_does_not_disturb_the_connections_of_another
             assert (await client.ask(hello))["type"] == "welcome"
         answer = await admin.delete(f"/api/v1/service-accounts/{account}/secrets/{secrets[0]['id']}")
         assert answer.status_code == 204
-        await HubNotifier(hub.server.hub).step({("access", account)})
+        await HubNotifier(hub.server.hub.runners).step({("access", account)})
         assert await refusal(ending) == ("unauthenticated", True)
         await staying.send(messages.HandBack("job_" + "0" * 32, 1, "an answer says that it is still heard"))
         assert (await staying.get())["type"] == "settled"

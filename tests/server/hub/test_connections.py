@@ -65,7 +65,7 @@ async def test_what_could_not_be_stored_is_asked_for_again_and_nobody_gives_up(h
 
 @pytest.mark.feature("O3", "J9")
 async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_the_wake_up_was_lost(hub: Hub) -> None:
-    messenger = HubNotifier(hub.server.hub)
+    messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job())
         async with hub.executor(granted) as executor:
@@ -85,7 +85,7 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
 @pytest.mark.feature("S5", "R7")
 async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub: Hub) -> None:
     """The next heartbeat of a drained runner made the scheduler offer it every job that its next tier should have had."""
-    messenger = HubNotifier(hub.server.hub)
+    messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
         await messenger.step({("runners", hub.runner_id)})
@@ -103,7 +103,7 @@ async def test_a_runner_that_was_drained_when_it_came_is_told_when_it_is_not_any
     async with hub.connected(await hub.token()) as runner:
         assert (await runner.ask(hub.hello()))["is_draining"] is True
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = false"))
-        await HubNotifier(hub.server.hub).step({("runners", "")})
+        await HubNotifier(hub.server.hub.runners).step({("runners", "")})
         assert await runner.get() == {"type": "drain", "on": False}
         assert hub.session().takes_jobs
 
@@ -118,10 +118,10 @@ async def test_a_connection_ends_with_its_token_unless_that_is_renewed(hub: Hub)
         session.principal = msgspec.structs.replace(session.principal, expires_at=1.0)
         await runner.send(messages.Renew(await hub.token()))
         await hub.until(lambda: session.principal.expires_at != 1.0)
-        await HubNotifier(hub.server.hub).sweep()
+        await HubNotifier(hub.server.hub.runners).sweep()
         assert hub.session() is session
         session.principal = msgspec.structs.replace(session.principal, expires_at=1.0)
-        await HubNotifier(hub.server.hub).sweep()
+        await HubNotifier(hub.server.hub.runners).sweep()
         assert await refusal(runner) == ("unauthenticated", True)
 
 
@@ -131,7 +131,7 @@ async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hu
     job = await hub.job()
     async with hub.runner() as runner:
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
-        await HubNotifier(hub.server.hub).step({("access", hub.runner_id if key else "")})
+        await HubNotifier(hub.server.hub.runners).step({("access", hub.runner_id if key else "")})
         with contextlib.suppress(ConnectionClosed):  # the refusal may already be here
             await runner.send(messages.Claim(job, 1))
         await hub.until(lambda: not hub.server.registry.runners)

@@ -24,7 +24,7 @@ from terracrew.protocol.events import (
     StepStatus,
 )
 from terracrew.protocol.spec import Step
-from terracrew.server.hub.runners import serve as runners
+from terracrew.server.hub.runners import ended_attempts
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
 from tests.server.hub.hub_clients import Client, Hub, ref_of
@@ -111,7 +111,7 @@ async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
 
 
 async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runners, "LEAVING_SECONDS", 0.05)
+    monkeypatch.setattr(ended_attempts, "LEAVING_SECONDS", 0.05)
     wrong: list[str] = []
     async with staged(hub) as stage:
         before = await stage.everything()

@@ -50,16 +50,16 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 59)
         hub.server.registry.look()
         monkeypatch.setattr(hub.server.registry, "_watching_since", 0.0)
-        await Presence(hub.server.hub).step()
+        await Presence(hub.server.hub.runners).step()
         assert await status(hub) == "ONLINE"
         clock.advance(61)
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 61)
         instance = f"{hub.runner_id} {hub.session().instance_id}"
         with hub.server.db.listen("instances") as woken:
-            await Presence(hub.server.hub).step()
+            await Presence(hub.server.hub.runners).step()
             assert ("instances", instance) in await woken.get(PATIENCE)
         assert await status(hub) == "OFFLINE"
-        await HubNotifier(hub.server.hub).step({("instances", instance)})
+        await HubNotifier(hub.server.hub.runners).step({("instances", instance)})
         assert await refusal(client) == ("unavailable", False)
     async with hub.runner():
         assert await status(hub) == "ONLINE"
@@ -78,8 +78,8 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
         registry.look()
         monkeypatch.setattr(registry, "_watching_since", 0.0)
         clock.advance(61)
-        await Presence(hub.server.hub).step()
-        await HubNotifier(hub.server.hub).step({("runners", hub.runner_id)})
+        await Presence(hub.server.hub.runners).step()
+        await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id)})
         assert await refusal(client) == ("unavailable", False)
         await eventually(lambda: _is_forgotten(hub))
         assert registry.silence(REF, session.instance_id, LONG) == (LONG, False)
@@ -91,7 +91,7 @@ async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is
     async with hub.runner():
         hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
         clock.advance(61)
-        await Presence(hub.server.hub).step()
+        await Presence(hub.server.hub.runners).step()
         assert await is_connected(hub)
 
 
@@ -104,7 +104,7 @@ async def test_after_a_gap_nobody_is_offline_before_a_full_period(
     async with hub.runner():
         clock.advance(61)
         servers.advance(300)  # the database was away, or this process was stopped
-        presence = Presence(hub.server.hub)
+        presence = Presence(hub.server.hub.runners)
         for _ in range(59):
             await presence.step()
             servers.advance(1)
@@ -121,10 +121,10 @@ async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub,
     await eventually(lambda: _not(is_connected(hub)))
     await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = true, server_id = 'srv_killed'"))
     hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
-    await Presence(hub.server.hub).step()
+    await Presence(hub.server.hub.runners).step()
     assert await is_connected(hub), "it may be on its way to another server"
     clock.advance(61)
-    await Presence(hub.server.hub).step()
+    await Presence(hub.server.hub.runners).step()
     assert not await is_connected(hub)
 
 

@@ -40,7 +40,7 @@ async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncI
         ]
         other.share_credentials(one)
         for hub in (one, other):
-            messenger = asyncio.create_task(HubNotifier(hub.server.hub).run())
+            messenger = asyncio.create_task(HubNotifier(hub.server.hub.runners).run())
             stack.callback(messenger.cancel)
         yield one, other
 
@@ -117,13 +117,13 @@ async def test_what_went_here_and_is_connected_there_is_not_gone(hubs: tuple[Hub
             await executor.connection.send(STARTED)
             await executor.get("ack")
         await one.until(lambda: registry.closed == [ref])
-        await Presence(one.server.hub).step()
+        await Presence(one.server.hub.runners).step()
         assert registry.closed == [], "its runner is connected to the other server"
     async with one.executor(granted):
         pass
     await one.until(lambda: registry.closed == [ref])
     async with other.executor(granted):
-        await Presence(one.server.hub).step()
+        await Presence(one.server.hub.runners).step()
         assert registry.closed == []
 
 

@@ -1,6 +1,7 @@
 """`/runnerhub`: a runner or an executor connects, says who it is, and is served until it goes."""
 
 import asyncio
+from dataclasses import dataclass
 
 import msgspec
 from litestar.types import Receive, Scope, Send
@@ -8,9 +9,10 @@ from litestar.types import Receive, Scope, Send
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated
 from terracrew.logging import get_logger
 from terracrew.server.connections.socket import HubSocket
-from terracrew.server.hub.context import HubContext
 from terracrew.server.hub.executors import serve as executors
+from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners import serve as runners
+from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
 
 PATH = "/runnerhub"
@@ -21,6 +23,12 @@ _MAX_REASON_CHARACTERS = 500
 MAX_HELLOS = 64
 """Hellos that are being answered at a time; the others wait in the order in which they came."""
 log = get_logger("terracrew.hub")
+
+
+@dataclass(frozen=True)
+class HubContext:
+    runners: RunnerContext
+    executors: ExecutorContext
 
 
 async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,16 +52,19 @@ async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, rece
 async def _served(hub: HubContext, hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
     """Serve to the end; what is returned is told to the client."""
     try:
-        if not hub.db.health.is_reachable():
+        db = hub.runners.db
+        if not db.health.is_reachable():
             await hub_socket.end_turn()
-        await hub.db.ready(HOLD_SECONDS)
+        await db.ready(HOLD_SECONDS)
         token, scope["headers"] = _bearer(scope), []  # which would be kept as long as the connection
-        principal = await principal_from_bearer(hub.identity, token)
+        principal = await principal_from_bearer(hub.runners.identity, token)
         await hub_socket.end_turn()
         client = scope["client"] if "client" in scope else None  # noqa: SIM401 - `get` of this type is not typed
         principal = msgspec.structs.replace(principal, address=client[0] if client else None)
-        serve = executors.serve if principal.kind == "executor" else runners.serve
-        await serve(hub, hub_socket, principal)
+        if principal.kind == "executor":
+            await executors.serve(hub.executors, hub_socket, principal)
+        else:
+            await runners.serve(hub.runners, hub_socket, principal)
     except TerracrewError as error:
         return error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -10,9 +10,9 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.db.topics import Topic
-from terracrew.server.hub.context import HubContext
 from terracrew.server.hub.executors import log_settings
 from terracrew.server.hub.runners import instances
+from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs.model import ACTIVE
 
 TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
@@ -22,7 +22,7 @@ TOKEN_LEEWAY_SECONDS = 10.0
 
 
 class HubNotifier:
-    def __init__(self, hub: HubContext) -> None:
+    def __init__(self, hub: RunnerContext) -> None:
         self._hub = hub
         self._registry = hub.registry
 
@@ -80,7 +80,7 @@ class HubNotifier:
     async def _cancel(self, job_id: str | None = None) -> None:
         """Send cancellations to the executor of one job, or of all; through the runner only if no server can reach it."""
 
-        for job in await self._hub.db.read(lambda tx: reads.canceled(tx, self._hub.id, job_id)):
+        for job in await self._hub.db.read(lambda tx: reads.canceled(tx, self._hub.server_id, job_id)):
             ref = AttemptRef(job["id"], job["attempt"])
             if executor := self._registry.executors.get(ref):
                 executor.cancel(job["cancel_mode"])

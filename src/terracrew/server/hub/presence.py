@@ -7,7 +7,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.runners.model import SILENCE_SECONDS
 
 POLL_SECONDS = 1.0
@@ -17,7 +17,7 @@ log = get_logger("terracrew.hub")
 class Presence:
     """Checks every instance of all servers, including those whose server was killed, and writes by compare-and-set."""
 
-    def __init__(self, hub: HubContext) -> None:
+    def __init__(self, hub: ConnectionContext) -> None:
         self._hub = hub
         self._registry = hub.registry
 
@@ -42,7 +42,7 @@ class Presence:
     async def _read(self, tx: Tx, closed: list[AttemptRef]) -> tuple[list[Row], list[AttemptRef]]:
         return (
             await reads.silent_or_asked(tx, SILENCE_SECONDS),
-            await reads.not_gone(tx, closed, self._hub.id),
+            await reads.not_gone(tx, closed, self._hub.server_id),
         )
 
     def _ask(self, row: Row) -> None:

@@ -24,10 +24,10 @@ async def uploaded(attempt: SimulatedAttempt, content: bytes) -> None:
     told = OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False)
     number, server = attempt.next, attempt.crew.server
     with pytest.raises(ValueError, match="not stored"):
-        await event_contents.large_outputs(server.hub, attempt.ref, attempt.module_id, number, told)
+        await event_contents.large_outputs(server.hub.executors, attempt.ref, attempt.module_id, number, told)
     put = await attempt.executor.put(f"{attempt.path}/states/{number}", content=attempt.seal(content))
     assert put.status_code == 204
-    found = await event_contents.large_outputs(server.hub, attempt.ref, attempt.module_id, number, told)
+    found = await event_contents.large_outputs(server.hub.executors, attempt.ref, attempt.module_id, number, told)
     records = [fact(told)]
     packed = chunks.pack(list(enumerate(records, number)))
     delivery = Delivery(*(attempt.ref.job_id, attempt.ref.attempt), number, records, {}, packed, {number: found})

@@ -78,7 +78,7 @@ async def test_an_instance_that_comes_makes_nobody_look_at_the_other_instances(
                 key for _, key in wakes if key.endswith(fleet.server.registry.of(fleet.runner_id)[2].instance_id)
             )
             counts = counted(fleet.server.db, monkeypatch)
-            await HubNotifier(fleet.server.hub).step({("instances", third)})
+            await HubNotifier(fleet.server.hub.runners).step({("instances", third)})
             assert sum(counts) == 1
 
 
@@ -103,7 +103,7 @@ async def test_hellos_of_one_fleet_do_not_wait_for_each_other(fleet: Hub) -> Non
 
 
 async def test_of_two_processes_of_a_fleet_with_one_name_that_come_at_once_one_is_welcome(fleet: Hub) -> None:
-    running = asyncio.create_task(HubNotifier(fleet.server.hub).run())
+    running = asyncio.create_task(HubNotifier(fleet.server.hub.runners).run())
     welcomed: list[str] = []
     have_all_come = asyncio.Event()
     count = 0

@@ -20,7 +20,7 @@ SECOND: dict[str, Any] = {"instance": "two", "instance_key": "s" * 32}
 
 @pytest.fixture
 async def notify(hub: Hub) -> AsyncIterator[None]:
-    running = asyncio.create_task(HubNotifier(hub.server.hub).run())
+    running = asyncio.create_task(HubNotifier(hub.server.hub.runners).run())
     yield
     running.cancel()
 
@@ -126,7 +126,7 @@ async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_na
 async def test_a_question_whose_wake_up_was_lost_is_asked_all_the_same(hub: Hub) -> None:
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger:
         coming = asyncio.create_task(come(hub, stranger, STRANGER))
-        presence = Presence(hub.server.hub)
+        presence = Presence(hub.server.hub.runners)
         async with asyncio.timeout(PATIENCE):
             while not hub.session().is_asked:
                 await presence.step()

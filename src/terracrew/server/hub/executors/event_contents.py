@@ -8,7 +8,7 @@ import msgspec
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.protocol.events import MAX_OUTPUT_LEVELS, MAX_OUTPUTS_BYTES, Output, OutputsRead, StateFact, is_deep
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.jobs.model import plain
 from terracrew.server.secrets.keyring import GROWTH_BYTES
 from terracrew.server.state import content, object_names
@@ -19,7 +19,13 @@ _ANOTHER = "its content is not what its event says: hash or size differ"
 
 
 async def prepare(
-    hub: HubContext, ref: AttemptRef, module_id: str, state_key: bytes, number: int, fact: StateFact, ciphertext: bytes
+    hub: ExecutorContext,
+    ref: AttemptRef,
+    module_id: str,
+    state_key: bytes,
+    number: int,
+    fact: StateFact,
+    ciphertext: bytes,
 ) -> Received | None:
     """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
 
@@ -42,7 +48,7 @@ async def prepare(
 
 
 async def prepare_unreadable(
-    hub: HubContext, ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
+    hub: ExecutorContext, ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
 ) -> Received:
     """Keep the event of a state as it came. The event cannot be read, so nothing is known of the state."""
     sha256 = hashlib.sha256(payload).hexdigest()
@@ -58,7 +64,7 @@ async def prepare_unreadable(
 
 
 async def large_outputs(
-    hub: HubContext, ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
+    hub: ExecutorContext, ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
     name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
@@ -84,7 +90,7 @@ def _problem_of_outputs(found: bytes) -> str:
     return f"they are nested more than {MAX_OUTPUT_LEVELS} levels deep" if is_deep(read) else ""
 
 
-async def _uploaded(hub: HubContext, ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
+async def _uploaded(hub: ExecutorContext, ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
     name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     if await hub.objects.exists(name):
         return Received(fact, None, name, plain(fact.problem))

@@ -2,10 +2,10 @@
 
 from terracrew.server.connections import reads
 from terracrew.server.connections.configuration import UNCONFIGURED
-from terracrew.server.hub.context import HubContext
+from terracrew.server.hub.context import ConnectionContext
 
 
-async def send(hub: HubContext, runner_id: str | None = None) -> None:
+async def send(hub: ConnectionContext, runner_id: str | None = None) -> None:
     """Send the settings to the executors of one runner, or to all. An executor gets only changes."""
     executors = [each for each in hub.registry.executors.values() if runner_id in (None, each.runner_id)]
     if not executors:

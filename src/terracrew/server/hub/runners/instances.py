@@ -15,10 +15,10 @@ from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.hub.context import HubContext
 from terracrew.server.hub.runners import takeover
+from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -84,15 +84,15 @@ async def take(
     return InstanceRow(connected.instance_id, connected.epoch, current, resume)
 
 
-async def disconnect(hub: HubContext, session: RunnerSession) -> None:
-    await hub.db.write(lambda tx: instance_store.disconnect(tx, session.runner_id, session.instance_id, session.epoch))
+async def disconnect(db: Database, session: RunnerSession) -> None:
+    await db.write(lambda tx: instance_store.disconnect(tx, session.runner_id, session.instance_id, session.epoch))
 
 
 REFRESH_BATCH_ROWS = 100
 """The number of connections in one batch. Between two batches, other tasks of the event loop run."""
 
 
-async def refresh(hub: HubContext, sessions: Iterable[RunnerSession]) -> None:
+async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None:
     """Apply the current rows to open connections: slots, drain, disable. Connections whose row is gone are dropped."""
     asked = iter(sessions)
     while few := list(islice(asked, REFRESH_BATCH_ROWS)):
@@ -105,7 +105,7 @@ async def refresh(hub: HubContext, sessions: Iterable[RunnerSession]) -> None:
         await asyncio.sleep(0)
 
 
-def _bring_up_to_date(hub: HubContext, session: RunnerSession, row: Row | None) -> None:
+def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row | None) -> None:
     if row is None:
         session.socket.drop(Removed(REMOVED))
     elif row["epoch"] != session.epoch:
@@ -122,7 +122,7 @@ def _bring_up_to_date(hub: HubContext, session: RunnerSession, row: Row | None) 
         _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
 
 
-def _apply(hub: HubContext, session: RunnerSession, owner: ServedRunner, slots: int) -> None:
+def _apply(hub: RunnerContext, session: RunnerSession, owner: ServedRunner, slots: int) -> None:
     before = session.slots, session.is_closed
     session.slots, session.is_closed = slots, owner.is_draining or owner.is_disabled
     if session.drain_sent != owner.is_draining:

@@ -1,0 +1,17 @@
+"""What the connections of executors need of a running server."""
+
+from dataclasses import dataclass
+
+from terracrew.server.hub.context import ConnectionContext
+from terracrew.server.jobs.attempts.ingest import Ingest
+from terracrew.server.objects import Objects
+from terracrew.server.runs.follow import Watchers
+from terracrew.server.secrets.keyring import Keyring
+
+
+@dataclass(frozen=True)
+class ExecutorContext(ConnectionContext):
+    objects: Objects
+    keys: Keyring
+    ingest: Ingest
+    watchers: Watchers

@@ -1,0 +1,113 @@
+"""A runner process connects: it gets the place of its instance, if need be by a takeover, and is welcomed."""
+
+from terracrew.errors import Conflict, Invalid, TerracrewError, Unauthenticated, Unavailable
+from terracrew.logging import get_logger
+from terracrew.protocol import messages
+from terracrew.server.audit import service as audit
+from terracrew.server.connections.reads import ServedRunner
+from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.connections.socket import HubSocket
+from terracrew.server.db.seam import Tx
+from terracrew.server.hub.runners import ended_attempts, instances, takeover, takeover_audit
+from terracrew.server.hub.runners.context import RunnerContext
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners.model import SILENCE_SECONDS
+
+MAX_ENGINES, MAX_NAME_CHARACTERS = 20, 100
+log = get_logger("terracrew.hub")
+
+
+async def take_place(
+    hub: RunnerContext, socket: HubSocket, principal: Principal, hello: messages.RunnerHello
+) -> tuple[RunnerSession, instances.InstanceRow]:
+    """Register the connection as the one of its instance. It gets no jobs before `welcome`."""
+    if not 0 < hello.capacity <= 1_000 or not hello.instance or not _is_short(hello.instance):
+        raise Invalid(
+            "a runner's capacity must be between 1 and 1000, and its instance needs a name of up to 100 printable characters"
+        )
+    about = [hello.version, hello.isolation, *hello.engines, *hello.engines.values()]
+    if len(hello.engines) > MAX_ENGINES or not all(_is_short(each) for each in about):
+        raise Invalid(f"a runner has up to {MAX_ENGINES} engines; their names and versions are short and printable")
+    record, place = await _place(hub, principal, hello)
+    session = RunnerSession(
+        socket,
+        principal,
+        runner_id=record.id,
+        instance_id=place.instance_id,
+        name=hello.instance,
+        epoch=place.epoch,
+        engines=hello.engines,
+        slots=min(hello.capacity, record.max_jobs),
+        is_draining=hello.is_draining,
+        drain_sent=record.is_draining,
+        configuration=record.configuration,
+    )
+    session.active_jobs = {ref.job_id for ref in place.current}
+    session.reported_attempts = set(hello.attempts)
+    session.is_disk_full = hello.is_disk_full
+    # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
+    session.is_closed = True
+    hub.registry.add(session)
+    log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)
+    return session, place
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= MAX_NAME_CHARACTERS and text.isprintable()
+
+
+async def _place(
+    hub: RunnerContext, principal: Principal, hello: messages.RunnerHello
+) -> tuple[ServedRunner, instances.InstanceRow]:
+    asked: list[takeover.Question] | None = None
+
+    async def work(tx: Tx) -> tuple[ServedRunner, instances.InstanceRow | list[takeover.Question]]:
+        record = await instances.runner_row(tx, principal, hello.runner_id)
+        gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
+        seats = await takeover_audit.former_instances(tx, record, hello)
+        place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at)
+        if isinstance(place, instances.InstanceRow):
+            await takeover_audit.record(tx, principal, record, hello, seats, place)
+        return record, place
+
+    while True:
+        try:
+            record, place = await hub.db.write(work)
+        except (Conflict, Unavailable) as refusal:
+            if asked:
+                await _note_refused_takeover(hub, principal, hello, refusal)
+            raise
+        if isinstance(place, instances.InstanceRow):
+            return record, place
+        asked = place
+        await takeover.wait(hub.db, asked)
+
+
+async def _note_refused_takeover(
+    hub: RunnerContext, principal: Principal, hello: messages.RunnerHello, refusal: TerracrewError
+) -> None:
+    """Audit a refused takeover: either an operator's mistake or a stolen token."""
+    log.warning("takeover refused", runner=hello.runner_id, instance=hello.instance, reason=refusal.message)
+    details = {"instance": hello.instance, "reason": refusal.message}
+    await hub.db.write(
+        lambda tx: audit.record(tx, principal, "runner.takeover_refused", "runner", hello.runner_id, details)
+    )
+
+
+async def welcome(hub: RunnerContext, session: RunnerSession, place: instances.InstanceRow, protocol: int) -> None:
+    session.socket.post(
+        messages.RunnerWelcome(
+            session.instance_id,
+            session.epoch,
+            protocol,
+            session.configuration.heartbeat,
+            unknown=sorted(session.reported_attempts - place.current),
+            is_draining=session.drain_sent,
+            log_level=session.configuration.levels,
+            resume=place.resume,
+        )
+    )
+    await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
+    await instances.refresh(hub, [session])
+    if not await hub.identity.tokens.is_live(session.principal):  # it was revoked while this connection was made
+        raise Unauthenticated("the credential of this connection was revoked")

@@ -1,0 +1,46 @@
+"""A runner claims an offered job, and gets the grant or is told that it missed it."""
+
+from terracrew.errors import TerracrewError, Undecryptable
+from terracrew.logging import get_logger
+from terracrew.protocol import messages
+from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.db.availability import retry_when_back
+from terracrew.server.hub.runners.context import RunnerContext
+from terracrew.server.jobs import decide
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.attempts import claims
+
+log = get_logger("terracrew.hub")
+
+
+async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Claim) -> None:
+    ref = AttemptRef(message.job_id, message.attempt)
+    claimant = claims.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
+    request = claims.ClaimRequest(claimant, claims.make_credentials())
+    won: claims.ClaimWon | None = None
+    hub.scheduler.claiming(ref.job_id)
+    try:
+        won = await hub.claim(request)
+    except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
+        reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
+        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=surprise)
+        if isinstance(error, Undecryptable):
+            hub.registry.withheld.add(ref.job_id, error.message)  # else it would be offered and claimed forever
+        else:
+            hub.tasks.start(retry_when_back(hub.db, lambda: claims.take_back(hub.db, request)))
+    finally:
+        session.claiming -= 1
+        if won is None:
+            hub.scheduler.missed(ref.job_id, session)
+    if won is None:
+        session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
+        return
+    hub.registry.grant(session, ref)
+    hub.scheduler.claimed(ref.job_id, won.module_id, session)
+    granted = await hub.archives.complete(won)
+    if hub.registry.has(session):
+        session.socket.post(granted)
+        return
+    reason = "its runner had gone before the grant was sent"
+    await jobs.settle(hub.db, ref, lambda job, attempt, now: decide.hand_back(job, attempt, reason, now))

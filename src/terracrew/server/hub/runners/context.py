@@ -1,0 +1,19 @@
+"""What the connections of runners need of a running server."""
+
+from dataclasses import dataclass
+
+from terracrew.server.connections.heartbeats import Heartbeats
+from terracrew.server.hub.context import ConnectionContext
+from terracrew.server.hub.runners.grants import Archives
+from terracrew.server.identity.context import Identity
+from terracrew.server.jobs.attempts.claims import Claims
+from terracrew.server.scheduling.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class RunnerContext(ConnectionContext):
+    identity: Identity
+    scheduler: Scheduler
+    claim: Claims
+    archives: Archives
+    heartbeats: Heartbeats
