@@ -15,22 +15,13 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
 from terracrew.logging import get_logger
-from terracrew.server.api import (
-    audit,
-    groups,
-    identity,
-    jobs,
-    live,
-    logs,
-    modules,
-    operations,
-    rekey,
-    retention,
-    runners,
-    states,
-    uploads,
-)
+from terracrew.server.api.access import audit
+from terracrew.server.api.access import people as identity
 from terracrew.server.api.context import ApiCall
+from terracrew.server.api.operations import health as operations
+from terracrew.server.api.operations import rekey, retention
+from terracrew.server.api.runs import jobs, live, logs
+from terracrew.server.api.tree import groups, modules, runners, states, uploads
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server

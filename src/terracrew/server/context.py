@@ -6,8 +6,8 @@ from datetime import timedelta
 from functools import cached_property
 
 from terracrew.server.api.context import ApiContext
-from terracrew.server.api.metrics.exposition import Measured
-from terracrew.server.api.metrics.gauges import Gauges
+from terracrew.server.api.operations.metrics.exposition import Measured
+from terracrew.server.api.operations.metrics.gauges import Gauges
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext

@@ -10,8 +10,8 @@ from litestar.handlers import BaseRouteHandler
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.api import audit as audit_api
-from terracrew.server.api import identity
+from terracrew.server.api.access import audit as audit_api
+from terracrew.server.api.access import people as identity
 from terracrew.server.api.context import ApiCall
 from terracrew.server.db import Database, Tx
 from terracrew.server.groups import service as groups

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from terracrew.server.api.metrics.exposition import Measured
+from terracrew.server.api.operations.metrics.exposition import Measured
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http import request

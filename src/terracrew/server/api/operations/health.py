@@ -3,7 +3,7 @@
 from litestar import Response, get
 
 from terracrew.server.api.context import ApiCall
-from terracrew.server.api.metrics import exposition
+from terracrew.server.api.operations.metrics import exposition
 
 
 @get("/healthz", public=True, ignores_credentials=True, include_in_schema=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from terracrew import __version__
-from terracrew.server.api.metrics.gauges import Figures, Gauges
+from terracrew.server.api.operations.metrics.gauges import Figures, Gauges
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http.counts import Counts

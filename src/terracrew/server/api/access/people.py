@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
-from terracrew.server.api import connect
+from terracrew.server.api.access import connect
 from terracrew.server.api.context import ApiCall
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access import store as access_store

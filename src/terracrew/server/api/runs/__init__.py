@@ -1,0 +1,1 @@
+"""Jobs over HTTP: what people and programs ask of them, their logs, and what changes while it changes."""

@@ -1,0 +1,1 @@
+"""The tree over HTTP: groups, modules and what they store, and runners."""
