@@ -15,13 +15,7 @@ from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, durable, ids
 from terracrew.logging import get_logger
-from terracrew.server.api.access import audit
-from terracrew.server.api.access import people as identity
-from terracrew.server.api.context import ApiCall
-from terracrew.server.api.operations import health as operations
-from terracrew.server.api.operations import rekey, retention
-from terracrew.server.api.runs import jobs, live, logs
-from terracrew.server.api.tree import groups, modules, runners, states, uploads
+from terracrew.server.api import routes as api
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
@@ -59,23 +53,8 @@ log = get_logger("terracrew.server")
 MAX_BODY_BYTES = 1024 * 1024
 """The largest body of a request whose handler sets no other limit."""
 
-_API: list[ControllerRouterHandler] = [
-    *operations.handlers,
-    groups.router,
-    modules.router,
-    uploads.router,
-    runners.router,
-    jobs.router,
-    logs.router,
-    states.router,
-    live.router,
-    *identity.routers,
-    *audit.routers,
-    rekey.router,
-    retention.router,
-]
 ROUTERS: list[ControllerRouterHandler] = [
-    Router("/", route_handlers=_API, request_class=ApiCall),
+    *api.ROUTERS,
     Router("/", route_handlers=[*api_reference.handlers, *pages.routers], request_class=DashboardCall),
     Router("/", route_handlers=[transfer.router], request_class=TransferCall),
 ]

@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
+from terracrew.server.api.access.context import AccessContext
 from terracrew.server.api.context import ApiContext
+from terracrew.server.api.operations.context import OperationsContext
 from terracrew.server.api.operations.metrics.exposition import Measured
 from terracrew.server.api.operations.metrics.gauges import Gauges
+from terracrew.server.api.runs.context import RunsContext
+from terracrew.server.api.tree.context import TreeContext
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
@@ -68,23 +72,27 @@ class Server:
 
     @cached_property
     def api(self) -> ApiContext:
-        return ApiContext(
-            settings=self.settings,
+        operations = OperationsContext(
+            db=self.db,
+            keys=self.keys,
+            surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
+            readiness=Readiness(self.db, self.closing),
+            measured=Measured(self.db, self.registry, self.counts, Gauges(self.db, self.registry)),
+        )
+        runs = RunsContext(
             db=self.db,
             objects=self.objects,
-            keys=self.keys,
-            identity=self.identity,
             registry=self.registry,
             create_job=self.create_job,
             watch=self.watch,
             watchers=self.watchers,
             streams=self.streams,
-            staging=self.staging,
-            surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
-            readiness=Readiness(self.db, self.closing),
-            measured=Measured(self.db, self.registry, self.counts, Gauges(self.db, self.registry)),
             closing=self.closing,
         )
+        tree = TreeContext(
+            settings=self.settings, db=self.db, objects=self.objects, keys=self.keys, staging=self.staging
+        )
+        return ApiContext(AccessContext(self.db, self.identity), operations, runs, tree)
 
     @cached_property
     def dashboard(self) -> DashboardContext:

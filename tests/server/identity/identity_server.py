@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -10,9 +11,8 @@ from litestar.handlers import BaseRouteHandler
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.api.access import audit as audit_api
-from terracrew.server.api.access import people as identity
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api import routes
+from terracrew.server.api.access.context import AccessCall, AccessContext
 from terracrew.server.db import Database, Tx
 from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
@@ -132,12 +132,12 @@ class IdentityServer:
 
 
 @get("/anybody", public=True)
-async def anybody(request: ApiCall) -> str:
+async def anybody(request: AccessCall) -> str:
     return request.user.name if request.user else "nobody"
 
 
 @post("/anybody", public=True)
-async def anybody_posts(request: ApiCall) -> str:
+async def anybody_posts(request: AccessCall) -> str:
     return request.user.name if request.user else "nobody"
 
 
@@ -158,10 +158,10 @@ EXTRA: list[BaseRouteHandler] = [anybody, anybody_posts, form, thing]
 def app() -> App:
     """One application for all tests, which run one after the other; each puts its own container in."""
     return App(
-        [*identity.routers, *audit_api.routers, *EXTRA],
+        [*routes.ACCESS, *EXTRA],
         middleware=[AuthenticationMiddleware()],
         exception_handlers=HANDLERS,
-        request_class=ApiCall,
+        request_class=AccessCall,
         openapi_config=None,
     )
 
@@ -169,7 +169,8 @@ def app() -> App:
 async def build(database: Database) -> IdentityServer:
     keys = Keyring([b"k" * 32])
     container = Container(ServerSettings(public_url=URL), database, keys, await open_identity(database, keys, URL))
-    app().state.identity, app().state.api = container.identity, container
+    app().state.identity = container.identity
+    app().state.api = SimpleNamespace(access=AccessContext(database, container.identity))
     app().state.data_directory = container.settings.directory
     organization = await database.write(lambda tx: groups.ensure_organization(tx, "default"))
     return IdentityServer(container, app(), await JobRows.of_organization(database, organization.id))

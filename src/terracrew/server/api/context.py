@@ -1,46 +1,16 @@
-"""What the handlers of the API need of a running server."""
+"""What the API needs of a running server: a small context for each package of handlers."""
 
-import asyncio
 from dataclasses import dataclass
 
-from terracrew.server.api.operations.metrics.exposition import Measured
-from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database
-from terracrew.server.http import request
-from terracrew.server.http.streams import Streams
-from terracrew.server.identity.context import Identity
-from terracrew.server.jobs.create import Create
-from terracrew.server.objects import Objects
-from terracrew.server.readiness import Readiness
-from terracrew.server.retention.surveys import Surveys
-from terracrew.server.runs.follow import Watchers
-from terracrew.server.runs.reasons import Watch
-from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import ServerSettings
-from terracrew.server.uploads.service import Staging
+from terracrew.server.api.access.context import AccessContext
+from terracrew.server.api.operations.context import OperationsContext
+from terracrew.server.api.runs.context import RunsContext
+from terracrew.server.api.tree.context import TreeContext
 
 
 @dataclass(frozen=True)
 class ApiContext:
-    settings: ServerSettings
-    db: Database
-    objects: Objects
-    keys: Keyring
-    identity: Identity
-    registry: Registry
-    create_job: Create
-    watch: Watch
-    watchers: Watchers
-    streams: Streams
-    staging: Staging
-    surveys: Surveys
-    readiness: Readiness
-    measured: Measured
-    closing: asyncio.Event
-    """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
-
-
-class ApiCall(request.Call):
-    @property
-    def context(self) -> ApiContext:
-        return self.app.state.api
+    access: AccessContext
+    operations: OperationsContext
+    runs: RunsContext
+    tree: TreeContext

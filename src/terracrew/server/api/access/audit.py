@@ -3,7 +3,7 @@
 from litestar import Router, get
 from litestar.params import FromQuery
 
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.access.context import AccessCall
 from terracrew.server.audit import service
 from terracrew.server.audit.model import Entry
 from terracrew.server.paging import After, Limit, Page
@@ -11,7 +11,7 @@ from terracrew.server.paging import After, Limit, Page
 
 @get("/audit", summary="List changes, newest first")
 async def listing(
-    request: ApiCall, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+    request: AccessCall, target: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[Entry]:
     """All of the organization, or those of one `target` (an id)."""
     who = request.user
@@ -19,4 +19,3 @@ async def listing(
 
 
 router = Router(path="/api/v1", route_handlers=[listing], tags=["audit"])
-routers = [router]

@@ -11,7 +11,7 @@ from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.access.context import AccessCall
 from terracrew.server.http.client import address_of, identity_of
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.tokens import AccessToken
@@ -30,7 +30,7 @@ _FIELDS = ("grant_type", "client_id", "client_secret")
     tags=["access"],
     summary="Get an access token",
 )
-async def token(request: ApiCall) -> Response[Any]:
+async def token(request: AccessCall) -> Response[Any]:
     """Trade a client id and secret, in the form or by HTTP Basic, for an access token of fifteen minutes.
 
     The client id is `<organization>:<client>`: a service account's id with one of its secrets, or a worker id with its
@@ -57,19 +57,19 @@ async def token(request: ApiCall) -> Response[Any]:
 
 
 @get("/.well-known/jwks.json", public=True, tags=["access"], summary="Read the public keys")
-async def jwks(request: ApiCall) -> Response[dict[str, Any]]:
+async def jwks(request: AccessCall) -> Response[dict[str, Any]]:
     """The public keys that sign access tokens and the tokens that jobs show to clouds."""
     return Response(identity_of(request).tokens.signing.jwks(), headers={"Cache-Control": "public, max-age=300"})
 
 
 @get("/.well-known/openid-configuration", public=True, tags=["access"], summary="Read the OpenID configuration")
-async def openid_configuration(request: ApiCall) -> Response[dict[str, Any]]:
+async def openid_configuration(request: AccessCall) -> Response[dict[str, Any]]:
     """What a cloud needs to know to trust the tokens of jobs."""
     found = cloud.configuration(identity_of(request).url)
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
-async def _credentials(request: ApiCall) -> tuple[str, str, str]:
+async def _credentials(request: AccessCall) -> tuple[str, str, str]:
     if request.content_type[0] != RequestEncodingType.URL_ENCODED:
         raise Invalid("send application/x-www-form-urlencoded")
     form = await request.form()
@@ -91,7 +91,7 @@ async def _credentials(request: ApiCall) -> tuple[str, str, str]:
     return fields["grant_type"], fields["client_id"], fields["client_secret"]
 
 
-async def _next_secret(request: ApiCall) -> str:
+async def _next_secret(request: AccessCall) -> str:
     values = (await request.form()).getall(_NEXT, [])
     if not values:
         return ""

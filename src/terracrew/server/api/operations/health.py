@@ -2,7 +2,7 @@
 
 from litestar import Response, get
 
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.operations.metrics import exposition
 
 
@@ -13,14 +13,14 @@ async def healthz() -> dict[str, str]:
 
 
 @get("/readyz", public=True, ignores_credentials=True, include_in_schema=False)
-async def readyz(request: ApiCall) -> dict[str, str]:
+async def readyz(request: OperationsCall) -> dict[str, str]:
     """The database takes writes, which it does only once its tables are up to date, and the server is not being stopped."""
     await request.context.readiness.check()
     return {"status": "ok"}
 
 
 @get("/metrics", takes_metrics_token=True, include_in_schema=False)
-async def metrics(request: ApiCall) -> Response[bytes]:
+async def metrics(request: OperationsCall) -> Response[bytes]:
     """For Prometheus, with the token for metrics or any other token."""
     text, kind = await exposition.render(request.context.measured)
     return Response(text, media_type=kind)

@@ -2,7 +2,7 @@
 
 from litestar import Router, delete, get, post
 
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -12,7 +12,7 @@ from terracrew.server.rekey.progress import RekeyProgress
 
 
 @get("/rekey", summary="Show the encryption under a new master key")
-async def show(request: ApiCall) -> RekeyProgress:
+async def show(request: OperationsCall) -> RekeyProgress:
     """How far it has come, and whether older keys may be removed (`finished`)."""
 
     async def read(tx: Tx) -> RekeyProgress:
@@ -23,7 +23,7 @@ async def show(request: ApiCall) -> RekeyProgress:
 
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
-async def start(request: ApiCall) -> RekeyProgress:
+async def start(request: OperationsCall) -> RekeyProgress:
     """It runs in the background, and is refused while a running server encrypts under another key.
 
     If it is requested again, it continues, or checks everything once more.
@@ -39,7 +39,7 @@ async def start(request: ApiCall) -> RekeyProgress:
 
 
 @delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
-async def stop(request: ApiCall) -> RekeyProgress:
+async def stop(request: OperationsCall) -> RekeyProgress:
     """What is done stays done; both keys are needed until it has been finished."""
 
     async def work(tx: Tx) -> RekeyProgress:

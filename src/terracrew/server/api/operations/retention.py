@@ -2,7 +2,7 @@
 
 from litestar import Response, Router, get
 
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.retention.surveys import SurveyProgress
@@ -10,7 +10,7 @@ from terracrew.server.retention.usage import Preview, Usage
 
 
 @get("/server/usage", summary="Show what is stored")
-async def get_usage(request: ApiCall) -> Response[Usage | SurveyProgress]:
+async def get_usage(request: OperationsCall) -> Response[Usage | SurveyProgress]:
     """Counts and bytes by kind, the largest modules, and what retention would remove. Administrators only.
 
     Counting may take minutes. Until it is finished, the answer is 202 and says what is being counted: ask again.
@@ -21,7 +21,7 @@ async def get_usage(request: ApiCall) -> Response[Usage | SurveyProgress]:
 
 
 @get("/server/retention", summary="Show what retention would remove")
-async def get_preview(request: ApiCall) -> Response[Preview | SurveyProgress]:
+async def get_preview(request: OperationsCall) -> Response[Preview | SurveyProgress]:
     """What the settings keep, what the next pass would remove, and which orphans. Administrators only.
 
     Nothing is removed by this. Until the counting is finished, the answer is 202: ask again.

@@ -9,7 +9,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Path
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server import paging
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, service
@@ -45,7 +45,7 @@ class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @post("/modules/{module:str}/jobs", summary="Run a job on a module")
 async def run_job(
-    request: ApiCall,
+    request: RunsCall,
     module: FromPath[str],
     data: JSONBody[create.NewJob],
     key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
@@ -60,7 +60,7 @@ async def run_job(
 
 @get("/jobs", summary="List jobs")
 async def list_jobs(
-    request: ApiCall,
+    request: RunsCall,
     limit: paging.Limit = 50,
     after: paging.After = None,
     status: FromQuery[JobStatus | None] = None,
@@ -77,7 +77,7 @@ async def list_jobs(
 
 
 @get("/jobs/{job:str}", summary="Show a job")
-async def get_job(request: ApiCall, job: FromPath[str]) -> JobView:
+async def get_job(request: RunsCall, job: FromPath[str]) -> JobView:
     """Show a job by its id or number: its steps, its attempts, its plan, and why it waits."""
     who, watch = request.user, request.context.watch.for_reader(request.user)
 
@@ -88,19 +88,19 @@ async def get_job(request: ApiCall, job: FromPath[str]) -> JobView:
 
 
 @post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
-async def cancel_jobs(request: ApiCall, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
+async def cancel_jobs(request: RunsCall, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
     """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
     return await bulk_cancel.cancel_many(request.context.db, request.user, data)
 
 
 @post("/jobs/{job:str}/cancel", status_code=202, summary="Cancel a job")
-async def cancel_job(request: ApiCall, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
+async def cancel_job(request: RunsCall, job: FromPath[str], data: JSONBody[CancelRequest]) -> Job:
     """Ask it to stop: after the current step, by interrupt, or by kill."""
     return await service.cancel(request.context.db, request.user, job, data.mode)
 
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
-async def approve_job(request: ApiCall, job: FromPath[str], data: JSONBody[Approval]) -> Job:
+async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> Job:
     """Approve its plan, so that the job continues. The approval covers only the plan and the doubts that it names.
 
     It is refused with 409 if the module's state has changed since that plan was made, or if the module is in doubt because of
@@ -111,19 +111,19 @@ async def approve_job(request: ApiCall, job: FromPath[str], data: JSONBody[Appro
 
 
 @post("/jobs/{job:str}/replan", status_code=200, summary="Make a new plan for a job")
-async def replan_job(request: ApiCall, job: FromPath[str], data: JSONBody[Replan]) -> Job:
+async def replan_job(request: RunsCall, job: FromPath[str], data: JSONBody[Replan]) -> Job:
     """Let it make a new plan instead of the one that it waits with. The new one waits for an approval, too."""
     return await approvals.replan(request.context.db, request.user, job, data.plan)
 
 
 @post("/jobs/{job:str}/decline", status_code=200, summary="Decline the plan of a job")
-async def decline_job(request: ApiCall, job: FromPath[str], data: JSONBody[Decline]) -> Job:
+async def decline_job(request: RunsCall, job: FromPath[str], data: JSONBody[Decline]) -> Job:
     """End it without applying its plan."""
     return await approvals.decline(request.context.db, request.user, job, data.plan, data.reason)
 
 
 @get("/jobs/{job:str}/attempts/{attempt:int}", summary="Show an attempt of a job")
-async def get_attempt(request: ApiCall, job: FromPath[str], attempt: Number) -> AttemptReport:
+async def get_attempt(request: RunsCall, job: FromPath[str], attempt: Number) -> AttemptReport:
     """Report on an attempt: its runner, how far it came, its last contact, and what has arrived from it."""
 
     db = request.context.db
@@ -132,7 +132,7 @@ async def get_attempt(request: ApiCall, job: FromPath[str], attempt: Number) -> 
 
 
 @post("/jobs/{job:str}/attempts/{attempt:int}/gone", status_code=200, summary="Give up on a lost attempt")
-async def give_up_attempt(request: ApiCall, job: FromPath[str], attempt: Number) -> Job:
+async def give_up_attempt(request: RunsCall, job: FromPath[str], attempt: Number) -> Job:
     """Say that an attempt which was lost in the middle of a change is gone; to unlock its module by force is the same act.
 
     If it is not gone after all, it may still be changing things. So it is fenced (it can write nothing current any more), the
@@ -142,7 +142,7 @@ async def give_up_attempt(request: ApiCall, job: FromPath[str], attempt: Number)
 
 
 @post("/jobs/{job:str}/rerun", summary="Run a job again")
-async def rerun_job(request: ApiCall, job: FromPath[str]) -> Job:
+async def rerun_job(request: RunsCall, job: FromPath[str]) -> Job:
     """Queue a new job that asks for the same: type, destroy plan, priority, approval, and its own source if it had one.
 
     Otherwise it takes the module's source as it is now.

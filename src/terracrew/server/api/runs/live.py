@@ -7,7 +7,7 @@ from litestar import Router, get
 from litestar.response import Stream
 
 from terracrew.errors import Unavailable
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import Topic
 from terracrew.server.jobs import reads as jobs
@@ -28,7 +28,7 @@ GATHER_SECONDS = 0.05
 
 
 @get("/events", media_type="text/event-stream", summary="Follow changes")
-async def events(request: ApiCall) -> Stream:
+async def events(request: RunsCall) -> Stream:
     """Server-sent events: `jobs`, `runners` or `tree`, with the id of what has changed; `all` where everything may have."""
     authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from terracrew.errors import Invalid
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.model import Job
@@ -32,7 +32,7 @@ MAX_PLACE_CHARACTERS = 200
 
 @get("/jobs/{job:str}/log", summary="Read a job's log")
 async def read_log(
-    request: ApiCall,
+    request: RunsCall,
     job: FromPath[str],
     attempt: Attempt = None,
     format: FromQuery[Literal["text", "events"]] = "text",  # noqa: A002 - it is what the address says
@@ -81,7 +81,7 @@ async def read_log(
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
 async def stream_log(
-    request: ApiCall,
+    request: RunsCall,
     job: FromPath[str],
     attempt: Attempt = None,
     last_event_id: FromQuery[str | None] = None,
@@ -103,7 +103,7 @@ async def stream_log(
     return Stream(stream, media_type="text/event-stream", headers=headers)
 
 
-async def _find(tx: Tx, request: ApiCall, job: str, attempt: int | None) -> tuple[Job, Extent]:
+async def _find(tx: Tx, request: RunsCall, job: str, attempt: int | None) -> tuple[Job, Extent]:
     found = await jobs.find(tx, request.user, job, Verb.JOB_READ)
     return found, await reads.extent(tx, found.id, attempt)
 
@@ -140,7 +140,7 @@ async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIter
         yield encoder.encode_lines(events)
 
 
-async def _sent(request: ApiCall, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
+async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
     async def read_view(tx: Tx) -> bytes:
         found = await jobs.find(tx, request.user, job_id, Verb.JOB_READ)
         return msgspec.json.encode(await view.read(tx, found, request.context.watch.for_reader(request.user)))

@@ -3,7 +3,7 @@
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.groups import service
 from terracrew.server.groups.model import Group, GroupChange, NewGroup
 from terracrew.server.http.request import tree_path
@@ -12,7 +12,7 @@ from terracrew.server.paging import After, Limit, Page
 
 @get("/groups", summary="List groups")
 async def listing(
-    request: ApiCall, parent: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
+    request: TreeCall, parent: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[Group]:
     """List the groups directly in `parent` (empty: the organization), or all of them."""
     who = request.user
@@ -20,28 +20,28 @@ async def listing(
 
 
 @post("/groups", summary="Create a group")
-async def create(request: ApiCall, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
+async def create(request: TreeCall, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
     """Create a group and, with `parents=true`, its missing parent groups."""
     who = request.user
     return await request.context.db.write(lambda tx: service.create(tx, who, data, parents))
 
 
 @get("/groups/{group:str}", summary="Show a group")
-async def show(request: ApiCall, group: FromPath[str]) -> Group:
+async def show(request: TreeCall, group: FromPath[str]) -> Group:
     """Show a group by its path or id."""
     who = request.user
     return await request.context.db.read(lambda tx: service.show(tx, who, tree_path(group)))
 
 
 @patch("/groups/{group:str}", summary="Change a group")
-async def change(request: ApiCall, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
+async def change(request: TreeCall, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
     """The organization itself is a group, too, and is named by its id."""
     who = request.user
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
 
 
 @delete("/groups/{group:str}", summary="Delete an empty group")
-async def remove(request: ApiCall, group: FromPath[str]) -> None:
+async def remove(request: TreeCall, group: FromPath[str]) -> None:
     """Delete a group that has neither groups, modules nor runners in it."""
     who = request.user
     await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(group)))

@@ -6,7 +6,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from terracrew.protocol.uploads import HEADER
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.modules import archives, contents, hidden_values, service
@@ -20,7 +20,7 @@ from terracrew.server.uploads import service as uploads
 
 @get("/modules", summary="List modules")
 async def listing(
-    request: ApiCall,
+    request: TreeCall,
     group: FromQuery[str | None] = None,
     recursive: FromQuery[bool] = False,
     after: After = None,
@@ -34,14 +34,14 @@ async def listing(
 
 
 @post("/modules", summary="Create a module")
-async def create(request: ApiCall, data: JSONBody[NewModule]) -> Module:
+async def create(request: TreeCall, data: JSONBody[NewModule]) -> Module:
     """Create a module in a group that exists, from a source that was uploaded or that lies on the runners."""
     who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
     return await request.context.db.write(lambda tx: service.create(tx, who, data, roots, keys))
 
 
 @get("/modules/{module:str}", summary="Show a module")
-async def show(request: ApiCall, module: FromPath[str]) -> ModuleView:
+async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
     """Show a module and what blocks its jobs: doubts, states in quarantine, and who holds its lock."""
 
     async def read(tx: Tx) -> ModuleView:
@@ -54,14 +54,14 @@ async def show(request: ApiCall, module: FromPath[str]) -> ModuleView:
 
 
 @patch("/modules/{module:str}", summary="Change a module")
-async def change(request: ApiCall, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
+async def change(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
     """Change what is given and keep the rest. Inputs, environment and audiences are replaced as a whole."""
     who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
 
 
 @delete("/modules/{module:str}", summary="Delete a module")
-async def remove(request: ApiCall, module: FromPath[str], force: FromQuery[bool] = False) -> None:
+async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool] = False) -> None:
     """With `force=true`, its jobs, logs and states too. What it has built is not touched.
 
     The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
@@ -71,7 +71,7 @@ async def remove(request: ApiCall, module: FromPath[str], force: FromQuery[bool]
 
 
 @post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)
-async def upload(request: ApiCall, staged: Annotated[str, HeaderParameter(name=HEADER)] = "") -> Archive:
+async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=HEADER)] = "") -> Archive:
     """The body is a tar.gz; what would write outside its folder, or unpack to too much, is refused.
 
     One that is too large for a proxy on the way is staged before (`PUT /uploads`) and named in the header X-Upload.

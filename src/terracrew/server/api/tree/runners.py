@@ -5,7 +5,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.errors import NotFound
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.assignments import store as assignments
 from terracrew.server.assignments.model import Assignment, PlaceKind
 from terracrew.server.db.seam import Tx
@@ -30,7 +30,7 @@ from terracrew.server.runners.model import (
 
 @get("/runners", summary="List runners")
 async def listing(
-    request: ApiCall,
+    request: TreeCall,
     status: FromQuery[RunnerStatus | None] = None,
     group: FromQuery[str | None] = None,
     after: After = None,
@@ -42,7 +42,7 @@ async def listing(
 
 
 @post("/runners", summary="Create a runner")
-async def create(request: ApiCall, data: JSONBody[NewRunner]) -> RunnerView:
+async def create(request: TreeCall, data: JSONBody[NewRunner]) -> RunnerView:
     """Create the record of a runner without a token of its own: it connects as its service account."""
     who = request.user
 
@@ -53,28 +53,28 @@ async def create(request: ApiCall, data: JSONBody[NewRunner]) -> RunnerView:
 
 
 @post("/runners/register", summary="Register a self-hosted runner")
-async def register(request: ApiCall, data: JSONBody[Registration]) -> Registered:
+async def register(request: TreeCall, data: JSONBody[Registration]) -> Registered:
     """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
     who, url = request.user, request.context.settings.url
     return await request.context.db.write(lambda tx: service.register(tx, who, data, url))
 
 
 @get("/runners/{runner:str}", summary="Show a runner")
-async def show(request: ApiCall, runner: FromPath[str]) -> RunnerView:
+async def show(request: TreeCall, runner: FromPath[str]) -> RunnerView:
     """Show a runner by its path or id, with the instances that are connected as it."""
     who = request.user
     return await request.context.db.read_in_background(lambda tx: service.show(tx, who, tree_path(runner)))
 
 
 @patch("/runners/{runner:str}", summary="Change a runner")
-async def change(request: ApiCall, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
+async def change(request: TreeCall, runner: FromPath[str], data: JSONBody[RunnerChange]) -> RunnerView:
     """A disabled runner stays connected and reports; it gets no new jobs. Its configuration reaches its processes at once."""
     who = request.user
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), data))
 
 
 @delete("/runners/{runner:str}", summary="Remove a runner")
-async def remove(request: ApiCall, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
+async def remove(request: TreeCall, runner: FromPath[str], force: FromQuery[bool] = False) -> None:
     """It should be drained first, and have no job. `force=true` removes it at once: its unfinished jobs count as lost, unless
     their executors, which have credentials of their own, deliver.
     """
@@ -83,14 +83,14 @@ async def remove(request: ApiCall, runner: FromPath[str], force: FromQuery[bool]
 
 
 @post("/runners/{runner:str}/drain", summary="Drain a runner", status_code=HTTP_200_OK)
-async def drain(request: ApiCall, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
+async def drain(request: TreeCall, runner: FromPath[str], data: JSONBody[DrainRequest]) -> RunnerView:
     """It finishes what it has and gets nothing new; `{"on": false}` takes that back."""
     who, wanted = request.user, RunnerChange(is_draining=data.on)
     return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(runner), wanted))
 
 
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")
-async def assigned(request: ApiCall, runner: FromPath[str]) -> Page[Assignment]:
+async def assigned(request: TreeCall, runner: FromPath[str]) -> Page[Assignment]:
     """List the groups and modules that the runner is assigned to."""
     who = request.user
 
@@ -102,7 +102,7 @@ async def assigned(request: ApiCall, runner: FromPath[str]) -> Page[Assignment]:
 
 
 @post("/runners/{runner:str}/assignments", summary="Let a group or a module use a runner")
-async def assign(request: ApiCall, runner: FromPath[str], data: JSONBody[AssignTo]) -> Page[Assignment]:
+async def assign(request: TreeCall, runner: FromPath[str], data: JSONBody[AssignTo]) -> Page[Assignment]:
     """Assign the runner to a module, or to a group and thereby to every module below it."""
     who = request.user
 
@@ -117,7 +117,7 @@ async def assign(request: ApiCall, runner: FromPath[str], data: JSONBody[AssignT
 
 
 @delete("/runners/{runner:str}/assignments", summary="Take a runner away from a group or a module")
-async def withdraw(request: ApiCall, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
+async def withdraw(request: TreeCall, runner: FromPath[str], data: JSONBody[AssignTo]) -> None:
     """Remove an assignment. Jobs that the runner already has continue."""
     who = request.user
 

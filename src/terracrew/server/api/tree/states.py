@@ -9,7 +9,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
 from terracrew.errors import NotFound
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -55,7 +55,7 @@ _outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 
 
 @get("/modules/{module:str}/state", summary="Read a module's state")
-async def current(request: ApiCall, module: FromPath[str]) -> Response[bytes]:
+async def current(request: TreeCall, module: FromPath[str]) -> Response[bytes]:
     """The current one, as the engine wrote it."""
 
     async def work(tx: Tx) -> StoredState:
@@ -69,7 +69,7 @@ async def current(request: ApiCall, module: FromPath[str]) -> Response[bytes]:
 
 
 @get("/states/{version:str}", summary="Read a state")
-async def show(request: ApiCall, version: FromPath[str]) -> Response[bytes]:
+async def show(request: TreeCall, version: FromPath[str]) -> Response[bytes]:
     """Any version of one, or one that is in quarantine, as the engine wrote it."""
 
     async def work(tx: Tx) -> StoredState:
@@ -79,7 +79,7 @@ async def show(request: ApiCall, version: FromPath[str]) -> Response[bytes]:
 
 
 @get("/modules/{module:str}/states", summary="List a module's states")
-async def versions(request: ApiCall, module: FromPath[str], after: After = None, limit: Limit = 50) -> Page[State]:
+async def versions(request: TreeCall, module: FromPath[str], after: After = None, limit: Limit = 50) -> Page[State]:
     """All that ever arrived, the newest first."""
 
     async def read(tx: Tx) -> list[State]:
@@ -90,7 +90,7 @@ async def versions(request: ApiCall, module: FromPath[str], after: After = None,
 
 
 @get("/modules/{module:str}/resources", summary="List what a module manages")
-async def managed(request: ApiCall, module: FromPath[str]) -> Resources:
+async def managed(request: TreeCall, module: FromPath[str]) -> Resources:
     """How many resources its current state holds, and the addresses of the first 20: what a DESTROY would destroy."""
     context = request.context
     found = await context.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
@@ -100,7 +100,7 @@ async def managed(request: ApiCall, module: FromPath[str]) -> Resources:
 
 @get("/modules/{module:str}/outputs", summary="Read a module's outputs")
 async def outputs(
-    request: ApiCall,
+    request: TreeCall,
     module: FromPath[str],
     sensitive: Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")] = False,
 ) -> ModuleOutputs:
@@ -141,25 +141,25 @@ def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
 
 
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
-async def adopt(request: ApiCall, version: FromPath[str]) -> State:
+async def adopt(request: TreeCall, version: FromPath[str]) -> State:
     """One in quarantine becomes the current one; none of the module's jobs may be active, and it must be readable."""
     return await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
 
 
 @post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
-async def discard(request: ApiCall, version: FromPath[str]) -> State:
+async def discard(request: TreeCall, version: FromPath[str]) -> State:
     """One in quarantine is passed over from now on; it can still be read."""
     return await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
 
 
-async def _note_reading(tx: Tx, request: ApiCall, kept: StoredState) -> StoredState:
+async def _note_reading(tx: Tx, request: TreeCall, kept: StoredState) -> StoredState:
     """A state may hold passwords, so that reading one is written down like a change."""
     details = {"module": kept.state.module_id, "version": kept.state.version}
     await audit.record(tx, request.user, "state.read", "state", kept.state.id, details)
     return kept
 
 
-async def _answer(request: ApiCall, kept: StoredState) -> Response[bytes]:
+async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     context, state = request.context, kept.state
     plain = await content.read(context.objects, context.keys, kept.contexts, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}

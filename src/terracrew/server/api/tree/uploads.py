@@ -5,13 +5,13 @@ from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
-from terracrew.server.api.context import ApiCall
+from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.modules import archives
 from terracrew.server.uploads import service
 
 
 @put("/uploads", summary="Stage a large body")
-async def stage(request: ApiCall, data: JSONBody[UploadWanted]) -> UploadStaged:
+async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged:
     """Announce a body by its SHA-256 and size, or ask which of its parts are missing.
 
     Send the missing parts, then make the actual request with the header `X-Upload: <id>` and no body. The target is
@@ -24,7 +24,7 @@ async def stage(request: ApiCall, data: JSONBody[UploadWanted]) -> UploadStaged:
 
 
 @put("/uploads/{upload:str}/{index:int}", summary="Send a part", status_code=204, request_max_body_size=PART_BYTES)
-async def put_part(request: ApiCall, upload: FromPath[str], index: FromPath[int]) -> None:
+async def put_part(request: TreeCall, upload: FromPath[str], index: FromPath[int]) -> None:
     """Bytes `index * part_bytes` up to `part_bytes` of them. The same part may be sent again."""
     await archives.require(request.context.db, request.user)
     await service.put_part(request.context.staging, request.user.id, upload, index, await request.body())

@@ -1,0 +1,67 @@
+"""The caller: who they are, their password, and a link that logs them in."""
+
+import msgspec
+from litestar import Router, get, post
+from litestar.params import JSONBody
+
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access.model import RoleBinding
+from terracrew.server.identity.people import logins, service
+from terracrew.server.principals import authorize, delegation
+from terracrew.server.principals.model import PrincipalKind
+
+
+class Me(msgspec.Struct, frozen=True):
+    kind: PrincipalKind
+    id: str
+    name: str
+    organization_id: str | None
+    is_system_admin: bool
+    roles: list[RoleBinding]
+
+
+@get("/me", summary="Show who you are")
+async def me(request: AccessCall) -> Me:
+    """Show the person or service account that this request acts for, with its roles."""
+    who = request.user
+    roles = await request.context.db.read(lambda tx: access_store.roles_of(tx, who.id))
+    return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
+
+
+class Link(msgspec.Struct, frozen=True):
+    link: str
+    replaces_earlier_link: bool = False
+    """Whether a link that was made before, and not used yet, has ended with this one."""
+
+    def __repr__(self) -> str:
+        return "Link(…)"
+
+
+@post("/me/link", summary="Make a link that logs you in, once")
+async def my_link(request: AccessCall) -> Link:
+    """For a person who has a token and wants the dashboard."""
+    who = request.user
+    authorize.require_person(who)
+    delegation.require_login(who, "make a link that logs you in")
+    token, is_replaced = await service.replace_link(request.context.db, who.id, who)
+    return Link(service.link_url(request.context.identity.url, token), is_replaced)
+
+
+class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    new_password: str
+    current_password: str | None = None
+    """A user who logged in with a link and has no password yet does not need it."""
+
+    def __repr__(self) -> str:
+        return "NewPassword(…)"
+
+
+@post("/me/password", summary="Change your password", status_code=200)
+async def change_password(request: AccessCall, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
+    """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
+    identity = request.context.identity
+    return await logins.set_password(identity, request.user, data.new_password, data.current_password)
+
+
+router = Router(path="/api/v1", route_handlers=[me, my_link, change_password], tags=["access"])

@@ -1,0 +1,86 @@
+"""Service accounts and their secrets."""
+
+from datetime import datetime
+
+import msgspec
+from litestar import Router, delete, get, post
+from litestar.params import FromPath, FromQuery, JSONBody
+
+from terracrew import ids
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.access.fields import Days, Name
+from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
+from terracrew.server.paging import After, Limit, Page
+
+
+class NewServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    group: str = ""
+
+
+class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    expires_in_days: Days | None = None
+
+
+class CreatedSecret(msgspec.Struct, frozen=True):
+    id: str
+    client_id: str
+    expires_at: datetime | None
+    client_secret: str
+    """Shown this once."""
+
+
+@get("/service-accounts", summary="List service accounts")
+async def list_accounts(
+    request: AccessCall, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
+) -> Page[ServiceAccount]:
+    """List the service accounts of a group and below it."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
+
+
+@post("/service-accounts", summary="Create a service account")
+async def create_account(request: AccessCall, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
+    """Create an account for programs in a group. It has no role and no secret yet."""
+    return await access.create_account(request.context.db, request.user, data.name, data.group)
+
+
+@delete("/service-accounts/{account_id:str}", summary="Delete a service account")
+async def delete_account(request: AccessCall, account_id: FromPath[str]) -> None:
+    """Delete a service account with its secrets and roles."""
+    who, it = request.user, ids.parse("sac", account_id)
+    await request.context.db.write(lambda tx: access.delete_account(tx, who, it))
+
+
+@get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
+async def list_secrets(request: AccessCall, account_id: FromPath[str]) -> Page[ClientSecret]:
+    """List the secrets of a service account. The secrets themselves cannot be shown again."""
+    who, it = request.user, ids.parse("sac", account_id)
+    return Page(await request.context.db.read(lambda tx: access.secrets(tx, who, it)))
+
+
+@post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
+async def create_secret(
+    request: AccessCall, account_id: FromPath[str], data: JSONBody[NewSecret | None] = None
+) -> CreatedSecret:
+    """Add a secret with which the account gets access tokens at `/connect/token`. The answer shows it once."""
+    wanted = data or NewSecret()
+    account, stored, secret = await access.create_secret(
+        request.context.db, request.user, ids.parse("sac", account_id), wanted.expires_in_days
+    )
+    return CreatedSecret(stored.id, f"{account.organization_id}:{account.id}", stored.expires_at, secret.text)
+
+
+@delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
+async def revoke_secret(request: AccessCall, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
+    """The tokens and connections that came of it end within seconds."""
+    who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
+    await request.context.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[list_accounts, create_account, delete_account, list_secrets, create_secret, revoke_secret],
+    tags=["access"],
+)

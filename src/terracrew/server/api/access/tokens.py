@@ -1,0 +1,71 @@
+"""API tokens: those of the caller, and those of other users for people who manage access."""
+
+from datetime import datetime
+
+import msgspec
+from litestar import Router, delete, get, post
+from litestar.params import FromPath, JSONBody
+
+from terracrew import ids
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.access.fields import Days, Name
+from terracrew.server.identity.people import oversight, service
+from terracrew.server.identity.people.model import ApiToken
+from terracrew.server.paging import After, Limit, Page
+
+
+class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    expires_in_days: Days | None = None
+
+
+class CreatedToken(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    expires_at: datetime | None
+    token: str
+    """Shown this once."""
+
+
+@get("/tokens", summary="List your API tokens")
+async def list_tokens(request: AccessCall, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
+    """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
+
+
+@post("/tokens", summary="Create an API token")
+async def create_token(request: AccessCall, data: JSONBody[NewToken]) -> CreatedToken:
+    """Create a token that may do what you may do. The answer shows it once."""
+    token, secret = await service.create_token(request.context.db, request.user, data.name, data.expires_in_days)
+    return CreatedToken(token.id, token.name, token.expires_at, secret.text)
+
+
+@delete("/tokens/{token_id:str}", summary="Revoke an API token")
+async def revoke_token(request: AccessCall, token_id: FromPath[str]) -> None:
+    """Revoke a token. Requests with it are refused from now on."""
+    who, it = request.user, ids.parse("tok", token_id)
+    await request.context.db.write(lambda tx: service.revoke_token(tx, who, it))
+
+
+@get("/users/{user:str}/tokens", summary="List the API tokens of a user")
+async def list_tokens_of(
+    request: AccessCall, user: FromPath[str], after: After = None, limit: Limit = 50
+) -> Page[ApiToken]:
+    """List the tokens of a user. `user` is a name, an id or `me`; for others it takes the right to manage access."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
+
+
+@delete("/users/{user:str}/tokens/{token_id:str}", summary="Revoke an API token of a user")
+async def revoke_token_of(request: AccessCall, user: FromPath[str], token_id: FromPath[str]) -> None:
+    """Revoke a token of a user. Requests with it are refused from now on."""
+    who, it = request.user, ids.parse("tok", token_id)
+    await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[list_tokens, create_token, revoke_token, list_tokens_of, revoke_token_of],
+    tags=["access"],
+)

@@ -1,0 +1,82 @@
+"""Users, and the sessions in which they are logged in."""
+
+import msgspec
+from litestar import Router, delete, get, patch, post
+from litestar.params import FromPath, JSONBody
+
+from terracrew import ids
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.access.fields import Name
+from terracrew.server.identity.people import oversight, service
+from terracrew.server.identity.people.model import OpenSession, User
+from terracrew.server.paging import After, Limit, Page
+
+
+class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    is_system_admin: bool = False
+
+
+class CreatedUser(msgspec.Struct, frozen=True):
+    user: User
+    link: str
+    """The link with which the new user logs in once and sets a password. It is shown only once."""
+
+
+class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    is_disabled: bool
+
+
+class Ended(msgspec.Struct, frozen=True):
+    ended: int
+
+
+@get("/users", summary="List users")
+async def list_users(request: AccessCall, after: After = None, limit: Limit = 50) -> Page[User]:
+    """List the users of your organization."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: service.users(tx, who, after, limit))
+
+
+@post("/users", summary="Create a user")
+async def create_user(request: AccessCall, data: JSONBody[NewUser]) -> CreatedUser:
+    """Create a user without a role. The response has a link with which they log in once and set a password."""
+    user, link = await service.create_user(request.context.db, request.user, data.name, data.is_system_admin)
+    return CreatedUser(user, service.link_url(request.context.identity.url, link))
+
+
+@patch("/users/{user_id:str}", summary="Disable or enable a user")
+async def change_user(request: AccessCall, user_id: FromPath[str], data: JSONBody[UserChange]) -> User:
+    """Disable a user, which ends their sessions and tokens, or enable them again."""
+    who, it = request.user, ids.parse("usr", user_id)
+    return await request.context.db.write(lambda tx: service.set_disabled(tx, who, it, data.is_disabled))
+
+
+@get("/users/{user:str}/sessions", summary="List the sessions of a user")
+async def list_sessions(
+    request: AccessCall, user: FromPath[str], after: After = None, limit: Limit = 50
+) -> Page[OpenSession]:
+    """List where a user is logged in. `user` is a name, an id or `me`; for others it takes the right to manage access."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: oversight.list_sessions(tx, who, user, after, limit))
+
+
+@delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
+async def end_sessions(request: AccessCall, user: FromPath[str]) -> Ended:
+    """Log a user out everywhere, except that your own current session stays."""
+    who = request.user
+    return Ended(await request.context.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
+
+
+@delete("/users/{user:str}/sessions/{session_id:str}", summary="End a session of a user")
+async def end_session(request: AccessCall, user: FromPath[str], session_id: FromPath[str]) -> None:
+    """End one session. The browser that has it must log in again."""
+    who, it = request.user, ids.parse("ses", session_id)
+    await request.context.db.write(lambda tx: oversight.end_session(tx, who, user, it))
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[list_users, create_user, change_user, list_sessions, end_sessions, end_session],
+    tags=["access"],
+)

@@ -1,0 +1,35 @@
+"""The routes of the API. The handlers of each package get the context of that package."""
+
+from litestar import Router
+from litestar.types import ControllerRouterHandler
+
+from terracrew.server.api.access import audit, connect, me, roles, service_accounts, tokens, users
+from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.operations import health, rekey, retention
+from terracrew.server.api.operations.context import OperationsCall
+from terracrew.server.api.runs import jobs, live, logs
+from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.tree import groups, modules, runners, states, uploads
+from terracrew.server.api.tree.context import TreeCall
+
+ACCESS: list[ControllerRouterHandler] = [
+    me.router,
+    tokens.router,
+    users.router,
+    service_accounts.router,
+    roles.router,
+    connect.token,
+    connect.jwks,
+    connect.openid_configuration,
+    audit.router,
+]
+_OPERATIONS: list[ControllerRouterHandler] = [*health.handlers, rekey.router, retention.router]
+_RUNS: list[ControllerRouterHandler] = [jobs.router, logs.router, live.router]
+_TREE: list[ControllerRouterHandler] = [groups.router, modules.router, uploads.router, runners.router, states.router]
+
+ROUTERS: list[ControllerRouterHandler] = [
+    Router("/", route_handlers=_TREE, request_class=TreeCall),
+    Router("/", route_handlers=_RUNS, request_class=RunsCall),
+    Router("/", route_handlers=ACCESS, request_class=AccessCall),
+    Router("/", route_handlers=_OPERATIONS, request_class=OperationsCall),
+]

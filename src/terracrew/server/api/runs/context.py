@@ -1,0 +1,32 @@
+"""What the handlers of jobs and their logs need of a running server."""
+
+import asyncio
+from dataclasses import dataclass
+
+from terracrew.server.connections.registry import Registry
+from terracrew.server.db.seam import Database
+from terracrew.server.http import request
+from terracrew.server.http.streams import Streams
+from terracrew.server.jobs.create import Create
+from terracrew.server.objects import Objects
+from terracrew.server.runs.follow import Watchers
+from terracrew.server.runs.reasons import Watch
+
+
+@dataclass(frozen=True)
+class RunsContext:
+    db: Database
+    objects: Objects
+    registry: Registry
+    create_job: Create
+    watch: Watch
+    watchers: Watchers
+    streams: Streams
+    closing: asyncio.Event
+    """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""
+
+
+class RunsCall(request.Call):
+    @property
+    def context(self) -> RunsContext:
+        return self.app.state.api.runs
