@@ -5,6 +5,8 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from websockets.client import ClientProtocol
+from websockets.uri import parse_uri
 
 from terracrew import logging as diagnostics
 
@@ -47,6 +49,22 @@ def _said(levels: dict[str, str], category: str) -> list[str]:
 def test_the_longest_category_that_fits_decides(levels: dict[str, str], category: str, lowest: str) -> None:
     order = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     assert _said(levels, category) == order[order.index(lowest) :]
+
+
+@pytest.mark.parametrize("levels", [{"websockets": "debug"}, {"websockets.client": "trace", "default": "trace"}])
+def test_no_level_prints_the_credential_of_a_websocket(levels: dict[str, str]) -> None:
+    """`websockets: debug` printed `> Authorization: Bearer …` whenever a runner connected."""
+    stream = io.StringIO()
+    diagnostics.configure(levels, stream)
+    uri = parse_uri("ws://127.0.0.1/runnerhub")
+    protocol = ClientProtocol(uri, logger=logging.getLogger("websockets.client"))
+    request = protocol.connect()
+    request.headers["Authorization"] = "Bearer tcw_secret"
+    protocol.send_request(request)
+    assert protocol.data_to_send(), "the request was made"
+    logging.getLogger("websockets.client").info("connection open")
+    assert stream.getvalue().endswith("websockets.client: connection open\n")
+    assert "tcw_secret" not in stream.getvalue()
 
 
 @pytest.mark.feature("T1")

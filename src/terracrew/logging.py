@@ -20,6 +20,8 @@ LEVELS = {
 DEFAULT = "default"
 # Libraries log every frame and every cycle at levels that this project uses for important events.
 QUIET = {DEFAULT: "information", "asyncio": "warning", "websockets": "warning"}
+LOWEST = {"uvicorn": logging.INFO, "websockets": logging.INFO}
+"""No setting makes these libraries more talkative: at lower levels they log headers and frames, which contain credentials."""
 
 
 class EventLogger:
@@ -77,7 +79,10 @@ class Categories(logging.Filter):
         """Return the lowest level that this logger's entries need to pass."""
         if name not in self._known:
             fitting = [category for category in self._chosen if name.lower().startswith(category)]
-            self._known[name] = self._chosen[max(fitting, key=len, default=DEFAULT)]
+            chosen = self._chosen[max(fitting, key=len, default=DEFAULT)]
+            self._known[name] = max(
+                [chosen, *(lowest for library, lowest in LOWEST.items() if name.startswith(library))]
+            )
         return self._known[name]
 
     def filter(self, record: logging.LogRecord) -> bool:
