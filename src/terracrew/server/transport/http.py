@@ -129,8 +129,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             self._handshakes.end_turn(self)
             return
+        try:
+            super().handle_websocket_upgrade()
+        except Exception:
+            # The connection still belongs to this protocol, so `connection_lost` releases its place.
+            self._handshakes.end_turn(self)
+            self.transport.abort()
+            raise
         self._handshake_network = None
-        super().handle_websocket_upgrade()
         # `connection_lost` is called on the WebSocket's protocol from now on.
         websocket = cast("HubWebSocket", self.transport.get_protocol())
         websocket.on_lost = self._table.release_upgraded
