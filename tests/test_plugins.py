@@ -25,15 +25,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
     (tmp_path / "their_engine.py").write_text("ENGINE = 'an engine'\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    _forget()
+    plugins.forget()
     yield
     sys.modules.pop("their_engine", None)
-    _forget()
-
-
-def _forget() -> None:
-    plugins.load.cache_clear()
-    plugins._registered.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    plugins.forget()
 
 
 def test_a_plug_in_of_another_package_is_loaded_by_its_name() -> None:

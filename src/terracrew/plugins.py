@@ -67,6 +67,12 @@ def preload(group: Group) -> None:
         load(group, name)
 
 
+def forget() -> None:
+    """Read the metadata of installed packages again: a test has changed what is installed."""
+    load.cache_clear()
+    _registered.cache_clear()
+
+
 @lru_cache
 def _registered(group: Group) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}

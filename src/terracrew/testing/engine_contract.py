@@ -1,21 +1,30 @@
 """The contract of an engine as tests: inherit `EngineContract` in a pytest file, and set what it asks for.
 
-The suite runs the real program, with a state file of its own in the workspace.
+The suite runs the real program with a state backend like that of an executor. Some tests are coroutines: run them with
+pytest-asyncio and `asyncio_mode = "auto"`.
 """
 
+import asyncio
 import os
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from terracrew import configurations, plugins
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
-from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ApiAccess, Engine, EngineContext, EngineSession
+from terracrew.executor.control import StopMode
+from terracrew.executor.engines import error_summary, registry
+from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, StateIdentity
+from terracrew.executor.state import leftover
 from terracrew.protocol.spec import Step
+from terracrew.testing import engine_run, state_backend
+from terracrew.testing.engine_run import EndedCommand, EngineRun
+from terracrew.testing.state_backend import FakeStateBackend
+
+_PREPARE = (Step.INIT, Step.VALIDATE, Step.PLAN)
 
 
 class EngineContract:
@@ -23,8 +32,14 @@ class EngineContract:
     """The name under which the engine is registered."""
     source: ClassVar[Mapping[str, str]]
     """The files of a module that creates one resource and has one output, `answer`, with the value "42"."""
-    state_file: ClassVar[str]
-    """Where the engine writes its state if it is not given a backend."""
+    failing_source: ClassVar[Mapping[str, str]]
+    """The files of a module whose plan succeeds and whose apply fails after it has created a resource."""
+    failing_reason: ClassVar[str]
+    """A part of the error that the apply of `failing_source` ends with."""
+
+    def held_source(self, pipe: Path) -> Mapping[str, str]:
+        """Return the files of a module whose apply creates a resource, and then opens this named pipe and reads a line."""
+        raise NotImplementedError
 
     @pytest.fixture
     def engine(self) -> Engine:
@@ -34,20 +49,30 @@ class EngineContract:
     def folder(self, tmp_path: Path) -> Path:
         folder = tmp_path / "workspace"
         folder.mkdir()
-        for name, text in self.source.items():
-            (folder / name).write_text(text)
         return folder
+
+    @pytest.fixture
+    def backend(self) -> Iterator[FakeStateBackend]:
+        with state_backend.serving() as backend:
+            yield backend
 
     @pytest.fixture
     def session(self, engine: Engine, folder: Path, tmp_path: Path) -> EngineSession:
         files = EngineDirectory(tmp_path / "engine")
         files.make()
-        context = EngineContext(folder, files, tmp_path / "cache", {})
-        return engine.open(engine.find([]), context)
+        return engine.open(engine.find([]), EngineContext(folder, files, tmp_path / "cache", {}))
+
+    # ---- what it declares
 
     def test_an_engine_has_its_name_and_the_steps_that_every_job_needs(self, engine: Engine) -> None:
         assert engine.name == self.name
+        assert plugins.is_name(engine.name)
         assert {Step.FETCH, Step.INPUTS, Step.PLAN, Step.APPLY, Step.DESTROY} <= engine.steps
+
+    def test_the_module_has_a_configuration_file_and_an_empty_folder_has_none(self, engine: Engine) -> None:
+        patterns = engine.configuration_patterns
+        assert any(configurations.is_match(name, patterns) for name in self.source)
+        assert not configurations.is_match("README", patterns)
 
     def test_steps_of_the_executor_have_no_command(self, session: EngineSession) -> None:
         for step in (Step.FETCH, Step.INPUTS):
@@ -55,50 +80,135 @@ class EngineContract:
                 session.arguments(step, is_destroying=False)
 
     def test_content_that_is_not_a_state_is_refused(self, engine: Engine) -> None:
-        for content in (b"", b"not a state", b"[]"):
+        for content in (b"", b"not a state", b"[]", b"null"):
             with pytest.raises(Invalid):
                 engine.identify_state(content)
 
-    def test_a_leftover_state_is_inside_the_workspace(self, session: EngineSession, folder: Path) -> None:
+    def test_its_paths_are_absolute_and_a_leftover_state_is_inside_the_workspace(
+        self, session: EngineSession, folder: Path
+    ) -> None:
         assert session.leftover.is_relative_to(folder)
+        assert all(path.is_absolute() for path in session.readable_paths)
+        assert all(os.path.isabs(path) for path in session.operator_paths)
 
     def test_output_that_says_nothing_explains_nothing(self, session: EngineSession) -> None:
         details = session.failure_details("a line\n")
         assert (details.error, details.memory_error) == ("", "")
         assert not session.has_heard_interrupt("a line\n")
 
-    def test_a_module_is_planned_applied_and_destroyed(
-        self, engine: Engine, session: EngineSession, folder: Path
+    # ---- what it does
+
+    async def test_a_module_is_planned_applied_and_destroyed(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
     ) -> None:
-        session.prepare({}, has_our_backend=False)
-        env = session.environment(os.environ, ApiAccess("http://127.0.0.1", "none"))
-
-        def run(step: Step, *, is_destroying: bool = False) -> bytes:
-            if step not in engine.steps:
-                return b""
-            session.before(step)
-            command = session.arguments(step, is_destroying=is_destroying)
-            ended = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            assert ended.returncode == 0, ended.stdout.decode(errors="replace")
-            session.after(step)
-            return ended.stdout
-
-        for step in (Step.INIT, Step.VALIDATE, Step.PLAN):
-            run(step)
+        _write(folder, self.source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE)
         assert session.summarize(None).add == 1
         assert session.is_ready()
-        printed = run(Step.APPLY).decode()
+        assert backend.states == [], "only a mutating step writes a state"
+        printed = await run.succeed(Step.APPLY)
         assert session.has_ended_in_order(0, printed)
-        assert session.outputs(run(Step.OUTPUT)).outputs["answer"].value == "42"
-        state = (folder / self.state_file).read_bytes()
-        identity = engine.identify_state(state)
+        assert session.outputs((await run.succeed(Step.OUTPUT)).encode()).outputs["answer"].value == "42"
+        identity = _one_history(engine, backend)
         assert identity.resources in (1, None)
-        emptied = engine.identify_state(engine.emptied_state(state))
+        emptied = engine.identify_state(engine.emptied_state(backend.states[-1]))
         assert emptied.lineage == identity.lineage
         assert emptied.serial > identity.serial
-        run(Step.PLAN, is_destroying=True)
-        assert session.summarize(state).destroy == 1
-        run(Step.DESTROY)
-        destroyed = engine.identify_state((folder / self.state_file).read_bytes())
-        assert destroyed.lineage == identity.lineage
+        await run.succeed(Step.PLAN, is_destroying=True)
+        assert session.summarize(backend.states[-1]).destroy == 1
+        await run.succeed(Step.DESTROY)
+        destroyed = _one_history(engine, backend)
         assert destroyed.serial > identity.serial
+        assert destroyed.resources in (0, None)
+
+    async def test_an_apply_that_fails_says_why_and_has_saved_what_it_made(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        _write(folder, self.failing_source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE)
+        code, printed = await run.start(Step.APPLY).ended()
+        assert code != 0
+        assert session.has_ended_in_order(code, printed)
+        reason = error_summary.failure(code, session.failure_details(printed), 0)
+        assert self.failing_reason in reason
+        assert "\n" not in reason
+        assert not session.has_heard_interrupt(printed)
+        assert _one_history(engine, backend).resources != 0
+
+    async def test_an_interrupted_apply_says_so_and_saves_what_it_made(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        code, printed = await self._held(engine, session, folder, backend, "interrupt")
+        assert code > 0, "the engine ends by itself"
+        assert session.has_heard_interrupt(printed)
+        assert session.has_ended_in_order(code, printed)
+        assert leftover.find(session.leftover, folder) is None, "its backend has taken everything"
+        assert _one_history(engine, backend).resources != 0
+
+    async def test_a_killed_apply_is_not_in_order_and_the_next_one_can_go_on(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        code, printed = await self._held(engine, session, folder, backend, "kill")
+        assert code == -9
+        assert not session.has_ended_in_order(code, printed)
+        assert error_summary.failure(code, session.failure_details(printed), 0)
+        if left := leftover.find(session.leftover, folder):
+            engine.identify_state(left.read_bytes())
+        if backend.states:
+            _one_history(engine, backend)
+        ended = await EngineRun(engine, session, folder, backend, is_prepared=True).start(Step.PLAN).ended()
+        assert ended.code == 0, ended.printed
+
+    async def test_a_state_that_the_backend_refuses_is_left_where_the_engine_declares_it(
+        self, engine: Engine, session: EngineSession, folder: Path, backend: FakeStateBackend
+    ) -> None:
+        _write(folder, self.source)
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE)
+        backend.is_refusing = True
+        code, printed = await run.start(Step.APPLY).ended()
+        assert code != 0
+        assert session.has_ended_in_order(code, printed), "what it made is in the file that it left"
+        left = leftover.find(session.leftover, folder)
+        assert left is not None, printed
+        assert engine.identify_state(left.read_bytes()).resources in (1, None)
+
+    async def _held(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        mode: StopMode,
+    ) -> EndedCommand:
+        """Stop an apply in the middle of its change. Returns how it ended."""
+        pipe = folder.parent / "pipe"
+        os.mkfifo(pipe)
+        _write(folder, self.held_source(pipe))
+        run = EngineRun(engine, session, folder, backend)
+        await run.succeed(*_PREPARE)
+        command = run.start(Step.APPLY)
+        end = await engine_run.opened(pipe)
+        try:
+            waiting = asyncio.create_task(command.ended())
+            await asyncio.sleep(0)
+            command.process.stop(mode)
+            return await waiting
+        finally:
+            os.close(end)
+
+
+def _write(folder: Path, source: Mapping[str, str]) -> None:
+    for name, text in source.items():
+        (folder / name).write_text(text)
+
+
+def _one_history(engine: Engine, backend: FakeStateBackend) -> StateIdentity:
+    """Check that the saved states belong together and grow. Returns the identity of the last one."""
+    identities = [engine.identify_state(state) for state in backend.states]
+    assert len({each.lineage for each in identities}) == 1
+    serials = [each.serial for each in identities]
+    assert serials == sorted(set(serials))
+    return identities[-1]

@@ -1,0 +1,82 @@
+"""Runs the commands of an engine as an executor does: in a process group of their own, with their output in a file."""
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from terracrew.executor.engines import error_summary
+from terracrew.executor.engines.contract import ApiAccess, Engine, EngineSession
+from terracrew.executor.engines.process import EngineProcess
+from terracrew.protocol.spec import Step
+from terracrew.testing.state_backend import FakeStateBackend
+
+_MAX_COMMAND_SECONDS = 120.0
+
+
+class EndedCommand(NamedTuple):
+    code: int
+    printed: str
+    """Everything that it printed, without colours."""
+
+
+class StartedCommand:
+    def __init__(self, process: EngineProcess, output: Path) -> None:
+        self.process, self._output = process, output
+
+    async def ended(self) -> EndedCommand:
+        async with asyncio.timeout(_MAX_COMMAND_SECONDS):
+            code = await self.process.wait()
+        return EndedCommand(code, error_summary.tail(self._output, 0))
+
+
+class EngineRun:
+    """The commands of one session, in the folder of its module."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        session: EngineSession,
+        folder: Path,
+        backend: FakeStateBackend,
+        *,
+        is_prepared: bool = False,
+    ) -> None:
+        """`is_prepared` says that an earlier run has prepared the folder, as for a workspace that is used again."""
+        self._engine, self._session, self._folder = engine, session, folder
+        if not is_prepared:
+            session.prepare({}, has_our_backend=True)
+        environment = session.environment(os.environ, ApiAccess("http://127.0.0.1", "none"))
+        self._environment = session.state_environment(environment, backend.access)
+
+    def start(self, step: Step, *, is_destroying: bool = False) -> StartedCommand:
+        self._session.before(step)
+        output = self._folder.parent / f"output-{step}"
+        with output.open("wb") as file:
+            process = EngineProcess(
+                self._session.arguments(step, is_destroying=is_destroying),
+                cwd=self._folder,
+                env=self._environment,
+                output=file.fileno(),
+            )
+        return StartedCommand(process, output)
+
+    async def succeed(self, *steps: Step, is_destroying: bool = False) -> str:
+        """Run these steps, except those that the engine does not have. Returns what the last command printed."""
+        printed = ""
+        for step in steps:
+            if step in self._engine.steps:
+                code, printed = await self.start(step, is_destroying=is_destroying).ended()
+                assert code == 0, f"{step} ended with {code}: {printed}"
+                self._session.after(step)
+        return printed
+
+
+async def opened(pipe: Path) -> int:
+    """Wait until the engine reads from a named pipe. Returns the end that the test writes to, which keeps the engine there."""
+    async with asyncio.timeout(_MAX_COMMAND_SECONDS):
+        while True:
+            with contextlib.suppress(OSError):  # nobody has opened it for reading yet
+                return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            await asyncio.sleep(0.02)

@@ -1,0 +1,91 @@
+"""Executors that run the engine and the source of another package."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from terracrew.protocol.events import StepStatus, Stream
+from terracrew.protocol.spec import JobType, PluginSource
+from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
+from terracrew.testing.fake_executor_hub import FakeExecutorHub
+from tests import example_plugin
+from tests.executor.engine_runs import statuses
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = [str(example_plugin.DIRECTORY), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+
+
+def source(**notes: dict[str, str]) -> PluginSource:
+    text = json.dumps({"notes": notes, "outputs": {}})
+    return PluginSource("text", {"files": {"notes.json": {"text": text}}})
+
+
+async def test_an_engine_runs_the_steps_that_it_has_and_the_others_are_skipped(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
+    executor = await stage.run(stage.spec(JobType.APPLY, source(one={"text": "1"}), engine="notes"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "SUCCEEDED", hub.result
+    assert [each for each in statuses(hub) if "SKIPPED" in each] == ["init SKIPPED", "validate SKIPPED"]
+    [(_, fact, content)] = hub.states
+    assert (fact.serial, fact.resources) == (1, 1)
+    assert json.loads(content)["notes"] == {"one": "1"}
+
+
+async def test_an_engine_that_fails_is_reported_with_its_own_error(
+    hub: FakeExecutorHub, stage: ExecutorProcesses
+) -> None:
+    spec = stage.spec(JobType.APPLY, source(one={"fail": "the pen is empty"}), engine="notes")
+    executor = await stage.run(spec)
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.message == "apply failed: exit code 1: the pen is empty"
+    assert StepStatus("apply", "FAILED", 1, is_cut_short=False) in hub.facts
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (PluginSource("text", {"folder": "x"}), "the settings of the source are wrong"),
+        (PluginSource("text", {"files": {"notes.json/below": {}, "notes.json": {}}}), "notes.json"),
+        (PluginSource("absent"), "there is no source 'absent' here; installed: archive, local, text"),
+        (PluginSource("local", {"path": "/etc"}), "'local' is not a plug-in"),
+    ],
+)
+async def test_a_source_that_cannot_be_had_fails_the_job_with_a_reason(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, given: PluginSource, words: str
+) -> None:
+    executor = await stage.run(stage.spec(JobType.PLAN, given, engine="notes"))
+    assert await executor.exit_code() == 0, executor.said
+    assert hub.result.status == "FAILED"
+    assert words in hub.result.message
+
+
+@pytest.mark.feature("J15", "O4")
+async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_delivers_it(
+    hub: FakeExecutorHub, stage: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine raised KeyError for a state: its delivery crashed and was started again, for ever."""
+    gate = Gate(stage.folder)
+    held = source(one={"text": "1"}, two={"pipe": str(gate.path)})
+    executor = await stage.run(stage.spec(JobType.APPLY, held, engine="notes"))
+    await gate.reached()
+    executor.kill()
+    await executor.exit_code()
+    await gate.open()
+    await gone(executor.process.pid)
+    record = json.loads((Path(executor.directory) / "mutation.json").read_text())
+    assert record == {"leftover": "notes.leftover", "engine": "notes"}
+    monkeypatch.setenv("NOTES_BROKEN_IDENTITY", "1")
+    salvage = await stage.salvage()
+    assert await salvage.exit_code() == 0, salvage.said
+    _, fact, content = hub.states[-1]
+    assert json.loads(content)["notes"] == {"one": "1", "two": ""}
+    assert fact.origin == "errored"
+    assert "the engine 'notes' failed to read this state: KeyError" in fact.problem
+    assert b"The file is kept unchanged, in quarantine" in hub.log(Stream.SYSTEM)
+    assert "failed to read a state" in salvage.said, "a person finds the traceback"
