@@ -6,9 +6,10 @@ import pytest
 
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import words
-from terracrew.server.jobs.model import JobStatus, Reason
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.runs.durations import duration
+from terracrew.server.scheduling.model import Reason
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.jobs.attempts import received_states
-from terracrew.server.jobs.model import Job, LoggedChange
+from terracrew.server.jobs.model import Job
 from terracrew.server.runs import attempt_report, made
+from terracrew.server.runs.model import LoggedChange
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state
 from terracrew.testing.job_rows import begin

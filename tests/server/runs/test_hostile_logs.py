@@ -5,8 +5,8 @@ import time
 import pytest
 
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import LoggedChange
 from terracrew.server.runs import attempt_report, made
+from terracrew.server.runs.model import LoggedChange
 from terracrew.testing.deliveries import log
 from tests.server.jobs.changes import Change
 

@@ -14,12 +14,13 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.jobs import service
-from terracrew.server.jobs.model import JobListed, JobStatus
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal, Role
 from terracrew.server.runs import lists, reasons
+from terracrew.server.runs.model import JobListed
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("S6")

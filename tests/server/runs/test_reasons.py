@@ -11,9 +11,9 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db import kept
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.model import Reason
 from terracrew.server.runs import attempt_report, reasons
 from terracrew.server.scheduling import crews
+from terracrew.server.scheduling.model import Reason
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin

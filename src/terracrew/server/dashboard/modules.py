@@ -21,13 +21,14 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import AttemptReport, Job, JobStatus, Lock
+from terracrew.server.jobs.model import Job, JobStatus, Lock
 from terracrew.server.modules import reads, service
 from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
+from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.state import resources
 from terracrew.server.state.resources import Resources

@@ -7,8 +7,9 @@ import msgspec
 
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.jobs.model import JobStatus, Reason
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import RunnerStatus
+from terracrew.server.scheduling.model import Reason
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
 Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "mark"]

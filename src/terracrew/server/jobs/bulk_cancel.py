@@ -15,7 +15,7 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.groups import service as groups
 from terracrew.server.jobs import cancelable_reads, decide, store
 from terracrew.server.jobs.cancelable_reads import CancelSelection
-from terracrew.server.jobs.model import JobListed, JobStatus
+from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -98,7 +98,7 @@ async def _count(tx: Tx, selection: CancelSelection, seen: authorize.Visible, af
 async def _cancel_some(
     tx: Tx, who: Principal, selection: CancelSelection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
-    own = rows_to(JobListed, await cancelable_reads.hold(tx, selection, seen, after, MAX_PER_TRANSACTION))
+    own = rows_to(Job, await cancelable_reads.hold(tx, selection, seen, after, MAX_PER_TRANSACTION))
     now = store.moment(tx)
     ended = asked = 0
     changes: list[audit.Change] = []

@@ -39,8 +39,8 @@ async def ids(tx: Tx, selection: CancelSelection, seen: Visible, after: str, cou
 
 
 async def hold(tx: Tx, selection: CancelSelection, seen: Visible, after: str, count: int) -> list[Row]:
-    """Return and lock the oldest jobs of the selection after this one, with the paths of their modules."""
-    statement, given = _statement(seen, selection, store.JOBS.columns + ", modules.path AS module_path")
+    """Return and lock the oldest jobs of the selection after this one."""
+    statement, given = _statement(seen, selection, store.JOBS.columns)
     statement += " FOR NO KEY UPDATE OF jobs"
     return await tx.all(statement, after=after, count=count, **given)
 

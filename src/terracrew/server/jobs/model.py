@@ -1,4 +1,4 @@
-"""What a job is: its row, its attempts and steps, and the one table of what may become of it."""
+"""What a job is: its row, its attempts, plans and steps, and the one table of what may become of it."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -197,36 +197,6 @@ class Note(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class Reason(msgspec.Struct, frozen=True):
-    """Why a job waits: for a program by its code, for a person in words, with the address of the page that mends it."""
-
-    code: Literal[
-        "no_assignment",
-        "none_online",
-        "no_credential",
-        "all_full",
-        "module_busy",
-        "instance_absent",
-        "no_engine",
-        "plan_runner",
-        "offered",
-        "starting",
-        "silent",
-        "settling",
-        "lost",
-        "quarantine",
-        "approval",
-        "in_doubt",
-        "undecryptable",
-    ]
-    text: str
-    """It stays the same while the reason is the same, so that a reader who follows the job is told only once."""
-    link: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    """When something else happens by itself."""
-
-
 class Lock(msgspec.Struct, frozen=True):
     """The holder of the module's state lock, which is always the attempt of the active job."""
 
@@ -236,102 +206,3 @@ class Lock(msgspec.Struct, frozen=True):
     since: datetime
     lost_at: datetime | None = None
     """Since when its holder counts as lost: the lock is an orphan's."""
-
-
-class LoggedChange(msgspec.Struct, frozen=True):
-    """A resource that the log of an attempt says it changed, or had begun to change."""
-
-    address: str
-    action: Literal["created", "changed", "destroyed", "creating", "changing", "destroying"]
-    id: str = ""
-
-
-class ModuleState(msgspec.Struct, frozen=True):
-    """What a module's current state holds."""
-
-    version: int
-    serial: int
-    created_at: datetime
-    resources: int | None
-    """How many resource instances; None where it was written by an executor that did not count them."""
-    is_own: bool
-    """Whether the attempt in question wrote it."""
-
-
-class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an attempt, for the person who decides what happens after it."""
-
-    job_id: str
-    number: int
-    """The number of the job."""
-    attempt: int
-    runner_path: str | None
-    instance_name: str | None
-    claimed_at: datetime
-    started_at: datetime | None
-    begun_at: datetime | None
-    heard_at: datetime
-    """When the server last had contact with it, to a few seconds."""
-    lost_at: datetime | None
-    ended_at: datetime | None
-    outcome: Outcome | None
-    reason: str
-    is_gone: bool
-    is_in_doubt: bool
-    lines: int
-    states: int
-    """How many states it wrote that have arrived."""
-    serial: int | None
-    """The serial of the newest of them."""
-    state_at: datetime | None
-    module_state: ModuleState | None = None
-    """The module's current state; another attempt may have written it."""
-    step: Step | None = None
-    """The last one that it was in."""
-    last_line: str = ""
-    """The last line of its log, without colours."""
-    may_miss_state: bool = False
-    """Whether a state may be missing: its engine changed something and is not known to have ended by itself."""
-    made: list[LoggedChange] = []
-    """The resources that its log names as changed after the last state that has arrived."""
-    is_made_cut: bool = False
-    """Whether that part of the log is too long, so that only its end was read."""
-
-
-class RunPart(msgspec.Struct, frozen=True):
-    """One attempt of a run, and what happened after it before the next one."""
-
-    attempt: int
-    text: str
-    """For example: Planned in 2.1 s · waited 19 min for approval · approved by admin. Empty while nothing is to be told."""
-    is_over: bool
-    """Whether nothing more can happen to it: the attempt has ended, and what waited for a person has been decided."""
-    at: datetime | None = None
-    """When it was over."""
-
-
-class JobListed(Job, frozen=True, kw_only=True):
-    """A job in a list."""
-
-    module_path: str
-    reason: Reason | None = None
-
-
-class JobView(JobListed, frozen=True, kw_only=True):
-    """A job as people and programs see it."""
-
-    engine: str
-    runner_path: str | None
-    instance_name: str | None
-    attempts: list[Attempt]
-    steps: list[StepRow]
-    notes: list[Note]
-    lock: Lock | None
-    kept_plan: Plan | None = None
-    """The one that it waits for a decision about, or went on with."""
-    is_plan_stale: bool = False
-    """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
-    doubts: list[AttemptReport] = []
-    """Why its module is in doubt, for the person who approves a plan."""
-    run: list[RunPart] = []
-    """What became of each attempt, as one sequence."""

@@ -8,10 +8,10 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
 from terracrew.server.runs import made, reads
+from terracrew.server.runs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.state import reads as states
 
 MAX_LINE_CHARACTERS = 400

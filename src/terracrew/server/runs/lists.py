@@ -7,13 +7,14 @@ from terracrew.server import paging
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
-from terracrew.server.jobs.model import JobListed, JobStatus
+from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules import service as modules
 from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
+from terracrew.server.runs.model import JobListed
 from terracrew.server.runs.reasons import Watch
 
 

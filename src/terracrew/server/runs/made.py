@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from terracrew.escapes import ESCAPES
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.model import LoggedChange
 from terracrew.server.logs import chunk_reads, chunks
 from terracrew.server.logs.ending import Ending
+from terracrew.server.runs.model import LoggedChange
 
 MAX_LOG_BYTES = 2 << 20
 """How much of a log is read, from its end, to answer one question."""

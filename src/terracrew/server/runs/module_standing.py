@@ -7,9 +7,10 @@ import msgspec
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import AttemptReport, Lock
+from terracrew.server.jobs.model import Lock
 from terracrew.server.modules.model import Module
 from terracrew.server.runs import attempt_report, reads
+from terracrew.server.runs.model import AttemptReport
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""

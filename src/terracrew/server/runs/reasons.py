@@ -13,10 +13,11 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, Reason
+from terracrew.server.jobs.model import Attempt, Job, JobStatus
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
+from terracrew.server.scheduling.model import Reason
 
 SILENT_AFTER_SECONDS = 20.0
 """A heartbeat comes every ten seconds: after two that did not, it is said."""

@@ -7,9 +7,10 @@ import msgspec
 from terracrew.protocol.spec import MUTATING, JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, RunPart, StepRow
+from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs.durations import duration
+from terracrew.server.runs.model import RunPart
 
 _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "Destroyed"}
 

@@ -5,9 +5,10 @@ import msgspec
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import service, store
-from terracrew.server.jobs.model import Job, JobView, StepRow
+from terracrew.server.jobs.model import Job, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report, reads, reasons, summary
+from terracrew.server.runs.model import JobView
 
 
 async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:

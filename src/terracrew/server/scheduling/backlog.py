@@ -7,8 +7,9 @@ import msgspec
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import queue_reads, store
-from terracrew.server.jobs.model import TERMINAL, JobStatus, Reason
+from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.scheduling import explain
+from terracrew.server.scheduling.model import Reason
 
 MAX_ROUTES = 100
 """For how many kinds of queued jobs it is found out why no runner takes them; those of the others count as `other`."""

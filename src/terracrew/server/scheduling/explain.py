@@ -10,7 +10,7 @@ from terracrew import plugins
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import queue_reads
-from terracrew.server.jobs.model import Job, Reason
+from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
@@ -18,6 +18,7 @@ from terracrew.server.runners import crew_reads
 from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling import crews
 from terracrew.server.scheduling.crews import SHARED, Crew, Wanted
+from terracrew.server.scheduling.model import Reason
 
 MAX_NAMED_RUNNERS = 3
 """The number of runners that a reason names; the others are counted."""

@@ -14,10 +14,11 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, service
 from terracrew.server.jobs.attempts import lost_attempts
-from terracrew.server.jobs.model import AttemptReport, Job, JobListed, JobStatus, JobView
+from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import attempt_report, lists, view
+from terracrew.server.runs.model import AttemptReport, JobListed, JobView
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 

@@ -12,13 +12,14 @@ from terracrew.server.dashboard.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import reads, service
-from terracrew.server.jobs.model import AttemptReport, Job, JobStatus, JobView
+from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
+from terracrew.server.runs.model import AttemptReport, JobView
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
