@@ -5,6 +5,7 @@ from pathlib import Path
 
 from terracrew.errors import Invalid
 from terracrew.server.db.seam import Database
+from terracrew.server.db.sqlite.database import open_sqlite
 
 
 async def open_database(url: str, clock: Callable[[], float] | None = None) -> Database:
@@ -14,24 +15,19 @@ async def open_database(url: str, clock: Callable[[], float] | None = None) -> D
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return await _sqlite(Path(url), clock)
+        return await open_sqlite(Path(url), clock)
     if scheme == "sqlite":
         if not rest.startswith("/"):
             raise Invalid(f"{url}: write sqlite:///relative/path or sqlite:////absolute/path")
-        return await _sqlite(Path(rest[1:]), clock)
+        return await open_sqlite(Path(rest[1:]), clock)
     if scheme in ("postgresql", "postgres"):
         return await _postgres(url, clock)
     raise Invalid(f"{scheme}:// is not a supported database: use sqlite:///path or postgresql://…")
 
 
-async def _sqlite(path: Path, clock: Callable[[], float] | None) -> Database:
-    from terracrew.server.db.sqlite.database import open_sqlite
-
-    return await open_sqlite(path, clock)
-
-
 async def _postgres(url: str, clock: Callable[[], float] | None) -> Database:
     try:
+        # Its driver is an optional dependency, so it is imported only where it is needed.
         from terracrew.server.db.postgres.database import open_postgres
     except ModuleNotFoundError as missing:
         if missing.name != "asyncpg":
