@@ -1,13 +1,12 @@
-"""What is done on the server's machine without a running server's help: a way in for the administrator, a backup."""
+"""A way in for the administrator, on the machine of the server and without its help: a token, or a link that logs in once."""
 
 import asyncio
-from pathlib import Path
 
 from terracrew.server.db import open_database
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store as people
-from terracrew.server.maintenance import backup, local_token
+from terracrew.server.maintenance import local_token
 from terracrew.server.settings import ServerSettings
 
 
@@ -45,7 +44,3 @@ async def _new_link(settings: ServerSettings) -> str:
         return identity.link_url(settings.url, await identity.make_link(db))
     finally:
         await db.close()
-
-
-def make_backup(settings: ServerSettings, target: Path) -> backup.Backup:
-    return backup.make(settings, target)

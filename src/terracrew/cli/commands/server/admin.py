@@ -18,9 +18,9 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
     read every state, so protect it like the server's own data directory.
     """
-    from terracrew.server.maintenance.administrator import make_backup
+    from terracrew.server.maintenance import backup as backups
 
-    made = make_backup(settings_from(ctx.meta[GIVEN_KEY]), directory)
+    made = backups.make(settings_from(ctx.meta[GIVEN_KEY]), directory)
     if as_json:
         return output.as_json(made)
     for each in made.left_out:
