@@ -1,5 +1,6 @@
 """Fixtures of the pages: a seeded server over HTTP on both databases, and one in a real browser."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -65,3 +66,9 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 async def jobs(world: Application) -> dict[str, str]:
     server = world.server
     return await company(server.db, server.keys, server.organization_id, world.admin.principal.id)
+
+
+@pytest.fixture
+def long_listening(world: Application) -> None:
+    """The server has listened for so long that every runner that was not heard is silent."""
+    world.server.registry.now = lambda: time.monotonic() + 500

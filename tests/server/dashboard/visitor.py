@@ -20,6 +20,9 @@ class Visitor(httpx.AsyncClient):
             self.csrf = found[1]
         return answer.text
 
+    async def see_job(self, job_id: str) -> str:
+        return await self.see(f"/dashboard/jobs/{job_id}")
+
     async def submit(self, path: str, **fields: str) -> httpx.Response:
         return await self.post(path, data={"_csrf": self.csrf, **fields})
 

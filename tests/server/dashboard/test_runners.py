@@ -1,4 +1,4 @@
-"""People configure and remove runners in the dashboard."""
+"""People find, add, configure, drain and remove runners in the dashboard."""
 
 import re
 from typing import Any
@@ -15,6 +15,67 @@ OWN: dict[str, Any] = {"heartbeat_seconds": None, "log_level": {}, "batch_size_l
 
 async def configured(world: Application) -> object:
     return (await world.admin.get("/api/v1/runners/r")).json()["configuration"]
+
+
+@pytest.mark.feature("U1", "U2")
+async def test_the_runners_page_filters_searches_and_says_why_jobs_wait(
+    world: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(world)
+    page = await someone.see("/dashboard/runners")
+    for word in (
+        "platform/network/runner",
+        "net-a",
+        "net-b",
+        "Online",
+        "Draining",
+        "Offline",
+        "eu-central-1",
+        "Undo drain",
+    ):
+        assert word in page
+    assert "No runner available" in page
+    offline = await someone.see("/dashboard/runners?status=OFFLINE")
+    assert "data/warehouse" in offline
+    assert ">frankfurt-prod<" not in offline
+    found = await someone.see("/dashboard/runners?q=NET-B")
+    assert "platform/network/runner" in found
+    assert ">frankfurt-prod<" not in found
+    assert "No runner matches" in await someone.see("/dashboard/runners?q=nothing-like-it")
+    assert jobs["waiting"] in page
+
+
+@pytest.mark.feature("U3", "R5")
+async def test_registering_shows_the_token_once_and_a_taken_name_is_said_in_the_form(
+    world: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/runners/add")
+    made = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert made.status_code == 200
+    token = re.search(r'id="worker-token">(tcw_[^<]+)<', made.text)
+    assert token
+    assert f"WORKER_TOKEN={token[1]}" in made.text
+    assert token[1] not in await someone.see("/dashboard/runners")
+    again = await someone.submit("/dashboard/runners/add", name="fresh", group="platform")
+    assert "There is a runner `platform/fresh` already" in again.text
+    assert 'value="fresh"' in again.text
+
+
+@pytest.mark.feature("U1", "R7")
+async def test_drain_undo_and_remove_work_from_the_page(world: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    await someone.see("/dashboard/runners")
+    runner = await world.scalar("SELECT id FROM runners WHERE path = 'frankfurt-prod'")
+    for on in ("true", "false"):
+        assert (await someone.submit(f"/dashboard/runners/{runner}/drain", on=on)).status_code == 303
+        assert bool(await world.scalar("SELECT is_draining FROM runners WHERE id = :id", id=runner)) is (on == "true")
+    gone = await world.scalar("SELECT id FROM runners WHERE path = 'data/warehouse'")
+    refused = await someone.submit(f"/dashboard/runners/{gone}/remove")
+    assert (refused.status_code, "data/warehouse/buckets" in refused.text) == (409, True)
+    await world.server.db.write(lambda tx: tx.run("UPDATE modules SET runner_id = NULL"))
+    assert (await someone.submit(f"/dashboard/runners/{gone}/remove")).status_code == 303
+    assert await world.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
 
 
 @pytest.mark.feature("C2", "V1")

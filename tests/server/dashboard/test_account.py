@@ -1,0 +1,38 @@
+"""People change their password, and end their sessions, on the account page."""
+
+import re
+
+from tests.server.application import Application
+from tests.server.dashboard.visitor import Visitor, logged_in, visitor
+
+
+async def logged_in_twice(world: Application) -> tuple[Visitor, Visitor]:
+    """Return two sessions of the administrator, in two browsers."""
+    first, second = await logged_in(world), visitor(world)
+    answer = await second.submit("/login", name="admin", password="correct horse battery")
+    assert answer.status_code == 303, answer.text
+    return first, second
+
+
+async def test_a_new_password_is_refused_with_a_reason_or_ends_everything_else(world: Application) -> None:
+    other, someone = await logged_in_twice(world)
+    await someone.see("/dashboard/account")
+    fields = {"current": "correct horse battery", "password": "another long password"}
+    differs = await someone.submit("/dashboard/account/password", **fields, again="something else entirely")
+    assert (differs.status_code, "The two passwords are not the same" in differs.text) == (400, True)
+    changed = await someone.submit("/dashboard/account/password", **fields, again="another long password")
+    assert changed.status_code == 200
+    assert re.search(r"Your password is changed\. Ended: \d+ other sessions?, \d+ API tokens?\.", changed.text)
+    assert (await other.get("/dashboard/account")).status_code == 303
+    assert "this one" in await someone.see("/dashboard/account")
+
+
+async def test_another_session_is_ended_from_the_page(world: Application) -> None:
+    other, someone = await logged_in_twice(world)
+    page = await someone.see("/dashboard/account")
+    ends = re.findall(r'action="(/dashboard/account/sessions/ses_\w+/end)"', page)
+    for path in ends:
+        assert (await someone.submit(path)).status_code == 303
+    assert ends
+    assert (await other.get("/dashboard/account")).status_code == 303
+    assert "/end" not in await someone.see("/dashboard/account")

@@ -1,0 +1,83 @@
+"""No page has inline script or style, no text of others becomes markup, and a fragment is the same as in its page."""
+
+import re
+
+from terracrew.protocol.spec import JobType
+from terracrew.server.db.seam import Tx
+from tests.server.application import Application
+from tests.server.dashboard.company_rows import Company
+from tests.server.dashboard.visitor import logged_in, visitor
+
+HOSTILE = """"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"""
+INLINE = re.compile(r"<script(?![^>]* src=)|<style|\s(?:style|on[a-z]+)\s*=", re.IGNORECASE)
+
+
+async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
+    world: Application, jobs: dict[str, str]
+) -> None:
+    someone = await logged_in(world)
+    paths = ["/dashboard/runners", "/dashboard/runners/add", "/dashboard/jobs", "/dashboard/modules"]
+    for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
+        answer = await someone.get(path)
+        assert answer.status_code in (200, 404), answer.text
+        assert not INLINE.findall(answer.text), path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+    assert not INLINE.findall(await visitor(world).see("/login"))
+
+
+async def test_hostile_names_are_text_and_nothing_else(world: Application) -> None:
+    async def work(tx: Tx) -> str:
+        made = Company(tx, world.server.organization_id, HOSTILE)
+        runner = await made.runner("evil", HOSTILE, region=HOSTILE, type="cloud-hosted")
+        instance = await made.instance(runner, HOSTILE, version=HOSTILE)
+        module = await made.module(f"group/{HOSTILE}", HOSTILE)
+        job = await made.job(
+            module, JobType.PLAN, "FAILED", message=HOSTILE, runner_id=runner, instance_id=instance, attempt=2
+        )
+        for number in (1, 2):
+            await made.attempt(job, runner, instance, number=number, ended_at=made.now, outcome="lost", reason=HOSTILE)
+        await made.insert("notes", job_id=job, attempt=1, event=1, text=HOSTILE, created_at=made.now)
+        await tx.run("UPDATE jobs SET source_description = :text, engine_version = :text", text=HOSTILE)
+        return job
+
+    job = await world.server.db.write(work)
+    someone = await logged_in(world)
+    for path in ("/dashboard/runners", "/dashboard/jobs", f"/dashboard/jobs/{job}", "/dashboard/modules"):
+        page = await someone.see(path)
+        assert "&lt;script&gt;alert(1)" in page, path
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert "49" not in re.findall(r"'(\{\{.*?\}\}|49)", page)
+    for path in ("/dashboard/runners", "/dashboard/modules"):
+        page = (await someone.get(path, params={"q": f"nothing {HOSTILE}"})).text
+        assert "<script>alert" not in page
+    page = (await someone.get("/login", params={"next": HOSTILE})).text
+    assert "<script>alert" not in page
+
+
+async def test_a_fragment_is_the_same_as_in_the_page(world: Application, jobs: dict[str, str]) -> None:
+    someone = await logged_in(world)
+    for path, part in (
+        ("/dashboard/runners", "runners"),
+        ("/dashboard/jobs", "jobs"),
+        ("/dashboard/modules", "modules"),
+        (f"/dashboard/modules/{await world.scalar('SELECT id FROM modules LIMIT 1')}", "module"),
+    ):
+        whole = _still(await someone.see(path))
+        answer = await someone.get(path, headers={"HX-Request": "true"})
+        assert answer.headers["vary"] == "HX-Request"
+        fragment = _still(answer.text).partition('<span id="nav-jobs"')[0].strip()
+        assert fragment.startswith(f'<div id="{part}"')
+        assert fragment in whole
+    job = await someone.get(f"/dashboard/jobs/{jobs['done']}", headers={"HX-Request": "true"})
+    assert job.text.count('hx-swap-oob="morph"') == 5
+    assert "data-log" not in job.text, "a log appends and is never rendered again"
+
+
+def _still(text: str) -> str:
+    """Without what goes on by itself between two looks: times."""
+    return re.sub(r"<time[^>]*>[^<]*", "<time>", text)
