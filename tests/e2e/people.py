@@ -44,8 +44,8 @@ class People:
 
     async def session(self, user_id: str) -> str:
         """The id of a session of this user."""
-        row = await self._db.write(lambda tx: store.insert_session(tx, user_id, "0" * 64, tx.now + 3600, None))
-        return row["id"]
+        made = await self._db.write(lambda tx: store.insert_session(tx, user_id, "0" * 64, tx.now + 3600, None))
+        return made.id
 
     async def end(self, token: str) -> None:
         """Let its time be up."""

@@ -1,11 +1,15 @@
 """Rows of assignments: a runner, and a place of the tree that may use it."""
 
+from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew.server.assignments.model import Assignment, PlaceKind
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.table import Table
 
+ASSIGNMENTS = Table("assignments", Assignment)
+_INSERT = ASSIGNMENTS.insert("organization_id") + " ON CONFLICT (runner_id, place_id) DO NOTHING"
 _PAGE: LiteralString = """
 SELECT runner_id, place_id, kind, organization_id, path FROM assignments
 WHERE (runner_id, place_id) > (:runner_id, :place_id)
@@ -16,17 +20,8 @@ SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE r
 
 async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
     """Let a place use a runner. Return false if it already could."""
-    done = await tx.run(
-        """INSERT INTO assignments (runner_id, place_id, kind, organization_id, path, created_at)
-           VALUES (:runner_id, :place_id, :kind, :organization_id, :path, :now)
-           ON CONFLICT (runner_id, place_id) DO NOTHING""",
-        runner_id=runner_id,
-        place_id=place_id,
-        kind=kind,
-        organization_id=organization_id,
-        path=path,
-        now=tx.now,
-    )
+    made = Assignment(runner_id, place_id, kind, path, datetime.fromtimestamp(tx.now, UTC))
+    done = await tx.run(_INSERT, **to_params(made), organization_id=organization_id)
     return done > 0
 
 

@@ -9,7 +9,7 @@ from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.mapping import to_params
-from terracrew.server.db.statements.table import Table
+from terracrew.server.db.statements.table import Table, excluded_assignments
 
 
 class Connecting(msgspec.Struct, frozen=True):
@@ -36,19 +36,21 @@ class Connected(msgspec.Struct, frozen=True):
 
 
 INSTANCES = Table("instances", Connecting)
-_CONNECT: LiteralString = """
-INSERT INTO instances (id, runner_id, name, key_sha256, epoch, server_id, version, capacity, engines, is_connected,
-    is_draining, is_disk_full, isolation, resume_sha256, connected_at, heard_at)
-VALUES (:id, :runner_id, :name, :key_sha256, 1, :server_id, :version, :capacity, :engines, true, :is_draining,
-    :is_disk_full, :isolation, :resume_sha256, :now, :now)
-ON CONFLICT (runner_id, name) DO UPDATE SET key_sha256 = excluded.key_sha256, epoch = instances.epoch + 1,
-    server_id = excluded.server_id, version = excluded.version, capacity = excluded.capacity,
-    engines = excluded.engines, is_connected = true, is_draining = excluded.is_draining,
-    is_disk_full = excluded.is_disk_full, isolation = excluded.isolation, resume_sha256 = excluded.resume_sha256,
-    connected_at = excluded.connected_at, heard_at = excluded.heard_at, disconnected_at = NULL, asked_at = NULL
+_REPLACED: tuple[LiteralString, ...] = (
+    *(field for field in INSTANCES.fields if field not in ("runner_id", "name")),
+    "is_connected",
+    "connected_at",
+    "heard_at",
+)
+"""The columns that each connection of an instance sets anew."""
+_CONNECT: LiteralString = (
+    INSTANCES.insert("id", "epoch", "is_connected", "connected_at", "heard_at")
+    + f""" ON CONFLICT (runner_id, name) DO UPDATE SET {excluded_assignments(*_REPLACED)},
+    epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL
 WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
+)
 _HEAR_INSTANCES: LiteralString = """
 UPDATE instances SET heard_at = batch.at FROM batch
 WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < batch.at"""
@@ -77,7 +79,8 @@ async def connect(tx: Tx, process: Connecting, resumed: str) -> Connected | None
 
     `resumed` is the digest of the secret by which the process takes its own place again.
     """
-    row = await tx.one(_CONNECT, id=ids.new("ins"), now=tx.now, resumed=resumed, **to_params(process))
+    new: dict[str, Param] = {"id": ids.new("ins"), "epoch": 1, "is_connected": True}
+    row = await tx.one(_CONNECT, **new, connected_at=tx.now, heard_at=tx.now, resumed=resumed, **to_params(process))
     if row is None:
         return None
     _changed(tx, process.runner_id, row["id"])

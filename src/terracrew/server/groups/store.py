@@ -1,16 +1,19 @@
 """The rows of organizations and groups."""
 
+from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
-from terracrew.server.db.statements.table import assignments
+from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.groups.model import Group, Interrupted, Organization
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
+ORGANIZATIONS = Table("organizations", Organization)
+GROUPS = Table("groups", Group)
 DELETED_ORGANIZATION = "org_deleted"
 """The organization of deleted modules. It has no members, so nobody sees what is in it."""
 _DELETED_GROUP = "grp_deleted"
@@ -27,19 +30,11 @@ _UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
 
 async def ensure_deleted_place(tx: Tx) -> str:
     """Make the organization and the group of deleted modules if they are missing, and return the id of the group."""
-    await tx.run(
-        "INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now) ON CONFLICT DO NOTHING",
-        id=DELETED_ORGANIZATION,
-        name="(deleted modules)",
-        now=tx.now,
-    )
-    await tx.run(
-        """INSERT INTO groups (id, organization_id, name, path, depth, created_at)
-        VALUES (:id, :organization_id, '', '', 0, :now) ON CONFLICT DO NOTHING""",
-        id=_DELETED_GROUP,
-        organization_id=DELETED_ORGANIZATION,
-        now=tx.now,
-    )
+    now = datetime.fromtimestamp(tx.now, UTC)
+    organization = Organization(DELETED_ORGANIZATION, "(deleted modules)", now)
+    await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT DO NOTHING", **to_params(organization))
+    group = Group(_DELETED_GROUP, DELETED_ORGANIZATION, None, "", "", 0, "", now)
+    await tx.run(GROUPS.insert() + " ON CONFLICT DO NOTHING", **to_params(group))
     return _DELETED_GROUP
 
 
@@ -56,14 +51,9 @@ async def take_job_numbers(tx: Tx, organization_id: str, count: int) -> range:
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
     """Make it; None if another server has just done so."""
-    row = await tx.one(
-        """INSERT INTO organizations (id, name, created_at) VALUES (:id, :name, :now)
-           ON CONFLICT (name) DO NOTHING RETURNING *""",
-        id=ids.new("org"),
-        name=name,
-        now=tx.now,
-    )
-    return None if row is None else row_to(Organization, row)
+    made = Organization(ids.new("org"), name, datetime.fromtimestamp(tx.now, UTC))
+    is_new = await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT (name) DO NOTHING", **to_params(made))
+    return made if is_new else None
 
 
 async def organization_named(tx: Tx, name: str) -> Organization:
@@ -82,9 +72,7 @@ async def insert(
     description: str,
     interrupted: Interrupted | None = None,
 ) -> Group:
-    row = await tx.one(
-        """INSERT INTO groups (id, organization_id, parent_id, name, path, depth, description, interrupted, created_at)
-           VALUES (:id, :organization_id, :parent_id, :name, :path, :depth, :description, :interrupted, :now) RETURNING *""",
+    made = Group(
         id=ids.new("grp"),
         organization_id=organization_id,
         parent_id=parent and parent.id,
@@ -92,11 +80,11 @@ async def insert(
         path=path,
         depth=parent.depth + 1 if parent else 0,
         description=description,
+        created_at=datetime.fromtimestamp(tx.now, UTC),
         interrupted=interrupted,
-        now=tx.now,
     )
-    assert row is not None
-    return row_to(Group, row)
+    await tx.run(GROUPS.insert(), **to_params(made))
+    return made
 
 
 async def update(tx: Tx, group: Group) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import LiteralString, NamedTuple
 
 from terracrew.errors import NotFound, Superseded
-from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, batch_assignments, values
 from terracrew.server.jobs import metrics as counts
@@ -84,15 +84,12 @@ FROM batch WHERE attempts.job_id = batch.job_id AND attempts.number = batch.numb
     AND coalesce(attempts.outcome, '') = batch.was_outcome
 RETURNING attempts.job_id"""
 _SAVE_PROGRESS_TYPES = ATTEMPTS.types_of(*_REPORTED_OF_ATTEMPT, was="bigint", was_outcome="text")
-_SAVE_STEPS: LiteralString = """
-INSERT INTO steps (job_id, attempt, name, status, started_at, finished_at, exit_code)
-SELECT job_id, attempt, name, status, started_at, finished_at, exit_code FROM batch WHERE true
-ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
+_SAVE_STEPS: LiteralString = (
+    STEPS.insert_batch("job_id", *STEPS.fields)
+    + """ ON CONFLICT (job_id, attempt, name) DO UPDATE SET status = excluded.status, exit_code = excluded.exit_code,
     started_at = coalesce(steps.started_at, excluded.started_at), finished_at = excluded.finished_at"""
-_SAVE_STEPS_TYPES: Columns = {
-    "job_id": "text",
-    **STEPS.types_of("attempt", "name", "status", "started_at", "finished_at", "exit_code"),
-}
+)
+_SAVE_STEPS_TYPES: Columns = {"job_id": "text", **STEPS.types}
 _OWNED: LiteralString = f"""
 SELECT {JOBS.columns}, {ATTEMPTS.prefixed("a_")}, attempts.state_key
 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
@@ -104,6 +101,18 @@ class Transition(NamedTuple):
 
     before: Job
     after: Job
+
+
+class SavedStep(NamedTuple):
+    """A row of `steps` in the order of `_SAVE_STEPS_TYPES`. Its times come from the clock of another machine, as they are."""
+
+    job_id: str
+    name: str
+    status: str
+    started_at: float | None
+    finished_at: float | None
+    exit_code: int | None
+    attempt: int
 
 
 def moment(tx: Tx) -> datetime:
@@ -182,7 +191,7 @@ async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
 
 async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
     rows = await tx.all(
-        "SELECT name, status, started_at, finished_at, exit_code FROM steps WHERE job_id = :job_id AND attempt = :attempt",
+        "SELECT " + STEPS.columns_without("attempt") + " FROM steps WHERE job_id = :job_id AND attempt = :attempt",
         job_id=job_id,
         attempt=attempt,
     )
@@ -276,8 +285,8 @@ async def save_progress(tx: Tx, moved: Sequence[tuple[Attempt, Attempt]]) -> Non
         raise Superseded("an attempt has changed in the meantime; deliver its events again")
 
 
-async def save_steps(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
-    """Write the status of steps, by one statement; each row has the columns of `_SAVE_STEPS_TYPES`."""
+async def save_steps(tx: Tx, rows: Sequence[SavedStep]) -> None:
+    """Write the status of steps, by one statement."""
     await tx.each(_SAVE_STEPS, _SAVE_STEPS_TYPES, rows)
 
 

@@ -1,32 +1,30 @@
 """Rows of logs: chunks, the objects that chunks were moved to, and what an attempt's row says about its log."""
 
 from collections.abc import Sequence
-from typing import LiteralString
 
-from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements import batches
+from terracrew.server.db.statements.table import Table, values
 from terracrew.server.logs import blocks
 from terracrew.server.logs.blocks import Block
-
-_CHUNK_TYPES: Columns = {
-    "job_id": "text",
-    "attempt": "bigint",
-    "first": "bigint",
-    "last": "bigint",
-    "first_line": "bigint",
-    "lines": "bigint",
-    "size": "bigint",
-    "data": "bytea",
-}
-_INSERT_CHUNKS: LiteralString = """
-INSERT INTO log_chunks (job_id, attempt, first, last, first_line, lines, size, data)
-SELECT job_id, attempt, first, last, first_line, lines, size, data FROM batch WHERE true
-ON CONFLICT DO NOTHING"""
+from terracrew.server.logs.chunks import Chunk
 
 
-async def insert_chunks(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
-    """Write chunks by one statement; each row has the columns of `_CHUNK_TYPES`."""
-    await tx.each(_INSERT_CHUNKS, _CHUNK_TYPES, rows)
+class ChunkRow(Chunk, frozen=True, kw_only=True):
+    """A chunk of the log of an attempt."""
+
+    job_id: str
+    attempt: int
+    first_line: int
+
+
+CHUNKS = Table("log_chunks", ChunkRow)
+_INSERT_CHUNKS = CHUNKS.insert_batch(*CHUNKS.fields) + " ON CONFLICT DO NOTHING"
+
+
+async def insert_chunks(tx: Tx, rows: Sequence[ChunkRow]) -> None:
+    """Write chunks by one statement."""
+    await tx.each(_INSERT_CHUNKS, CHUNKS.types, [values(row) for row in rows])
 
 
 async def delete_chunks(tx: Tx, job_id: str, attempt: int, last: int) -> int:

@@ -74,6 +74,11 @@ def batch_assignments(*fields: LiteralString) -> LiteralString:
     return _joined(f"{field} = batch.{field}" for field in fields)
 
 
+def excluded_assignments(*fields: LiteralString) -> LiteralString:
+    """Make the list after ON CONFLICT … DO UPDATE SET in which each column takes the new value: `status = excluded.status`."""
+    return _joined(f"{field} = excluded.{field}" for field in fields)
+
+
 def values(struct: msgspec.Struct, *fields: str) -> tuple[Param, ...]:
     """Return the values of these fields in their order, as a row of a batch."""
     return tuple(to_params(struct, *fields).values())

@@ -1,33 +1,37 @@
 """The rows of service accounts, their secrets, roles, and what an attempt's credentials lead to."""
 
+from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew import ids
 from terracrew.errors import NotFound
-from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table
 from terracrew.server.groups import reads as groups
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.principals.model import AttemptScope
 
+ACCOUNTS = Table("service_accounts", ServiceAccount, without=("group",))
+SECRETS = Table("service_account_secrets", ClientSecret)
+ROLES = Table("role_bindings", RoleBinding)
+_INSERT_SECRET = SECRETS.insert("secret_sha256")
+_BIND_ROLE = (
+    ROLES.insert("group_id", "module_id")
+    + f""" ON CONFLICT (principal_id, organization_id, place_kind, path) DO UPDATE SET role = excluded.role
+    RETURNING {ROLES.columns}"""
+)
+
 # Service accounts
 
 
 async def insert_account(tx: Tx, organization_id: str, group: str, name: str, created_by: str) -> ServiceAccount:
-    at = await _group_id(tx, organization_id, group)
-    row = await tx.one(
-        "INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)"
-        " VALUES (:id, :organization_id, :group_id, :name, :created_by, :now) RETURNING *",
-        id=ids.new("sac"),
-        organization_id=organization_id,
-        group_id=at,
-        name=name,
-        created_by=created_by,
-        now=tx.now,
-    )
-    return row_to(ServiceAccount, {**(row or {}), "group": group})
+    group_id = await _group_id(tx, organization_id, group)
+    made = ServiceAccount(ids.new("sac"), organization_id, group_id, group, name, created_by, _moment(tx.now))
+    await tx.run(ACCOUNTS.insert(), **to_params(made, *ACCOUNTS.fields))
+    return made
 
 
 async def account(tx: Tx, account_id: str) -> ServiceAccount:
@@ -72,18 +76,10 @@ async def delete_account(tx: Tx, account_id: str) -> None:
 async def insert_secret(
     tx: Tx, account_id: str, secret_sha256: str, created_by: str, expires_at: float | None
 ) -> ClientSecret:
-    row = await tx.one(
-        "INSERT INTO service_account_secrets"
-        " (id, service_account_id, secret_sha256, created_by, created_at, expires_at)"
-        " VALUES (:id, :account_id, :sha256, :created_by, :now, :expires_at) RETURNING *",
-        id=ids.new("sec"),
-        account_id=account_id,
-        sha256=secret_sha256,
-        created_by=created_by,
-        now=tx.now,
-        expires_at=expires_at,
-    )
-    return row_to(ClientSecret, row or {})
+    ends_at = None if expires_at is None else _moment(expires_at)
+    made = ClientSecret(ids.new("sec"), account_id, created_by, _moment(tx.now), ends_at, last_used_at=None)
+    await tx.run(_INSERT_SECRET, **to_params(made), secret_sha256=secret_sha256)
+    return made
 
 
 async def secrets(tx: Tx, account_id: str) -> list[ClientSecret]:
@@ -236,23 +232,18 @@ async def bind_role(
     """Give a role at a place; it replaces the one that the same principal had just there."""
     group_id = await _group_id(tx, organization_id, path) if place_kind == "group" else None
     module_id = await _module_id(tx, organization_id, path) if place_kind == "module" else None
-    row = await tx.one(
-        "INSERT INTO role_bindings (id, organization_id, principal_kind, principal_id, role, place_kind, group_id,"
-        " module_id, path, created_by, created_at) VALUES (:id, :organization_id, :kind, :principal_id, :role,"
-        " :place_kind, :group_id, :module_id, :path, :created_by, :now)"
-        " ON CONFLICT (principal_id, organization_id, place_kind, path) DO UPDATE SET role = excluded.role RETURNING *",
-        id=ids.new("rol"),
-        organization_id=organization_id,
-        kind=kind,
-        principal_id=principal_id,
-        role=role,
-        place_kind=place_kind,
-        group_id=group_id,
-        module_id=module_id,
-        path=path,
-        created_by=created_by,
-        now=tx.now,
-    )
+    wanted: dict[str, Param] = {
+        "id": ids.new("rol"),
+        "organization_id": organization_id,
+        "principal_kind": kind,
+        "principal_id": principal_id,
+        "role": role,
+        "place_kind": place_kind,
+        "path": path,
+        "created_by": created_by,
+        "created_at": tx.now,
+    }
+    row = await tx.one(_BIND_ROLE, **wanted, group_id=group_id, module_id=module_id)
     return row_to(RoleBinding, row or {})
 
 
@@ -323,3 +314,7 @@ async def _module_id(tx: Tx, organization_id: str, path: str) -> str:
     if row is None:
         raise NotFound(f"there is no module `{path}`")
     return row["id"]
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -31,8 +31,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 async def start(tx: Tx, user: User, address: str | None = None) -> Session:
     secret = credentials.new("tcd")
-    row = await store.insert_session(tx, user.id, secret.sha256, tx.now + SESSION_SECONDS, address)
-    return row_to(Session, {**row, "token": secret.text})
+    made = await store.insert_session(tx, user.id, secret.sha256, tx.now + SESSION_SECONDS, address)
+    return Session(made.id, user.id, secret.text, made.expires_at)
 
 
 async def principal(db: Database, token: str) -> Principal | None:

@@ -1,25 +1,27 @@
 """The rows of people, their sessions, links and tokens. Whatever is looked up by a secret is looked up by its hash."""
 
+from datetime import UTC, datetime
+
 from terracrew import ids
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table
 from terracrew.server.identity.people.model import ApiToken, OpenSession, User
+
+USERS = Table("users", User)
+SESSIONS = Table("sessions", OpenSession)
+TOKENS = Table("api_tokens", ApiToken)
+_INSERT_SESSION = SESSIONS.insert("user_id", "token_sha256")
+_INSERT_TOKEN = TOKENS.insert("user_id", "token_sha256")
 
 # People
 
 
 async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admin: bool) -> User:
-    row = await tx.one(
-        "INSERT INTO users (id, organization_id, name, is_system_admin, created_at)"
-        " VALUES (:id, :organization_id, :name, :admin, :now) RETURNING *",
-        id=ids.new("usr"),
-        organization_id=organization_id,
-        name=name,
-        admin=is_system_admin,
-        now=tx.now,
-    )
-    return row_to(User, row or {})
+    made = User(ids.new("usr"), organization_id, name, is_system_admin, is_disabled=False, created_at=_moment(tx.now))
+    await tx.run(USERS.insert(), **to_params(made))
+    return made
 
 
 async def find_user(tx: Tx, name_or_id: str) -> User | None:
@@ -112,18 +114,13 @@ async def take_link(tx: Tx, token_sha256: str) -> bool:
 # Sessions
 
 
-async def insert_session(tx: Tx, user_id: str, token_sha256: str, expires_at: float, address: str | None) -> Row:
-    row = await tx.one(
-        "INSERT INTO sessions (id, user_id, token_sha256, created_at, seen_at, expires_at, address)"
-        " VALUES (:id, :user_id, :token_sha256, :now, :now, :expires_at, :address) RETURNING *",
-        id=ids.new("ses"),
-        user_id=user_id,
-        token_sha256=token_sha256,
-        now=tx.now,
-        expires_at=expires_at,
-        address=address,
-    )
-    return row or {}
+async def insert_session(
+    tx: Tx, user_id: str, token_sha256: str, expires_at: float, address: str | None
+) -> OpenSession:
+    now = _moment(tx.now)
+    made = OpenSession(ids.new("ses"), now, now, _moment(expires_at), address)
+    await tx.run(_INSERT_SESSION, **to_params(made), user_id=user_id, token_sha256=token_sha256)
+    return made
 
 
 async def session_user(tx: Tx, token_sha256: str, seen_after: float) -> Row | None:
@@ -175,18 +172,10 @@ async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit
 async def insert_token(
     tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None, *, is_local: bool = False
 ) -> ApiToken:
-    row = await tx.one(
-        "INSERT INTO api_tokens (id, user_id, name, token_sha256, created_at, expires_at, is_local)"
-        " VALUES (:id, :user_id, :name, :sha256, :now, :expires_at, :is_local) RETURNING *",
-        id=ids.new("tok"),
-        user_id=user_id,
-        name=name,
-        sha256=token_sha256,
-        now=tx.now,
-        expires_at=expires_at,
-        is_local=is_local,
-    )
-    return row_to(ApiToken, row or {})
+    ends_at = None if expires_at is None else _moment(expires_at)
+    made = ApiToken(ids.new("tok"), name, _moment(tx.now), ends_at, last_used_at=None, is_local=is_local)
+    await tx.run(_INSERT_TOKEN, **to_params(made), user_id=user_id, token_sha256=token_sha256)
+    return made
 
 
 async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]:
@@ -273,3 +262,7 @@ async def prune_tokens(tx: Tx, before: float, count: int) -> int:
         before=before,
         count=count,
     )
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -5,6 +5,7 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.jobs import store
 from terracrew.server.runners import eligibility
 
 # A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
@@ -33,10 +34,12 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
           AND {eligibility.COVERS})))
 RETURNING id"""
 
-_INSERT_ATTEMPTS: LiteralString = """
-INSERT INTO attempts (job_id, number, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, claimed_at)
-SELECT job_id, attempt, runner_id, instance_id, hub_sha256, api_sha256, state_key, inputs_sha256, now FROM batch WHERE true
-RETURNING job_id"""
+_CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_at", "inputs_sha256")
+"""The columns of an attempt that its claim decides."""
+_ATTEMPT_TYPES = store.ATTEMPTS.types_of(*_CLAIMED_OF_ATTEMPT, hub_sha256="text", api_sha256="text", state_key="bytea")
+_INSERT_ATTEMPTS: LiteralString = (
+    store.ATTEMPTS.insert_batch(*_CLAIMED_OF_ATTEMPT, "hub_sha256", "api_sha256", "state_key") + " RETURNING job_id"
+)
 
 _GRANTS: LiteralString = """
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.queued_at, jobs.type, jobs.is_destroy_plan,
@@ -63,17 +66,6 @@ _CLAIM_TYPES: Columns = {
     "instance_id": "text",
     "epoch": "bigint",
     "now": "double precision",
-}
-_ATTEMPT_TYPES: Columns = {
-    "job_id": "text",
-    "attempt": "bigint",
-    "runner_id": "text",
-    "instance_id": "text",
-    "now": "double precision",
-    "hub_sha256": "text",
-    "api_sha256": "text",
-    "state_key": "bytea",
-    "inputs_sha256": "text",
 }
 
 

@@ -125,12 +125,12 @@ async def _claim(tx: Tx, keys: Keyring, turn: list[ClaimRequest]) -> dict[int, C
                 item.claimant.runner_id,
                 item.claimant.instance_id,
                 tx.now,
+                _inputs_sha256(granted[item.claimant.job_id], keys),
                 credentials.digest(item.credentials.hub),
                 credentials.digest(item.credentials.api),
                 keys.encrypt(
                     item.credentials.state_key, state_key_context(item.claimant.job_id, item.claimant.attempt)
                 ),
-                _inputs_sha256(granted[item.claimant.job_id], keys),
             )
             for item in winners
         ],

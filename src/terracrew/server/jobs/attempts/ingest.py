@@ -12,7 +12,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
-from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs import metrics as counts
@@ -63,7 +63,7 @@ class _Change:
         self.delivery, self.now = delivery, now
         self.was_job, self.was_attempt = job, attempt
         self.job, self.attempt = job, attempt
-        self.steps: dict[str, tuple[Param, ...]] = {}
+        self.steps: dict[str, store.SavedStep] = {}
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
         self.outputs_object: str | None = None
@@ -162,9 +162,10 @@ class _Change:
         if decide.ends_change(fact) and not self.attempt.has_unreadable_state:
             self.attempt = msgspec.structs.replace(self.attempt, is_change_ended=True)
         is_running = fact.status == "RUNNING"
-        key = (self.job.id, self.attempt.number, fact.step.value)
-        started = time if is_running else self.steps.get(fact.step.value, (None,) * 5)[4]
-        self.steps[fact.step.value] = (*key, fact.status, started, None if is_running else time, fact.exit_code)
+        name, ended = fact.step.value, None if is_running else time
+        started = time if is_running else self.steps[name].started_at if name in self.steps else None
+        number = self.attempt.number
+        self.steps[name] = store.SavedStep(self.job.id, name, fact.status, started, ended, fact.exit_code, number)
 
 
 def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
@@ -202,18 +203,14 @@ async def _work_out(
 
 async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     found = [
-        (
-            c.job.id,
-            c.attempt.number,
-            c.chunk.first,
-            c.chunk.last,
-            c.was_attempt.lines,
-            c.chunk.lines,
-            c.chunk.size,
-            c.chunk.data,
+        log_store.ChunkRow(
+            **msgspec.structs.asdict(change.chunk),
+            job_id=change.job.id,
+            attempt=change.attempt.number,
+            first_line=change.was_attempt.lines,
         )
-        for c in changes
-        if c.chunk
+        for change in changes
+        if change.chunk
     ]
     if found:
         await log_store.insert_chunks(tx, found)
