@@ -10,8 +10,8 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests.machine.needs import chromium
 from tests.server.application import Application
-from tests.server.dashboard.seed import company
-from tests.server.dashboard.stage import PASSWORD, Stage
+from tests.server.dashboard.company.seed import company
+from tests.server.dashboard.company.stage import PASSWORD, Stage
 
 SHOTS = Path("build/screenshots")
 expect.set_options(timeout=30_000)  # a bound, not a wait: what is expected is seen as soon as it is there

@@ -5,7 +5,7 @@ import re
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from tests.server.application import Application
-from tests.server.dashboard.company_rows import Company
+from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import logged_in
 
 

@@ -1,11 +1,11 @@
-"""Serve the seeded pages to look at while working on them: `python -m tests.server.dashboard.preview [port]`."""
+"""Serve the seeded pages to look at while working on them: `python -m tests.server.dashboard.company.preview [port]`."""
 
 import asyncio
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.server.dashboard.stage import Stage
+from tests.server.dashboard.company.stage import Stage
 
 
 async def main(port: int) -> None:

@@ -8,8 +8,8 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Error, Page, Route, expect
 
 from terracrew.server.db.seam import Tx
+from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
-from tests.server.dashboard.stage import Stage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 LOOKS = [("light", 1280, 860), ("dark", 1280, 860), ("light", 820, 1100), ("light", 390, 844)]

@@ -11,7 +11,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.process.serve import bind, serve
 from terracrew.server.settings import ServerSettings
-from tests.server.dashboard import seed
+from tests.server.dashboard.company import seed
 
 PASSWORD = "correct horse battery"
 

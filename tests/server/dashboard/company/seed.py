@@ -9,7 +9,7 @@ from terracrew.protocol.events import Output, PlanSummary, ResourceChange
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
-from tests.server.dashboard.company_rows import Company
+from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
 \x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["b"]: Refreshing state... [id=0d11]\x1b[0m

@@ -9,9 +9,9 @@ from playwright.async_api import Page, expect
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import assets
 from terracrew.server.db.seam import Tx
-from tests.server.dashboard.company_rows import Company
+from tests.server.dashboard.company.rows import Company
+from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
-from tests.server.dashboard.stage import Stage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.feature("U5", "L4")]
 LINES = 200_000
