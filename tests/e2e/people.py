@@ -9,7 +9,7 @@ from terracrew import ids
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
@@ -34,7 +34,7 @@ class People:
         user = await self._db.write(lambda tx: store.insert_user(tx, organization_id, name, is_system_admin=False))
         if role is not None:
             await self._db.write(
-                lambda tx: access_store.bind_role(tx, organization_id, "user", user.id, role, "group", path, user.id)
+                lambda tx: role_store.bind_role(tx, organization_id, "user", user.id, role, "group", path, user.id)
             )
         return user
 

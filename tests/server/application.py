@@ -15,7 +15,7 @@ from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.request import App
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
@@ -65,7 +65,7 @@ class Application:
             place = await ensure_organization(tx, organization)
             user = await store.insert_user(tx, place.id, name, is_system_admin=False)
             if role is not None:
-                await access_store.bind_role(tx, place.id, "user", user.id, role, "group", path, "test")
+                await role_store.bind_role(tx, place.id, "user", user.id, role, "group", path, "test")
             return sessions.person(user, None)
 
         return await self.as_user(await self.server.db.write(work))

@@ -24,7 +24,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "plans": ("jobs/plans/store.py",),
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),
-    "role_bindings": ("identity/access/store.py",),
+    "role_bindings": ("identity/access/role_store.py",),
     "runners": ("runners/store.py",),
     "service_account_secrets": ("identity/access/store.py",),
     "service_accounts": ("identity/access/store.py",),
@@ -84,10 +84,16 @@ WRITERS = (
         "the version counts the states of a module, and changes in one transaction with them",
     ),
     _writer(
+        "identity/access/credential_store.py",
+        "runners",
+        "worker_token_sha256 next_worker_token_sha256",
+        "these are credentials of the runner: identity looks them up, rotates and revokes them",
+    ),
+    _writer(
         "identity/access/store.py",
         "runners",
-        "worker_token_sha256 next_worker_token_sha256 service_account_id",
-        "these are credentials of the runner: identity looks them up, rotates and revokes them",
+        "service_account_id",
+        "a service account that is removed leaves its runners in the same transaction",
     ),
     *(
         _writer("rekey/inventory.py", table, column, "rekey replaces ciphertexts by compare-and-set, and nothing else")
@@ -147,10 +153,11 @@ READERS = (
         "a connection serves runners and attempts, and is below the packages that own them",
     ),
     _reader(
-        "identity/access/store.py",
+        "identity/access/credential_store.py",
         "attempts jobs modules removed runners",
-        "a credential leads to its runner or attempt, and a role to its module; their packages are above or beside `identity`",
+        "a credential leads to its runner or attempt; their packages are above or beside `identity`",
     ),
+    _reader("identity/access/role_store.py", "modules", "a role leads to its module; `modules` is above `identity`"),
     _reader(
         "groups/store.py", "modules", "a group and a module cannot have the same path; `modules` is above `groups`"
     ),

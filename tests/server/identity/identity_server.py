@@ -18,8 +18,8 @@ from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.problem import HANDLERS
 from terracrew.server.http.request import App
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.people import service, sessions, store
 from terracrew.server.principals.model import SYSTEM, Principal, Role
@@ -76,7 +76,7 @@ class IdentityServer:
         async def work(tx: Tx) -> Principal:
             user = await store.insert_user(tx, home, name, is_system_admin=flags.get("is_system_admin", False))
             if role is not None:
-                await access_store.bind_role(tx, home, "user", user.id, role, "group", path, SYSTEM.id)
+                await role_store.bind_role(tx, home, "user", user.id, role, "group", path, SYSTEM.id)
             return sessions.person(user, None)
 
         return await self.db.write(work)

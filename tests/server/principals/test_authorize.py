@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db import Tx
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import (
     SERVER,
@@ -123,7 +123,7 @@ async def test_a_role_at_one_module_is_not_one_at_its_neighbour(server: Identity
     await server.attempt("net")
     who = await server.user("mo")
     home = server.organization_id
-    await server.db.write(lambda tx: access_store.bind_role(tx, home, "user", who.id, "viewer", "module", "net", "x"))
+    await server.db.write(lambda tx: role_store.bind_role(tx, home, "user", who.id, "viewer", "module", "net", "x"))
     assert await outcome(server, who, Verb.JOB_READ, module(home, "net")) == "yes"
     assert await outcome(server, who, Verb.JOB_RUN, module(home, "net")) == "forbidden"
     assert await outcome(server, who, Verb.JOB_READ, module(home, "net2")) == "not found"

@@ -12,7 +12,7 @@ from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.jobs import service
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.paging import Page
@@ -84,9 +84,7 @@ class Company:
         async def bind(tx: Tx) -> None:
             for path in places:
                 kind = "module" if path in self.modules else "group"
-                await access_store.bind_role(
-                    tx, self.world.organization, "user", who.id, Role.VIEWER, kind, path, "test"
-                )
+                await role_store.bind_role(tx, self.world.organization, "user", who.id, Role.VIEWER, kind, path, "test")
 
         await self.world.db.write(bind)
         return who

@@ -5,7 +5,7 @@ import msgspec
 from terracrew.errors import Unauthenticated
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
@@ -60,8 +60,8 @@ async def _user(db: Database, sha256: str) -> Principal | None:
 async def _attempt(db: Database, kind: str, sha256: str) -> Principal | None:
     async def find(tx: Tx) -> AttemptScope | None:
         if kind == "tch":
-            return await access_store.attempt_by_hub_credential(tx, sha256)
-        return await access_store.live_attempt_by_api_credential(tx, sha256)
+            return await credential_store.attempt_by_hub_credential(tx, sha256)
+        return await credential_store.live_attempt_by_api_credential(tx, sha256)
 
     found = await db.read(find)
     if found is None:

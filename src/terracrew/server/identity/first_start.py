@@ -4,7 +4,7 @@ from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import service as groups
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people import store
 from terracrew.server.principals.model import SYSTEM
@@ -20,7 +20,7 @@ async def first_start(db: Database, organization: str = "default") -> str | None
             return None
         made = await groups.ensure_organization(tx, organization)
         admin = await store.insert_user(tx, made.id, people.ADMINISTRATOR, is_system_admin=True)
-        await access_store.bind_role(tx, made.id, "user", admin.id, "owner", "group", "", SYSTEM.id)
+        await role_store.bind_role(tx, made.id, "user", admin.id, "owner", "group", "", SYSTEM.id)
         await audit.record(tx, SYSTEM, "user.create", "user", admin.id, {"name": admin.name}, organization_id=made.id)
         await people.link_user(tx, admin, link, SYSTEM)
         return link.text

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from terracrew.server.db.seam import Tx
 from terracrew.server.groups import store as groups
 from terracrew.server.groups.store import DELETED_ORGANIZATION
-from terracrew.server.identity.access import store as access
+from terracrew.server.identity.access import role_store
 from terracrew.server.modules import reads, store
 
 
@@ -27,6 +27,6 @@ async def kept(tx: Tx, module_id: str) -> Remains:
 async def delete(tx: Tx, module_id: str) -> None:
     """Hide the module and whatever belongs to it from everybody."""
     group_id = await groups.ensure_deleted_place(tx)
-    await access.delete_roles_of_module(tx, module_id)
+    await role_store.delete_roles_of_module(tx, module_id)
     await store.hide(tx, module_id, DELETED_ORGANIZATION, group_id)
     tx.wake("deletions", module_id)

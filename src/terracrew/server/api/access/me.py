@@ -5,7 +5,7 @@ from litestar import Router, get, post
 from litestar.params import JSONBody
 
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.identity.access import store as access_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access.model import RoleBinding
 from terracrew.server.identity.people import logins, service
 from terracrew.server.principals import authorize, delegation
@@ -25,7 +25,7 @@ class Me(msgspec.Struct, frozen=True):
 async def me(request: AccessCall) -> Me:
     """Show the person or service account that this request acts for, with its roles."""
     who = request.user
-    roles = await request.context.db.read(lambda tx: access_store.roles_of(tx, who.id))
+    roles = await request.context.db.read(lambda tx: role_store.roles_of(tx, who.id))
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles)
 
 

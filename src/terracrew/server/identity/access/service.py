@@ -4,6 +4,7 @@ from terracrew.errors import Conflict, Invalid
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import tree_path as paths
+from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, RoleBinding, ServiceAccount
 from terracrew.server.identity.people import store
@@ -133,7 +134,7 @@ async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: st
         of, subject = "user", await store.user(tx, principal)
         if subject.organization_id != organization_id:
             raise store.no_user(principal)
-    binding = await access_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
+    binding = await role_store.bind_role(tx, organization_id, of, subject.id, role.value, kind, path, who.id)
     details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
     tx.wake("roles", subject.id)
@@ -141,10 +142,10 @@ async def bind_role(tx: Tx, who: Principal, principal: str, role: Role, path: st
 
 
 async def unbind_role(tx: Tx, who: Principal, binding_id: str) -> None:
-    binding = await access_store.role(tx, binding_id)
+    binding = await role_store.role(tx, binding_id)
     place = _place(binding.organization_id, binding.path, binding.place_kind)
-    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, access_store.no_role(binding_id))
-    await access_store.unbind_role(tx, binding.id)
+    await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
+    await role_store.unbind_role(tx, binding.id)
     details = {"principal": binding.principal_id, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)
     tx.wake("roles", binding.principal_id)
@@ -155,7 +156,7 @@ async def roles(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[R
     organization_id = who.organization_id or ""
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
 
-    return page(await access_store.roles(tx, seen, organization_id, start(after), limit + 1), limit)
+    return page(await role_store.roles(tx, seen, organization_id, start(after), limit + 1), limit)
 
 
 def _place(organization_id: str, path: str, kind: str) -> Place:

@@ -18,6 +18,7 @@ from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.groups import reads as groups
 from terracrew.server.identity import limits
+from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
@@ -78,7 +79,7 @@ class AccessTokens:
         sha256 = credentials.digest(client_secret)
         client = await self._db.read(lambda tx: _client(tx, client_id, sha256))
         if client is None:
-            if await self._db.read(lambda tx: access_store.is_removed(tx, sha256)):
+            if await self._db.read(lambda tx: credential_store.is_removed(tx, sha256)):
                 raise Removed("this runner has been removed. To use this machine again, register a runner")
             raise await self._failed(client_id, address)
         if client.kind == "service_account":
@@ -101,23 +102,23 @@ class AccessTokens:
 
     async def _rotate(self, runner: Principal, sha256: str, next_sha256: str, address: str) -> bool:
         """End the runner's old token if this is its next one. Returns whether `next_sha256` was accepted to follow this one."""
-        row = await self._db.read(lambda tx: access_store.runner_by_worker_token(tx, sha256))
+        row = await self._db.read(lambda tx: credential_store.runner_by_worker_token(tx, sha256))
         if row is not None and row["is_next"]:
 
             async def replace(tx: Tx) -> None:
-                if await access_store.replace_worker_token(tx, sha256):
+                if await credential_store.replace_worker_token(tx, sha256):
                     who = msgspec.structs.replace(runner, address=address)
                     await audit.record(tx, who, "runner.token_rotate", "runner", runner.id)
 
             await self._db.write(replace)
         if not next_sha256 or next_sha256 == sha256:
             return False
-        return await self._db.write(lambda tx: access_store.offer_worker_token(tx, sha256, next_sha256))
+        return await self._db.write(lambda tx: credential_store.offer_worker_token(tx, sha256, next_sha256))
 
     async def _failed(self, client_id: str, address: str) -> TerracrewError:
         """Count a failed exchange, and return what to say of it."""
         network, client = limit_key(address), client_id.rpartition(":")[2]
-        kind, organization_id = await self._db.read(lambda tx: access_store.client(tx, client))
+        kind, organization_id = await self._db.read(lambda tx: credential_store.client(tx, client))
         error: TerracrewError = Unauthenticated(GENERIC)
         try:
             self._limits.attempt(
@@ -204,7 +205,7 @@ async def _by_secret(tx: Tx, sha256: str) -> Principal | None:
     account = await access_store.account_by_secret(tx, sha256)
     if account is not None:
         return _principal("service_account", account, account["secret_id"])
-    runner = await access_store.runner_by_worker_token(tx, sha256)
+    runner = await credential_store.runner_by_worker_token(tx, sha256)
     return None if runner is None else _principal("runner", runner, _worker_sid(runner))
 
 
@@ -219,7 +220,7 @@ async def _secret(tx: Tx, kind: str, principal_id: str, credential_id: str | Non
     """Return the row of the service account or runner, if this secret of it is still good."""
     if kind == "service_account":
         return await access_store.account_of_secret(tx, principal_id, credential_id or "")
-    row = await access_store.runner_with_worker_token(tx, principal_id)
+    row = await credential_store.runner_with_worker_token(tx, principal_id)
     return None if row is None or _worker_sid(row) != credential_id else row
 
 
