@@ -336,11 +336,11 @@ class Moves:
         it = world.tries[i]
         if it.outcome:
             return
-        is_heard = self.server.is_heard(world, it)
-        if self.bounds.has_pauses and not is_heard and not it.eyed:
+        is_in_contact = self.server.is_in_contact(world, it)
+        if self.bounds.has_pauses and not is_in_contact and not it.eyed:
             found.append(Move(STEP, "eye", (it.job, it.number), self.server.eye(world, i)))
         elif (after := self.server.look(world, i)) is not None:
-            name = "found" if is_heard and not it.eyed else "lease" if it.lost else "lost"
+            name = "found" if is_in_contact and not it.eyed else "lease" if it.lost else "lost"
             found.append(Move(STEP, name, (it.job, it.number), after))
         if it.lost and (after := self.server.give_up(world, i)) is not None:
             found.append(Move(ACT, "give up", (it.job, it.number), after))

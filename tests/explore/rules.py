@@ -12,7 +12,7 @@ from tests.explore.world import (
     Try,
     World,
     has_voice,
-    is_heard,
+    is_in_contact,
     is_spent,
     is_unaccounted,
 )
@@ -106,7 +106,9 @@ def module_waits_for_a_person(before: World, move: Move) -> bool:
     plan = before.jobs[it.job].plan
     seen = plan.decided if plan and plan.attempt == it.plan else 0
     return all(
-        seen > other.fenced and (other.is_gone or not is_heard(before, other)) for other in before.tries if other.fenced
+        seen > other.fenced and (other.is_gone or not is_in_contact(before, other))
+        for other in before.tries
+        if other.fenced
     )
 
 

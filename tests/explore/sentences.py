@@ -64,7 +64,7 @@ class AdoptsWhileSomebodyMutates(Server):
 
 class BeginsWhileTheFencedIsHeard(Server):
     def doubts(self, world: World, it: Try | None) -> tuple[decide.Doubt, ...]:
-        return tuple(replace(doubt, is_heard=False) for doubt in super().doubts(world, it))
+        return tuple(replace(doubt, is_in_contact=False) for doubt in super().doubts(world, it))
 
 
 class PermitNeverExpires(Server):
@@ -73,7 +73,7 @@ class PermitNeverExpires(Server):
 
 
 class AnyRunnerIsHeardForAll(Server):
-    def is_heard(self, world: World, it: Try) -> bool:
+    def is_in_contact(self, world: World, it: Try) -> bool:
         return it.link or world.runners[it.runner].link
 
 

@@ -26,7 +26,7 @@ from tests.explore.world import (
     Plan,
     Try,
     World,
-    is_heard,
+    is_in_contact,
     is_spent,
     last_event,
     with_job,
@@ -45,8 +45,8 @@ class Server:
 
     # ---- who is heard
 
-    def is_heard(self, world: World, it: Try) -> bool:
-        return is_heard(world, it)
+    def is_in_contact(self, world: World, it: Try) -> bool:
+        return is_in_contact(world, it)
 
     def hello(self, world: World, r: int) -> World:
         """A runner comes, and names what it has."""
@@ -70,7 +70,7 @@ class Server:
     def look(self, world: World, i: int) -> World | None:
         """The reaper's turn: lost, found again, or its lease is over."""
         it = world.tries[i]
-        if not it.eyed and self.is_heard(world, it):
+        if not it.eyed and self.is_in_contact(world, it):
             return self.settle(world, i, self.lost, rows.HEARD, THIS_MOMENT, rows.LEASE) if it.lost else None
         if not it.eyed:
             world = self.eye(world, i)
@@ -89,7 +89,7 @@ class Server:
     lost = staticmethod(decide.lost)
 
     def give_up(self, world: World, i: int) -> World | None:
-        if self.is_heard(world, world.tries[i]):
+        if self.is_in_contact(world, world.tries[i]):
             return None
         after = self.settle(world, i, decide.give_up, rows.SILENT, "somebody", THIS_MOMENT)
         return None if after is None else self.expire_permit(after, i)
@@ -191,7 +191,7 @@ class Server:
             decide.Doubt(
                 rows.ref(other),
                 rows.EPOCH + other.fenced * rows.HOUR,
-                is_heard=not other.is_gone and self.is_heard(world, other),
+                is_in_contact=not other.is_gone and self.is_in_contact(world, other),
             )
             for other in world.tries
             if other.fenced

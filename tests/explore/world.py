@@ -132,7 +132,7 @@ def with_runner(world: World, i: int, **changes: object) -> World:
     return World(world.jobs, world.tries, runners, world.quarantine, world.news)
 
 
-def is_heard(world: World, it: Try) -> bool:
+def is_in_contact(world: World, it: Try) -> bool:
     """By its own connection, or by that of a runner that names it."""
     return it.link or (it.known > 0 and world.runners[it.runner].link)
 

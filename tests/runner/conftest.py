@@ -127,15 +127,15 @@ class Runners:
 
     async def settle(self, peer: Peer) -> None:
         """Tell the runner that the attempt is settled, and wait until it has removed the directory."""
-        await peer.say(Settled("job_1", 1))
+        await peer.send(Settled("job_1", 1))
         await until_gone(self.attempts / "job_1.1")
 
     async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> ScriptedExecutor:
         """Offer, hear the claim, grant; the executor that appears."""
-        await peer.say(Offer(job, attempt))
-        claim = await peer.hear(Claim)
+        await peer.send(Offer(job, attempt))
+        claim = await peer.receive(Claim)
         assert (claim.job_id, claim.attempt) == (job, attempt)
-        await peer.say(granted(job, attempt))
+        await peer.send(granted(job, attempt))
         return await self.executors.next()
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ async def test_an_idle_runner_is_small_and_has_not_loaded_what_checked_its_setti
 ) -> None:
     runner, peer = await runners.connected()
     for _ in range(3):
-        await peer.hear(Heartbeat)
+        await peer.receive(Heartbeat)
     memory = _rollup(runner.pid)
     print(f"idle runner: Rss {memory['Rss']:.1f} MB, Pss {memory['Pss']:.1f} MB")
     assert memory["Rss"] <= MEMORY_MB
@@ -38,10 +38,10 @@ async def test_an_executor_runs_a_moment_after_its_grant(runners: Runners) -> No
     await (await runners.grant(peer, "job_0")).tell("finish")  # the helper has imported everything by then
     taken: list[float] = []
     for number in range(1, 11):
-        await peer.say(Offer(f"job_{number}", 1))
-        await peer.hear(Claim)
+        await peer.send(Offer(f"job_{number}", 1))
+        await peer.receive(Claim)
         sent = time.clock_gettime(time.CLOCK_MONOTONIC)
-        await peer.say(granted(f"job_{number}"))
+        await peer.send(granted(f"job_{number}"))
         executor = await runners.executors.next()
         taken.append((executor.facts["started_at"] - sent) * 1000)
         await executor.tell("finish")

@@ -24,17 +24,17 @@ from tests.runner.conftest import BOUND, INT, TERM, Runners, refs
 async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(runners: Runners) -> None:
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, is_draining=True)
     _, peer = await runners.connected()
-    await peer.say(Offer("job_1", 1))
-    await peer.hear(Heartbeat)
-    await peer.hear(Heartbeat)
-    assert not peer.heard(Claim)
-    await peer.say(Drain(on=False))
-    assert await peer.hear(Claim) == Claim("job_1", 1)
-    await peer.say(Drain(on=True))
-    await peer.say(Offer("job_2", 1))
-    await peer.hear(Heartbeat)
-    await peer.hear(Heartbeat)
-    assert len(peer.heard(Claim)) == 1
+    await peer.send(Offer("job_1", 1))
+    await peer.receive(Heartbeat)
+    await peer.receive(Heartbeat)
+    assert not peer.received(Claim)
+    await peer.send(Drain(on=False))
+    assert await peer.receive(Claim) == Claim("job_1", 1)
+    await peer.send(Drain(on=True))
+    await peer.send(Offer("job_2", 1))
+    await peer.receive(Heartbeat)
+    await peer.receive(Heartbeat)
+    assert len(peer.received(Claim)) == 1
 
 
 @pytest.mark.feature("O2", "O1")
@@ -44,19 +44,19 @@ async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_
     """Each job that it took failed within a second for want of room, so it took the next, while other runners were idle."""
     with small_disk.mounted(runners.directory.parent / "small", "8m") as disk:
         _, peer = await runners.connected(working_directory=str(disk), temp_directory=str(disk / ".temp"))
-        assert not (await peer.hear(Heartbeat)).is_draining
+        assert not (await peer.receive(Heartbeat)).is_draining
         filler = disk / "filler"
         small_disk.fill(filler, but=128 << 10)
-        await peer.say(Offer("job_1", 1))
-        while not (said := await peer.hear(Heartbeat)).is_draining:
+        await peer.send(Offer("job_1", 1))
+        while not (said := await peer.receive(Heartbeat)).is_draining:
             pass
         assert said.is_disk_full
-        assert not peer.heard(Claim)
+        assert not peer.received(Claim)
         filler.unlink()
-        while (await peer.hear(Heartbeat)).is_draining:
+        while (await peer.receive(Heartbeat)).is_draining:
             pass
-        await peer.say(Offer("job_2", 1))
-        await peer.hear(Claim)
+        await peer.send(Offer("job_2", 1))
+        await peer.receive(Claim)
 
 
 @pytest.mark.feature("O2")
@@ -68,11 +68,11 @@ async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
     runner.signal(number)
-    assert await peer.hear(Heartbeat) == Heartbeat(__version__, True, refs(("job_1", 1)))
-    await peer.say(Offer("job_2", 1))
+    assert await peer.receive(Heartbeat) == Heartbeat(__version__, True, refs(("job_1", 1)))
+    await peer.send(Offer("job_2", 1))
     await executor.tell("finish")
     assert await runner.ended() == 0
-    assert peer.heard(Claim) == [Claim("job_1", 1)]
+    assert peer.received(Claim) == [Claim("job_1", 1)]
     assert not (runners.attempts / "job_1.1").exists()
     async with asyncio.timeout(BOUND):
         await peer.closed.wait()
@@ -82,7 +82,7 @@ async def test_the_second_signal_leaves_at_once_and_executors_go_on(runners: Run
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
     runner.signal(TERM)
-    while not (await peer.hear(Heartbeat)).is_draining:
+    while not (await peer.receive(Heartbeat)).is_draining:
         pass
     runner.signal(TERM)
     assert await runner.ended() == 0
@@ -105,7 +105,7 @@ async def test_a_removed_runner_says_so_and_ends(runners: Runners, is_welcome: b
     runner = await runners.start()
     if is_welcome:
         peer = await runners.hub.peer()
-        await peer.say(refusal)
+        await peer.send(refusal)
     assert await runner.ended() == errors.Removed.exit_code
     assert "this runner has been removed" in runner.output
 
@@ -114,7 +114,7 @@ async def test_a_removed_runner_says_so_and_ends(runners: Runners, is_welcome: b
 async def test_a_removed_runner_stays_until_what_its_dead_executors_left_is_delivered(runners: Runners) -> None:
     runner, peer = await runners.connected()
     executor = await runners.grant(peer)
-    await peer.say(Refused("removed", "this runner has been removed", is_final=True))
+    await peer.send(Refused("removed", "this runner has been removed", is_final=True))
     async with asyncio.timeout(BOUND):
         await peer.closed.wait()
     await executor.kill()

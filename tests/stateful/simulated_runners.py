@@ -58,12 +58,12 @@ class Host:
         await link.quiet()  # until what it did not name is dealt with
         return "connected"
 
-    async def claim(self, job_id: str, attempt: int, *, is_heard: bool = True) -> str:
+    async def claim(self, job_id: str, attempt: int, *, is_answer_received: bool = True) -> str:
         assert self.link is not None
         self.link.say(messages.Claim(job_id, attempt))
-        if not is_heard:
+        if not is_answer_received:
             await self.hang_up()
-            return "claimed unheard"
+            return "claimed without an answer"
 
         def is_answer(told: object) -> bool:
             if isinstance(told, Granted):
@@ -178,7 +178,7 @@ class SimulatedRunners:
     def heard(self) -> frozenset[AttemptRef]:
         found = {ref for ref, executor in self.executors.items() if executor.link is not None and executor.link.is_open}
         for session in self.site.server.registry.runners.values():
-            if self.site.clock.now - session.heard_at < 50:
+            if self.site.clock.now - session.last_contact_at < 50:
                 found |= session.reported_attempts & {
                     r for r, e in self.executors.items() if e.host.instance_id == session.instance_id
                 }

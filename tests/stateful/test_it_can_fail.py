@@ -26,7 +26,7 @@ def no_doubt(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: 
 
 
 def heard_or_not(job: Any, attempt: Any, module: Any, version: int, plan: Any, now: Any, **more: Any) -> Any:
-    doubts = tuple(replace(doubt, is_heard=False) for doubt in module.doubts)
+    doubts = tuple(replace(doubt, is_in_contact=False) for doubt in module.doubts)
     return real["begin"](job, attempt, replace(module, doubts=doubts), version, plan, now, **more)
 
 

@@ -143,15 +143,15 @@ class Api:
         `quiet` seconds. After `patience` seconds without a server it gives up.
         """
         parser = Parser(last_id or "")
-        heard, delays = time.monotonic(), Backoff(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
+        answered_at, delays = time.monotonic(), Backoff(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
         while True:
             try:
                 for event in self._stream(path, parser, quiet):
-                    heard = time.monotonic()
+                    answered_at = time.monotonic()
                     delays.reset()
                     yield event
             except _TRANSIENT_ERRORS as error:
-                if time.monotonic() - heard > patience:
+                if time.monotonic() - answered_at > patience:
                     raise
                 self.on_wait(error)
             time.sleep(delays.next())

@@ -94,7 +94,7 @@ class EngineContract:
     def test_output_that_says_nothing_explains_nothing(self, session: EngineSession) -> None:
         details = session.failure_details("a line\n")
         assert (details.error, details.memory_error) == ("", "")
-        assert not session.has_heard_interrupt("a line\n")
+        assert not session.has_received_interrupt("a line\n")
 
     # ---- what it does
 
@@ -134,7 +134,7 @@ class EngineContract:
         reason = error_summary.failure(code, session.failure_details(printed), 0)
         assert self.failing_reason in reason
         assert "\n" not in reason
-        assert not session.has_heard_interrupt(printed)
+        assert not session.has_received_interrupt(printed)
         assert _one_history(engine, backend).resources != 0
 
     async def test_an_interrupted_apply_says_so_and_saves_what_it_made(
@@ -142,7 +142,7 @@ class EngineContract:
     ) -> None:
         code, printed = await self._held(engine, session, folder, backend, "interrupt")
         assert code > 0, "the engine ends by itself"
-        assert session.has_heard_interrupt(printed)
+        assert session.has_received_interrupt(printed)
         assert session.has_ended_in_order(code, printed)
         assert leftover.find(session.leftover, folder) is None, "its backend has taken everything"
         assert _one_history(engine, backend).resources != 0

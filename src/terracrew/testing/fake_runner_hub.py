@@ -21,27 +21,27 @@ class Peer:
     """One connection of a runner, as the server sees it."""
 
     def __init__(self, send: Any, hello: RunnerHello, token: str) -> None:
-        self._send, self.hello, self.token = send, hello, token
+        self._send_event, self.hello, self.token = send, hello, token
         self._inbox: asyncio.Queue[FromRunner] = asyncio.Queue()
         self._all: list[FromRunner] = []
         self.closed = asyncio.Event()
 
-    async def say(self, message: msgspec.Struct) -> None:
-        await self._send({"type": "websocket.send", "text": messages.encode(message).decode()})
+    async def send(self, message: msgspec.Struct) -> None:
+        await self._send_event({"type": "websocket.send", "text": messages.encode(message).decode()})
 
     async def hang_up(self) -> None:
-        await self._send({"type": "websocket.close", "code": 1012})
+        await self._send_event({"type": "websocket.close", "code": 1012})
 
-    async def hear(self, kind: type[M]) -> M:
-        """The next message of this kind; others are passed over."""
+    async def receive(self, kind: type[M]) -> M:
+        """Return the next message of this kind; skip all others."""
         async with asyncio.timeout(BOUND):
             while True:
                 message = await self._inbox.get()
                 if isinstance(message, kind):
                     return message
 
-    def heard(self, kind: type[M]) -> list[M]:
-        """Everything of this kind that has come on this connection."""
+    def received(self, kind: type[M]) -> list[M]:
+        """Return all messages of this kind that have arrived on this connection."""
         return [message for message in self._all if isinstance(message, kind)]
 
     def take(self, message: FromRunner) -> None:
@@ -116,7 +116,7 @@ class FakeRunnerHub:
         hello = messages.decode_from_runner((await receive())["text"])
         assert isinstance(hello, RunnerHello)
         peer = Peer(send, hello, dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer "))
-        await peer.say(self.welcome)
+        await peer.send(self.welcome)
         self._peers.put_nowait(peer)
         while (event := await receive())["type"] == "websocket.receive":
             peer.take(messages.decode_from_runner(event["text"]))

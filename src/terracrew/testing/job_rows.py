@@ -147,10 +147,10 @@ class Instance:
         await self.world.take(delivery(await self.start(job_id), 2, DONE))
 
     async def heartbeat(self, *attempts: AttemptRef) -> None:
-        """Be heard now, and name these attempts."""
+        """Record contact with this instance now, and with these attempts."""
 
         async def work(tx: Tx) -> None:
-            await connections.hear_instances(tx, [(self.id, 1, tx.now)])
+            await connections.note_instance_contacts(tx, [(self.id, 1, tx.now)])
             await heartbeats.named(tx, self.id, attempts)
 
         await self.world.db.write(work)
@@ -163,7 +163,7 @@ class Instance:
 
 
 async def insert_instance(tx: Tx, runner_id: str, **values: Param) -> str:
-    """Insert an instance of a runner, connected and heard now unless the values say otherwise."""
+    """Insert an instance of a runner, connected and in contact now unless the values say otherwise."""
     is_connected = bool(values.get("is_connected", True))
     row: dict[str, Param] = {
         "id": ids.new("ins"),

@@ -43,7 +43,7 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
     fetching = InstallProgress("modules", f"fetching the source {wanted}")
     report(fetching)
     command = [go.path, "mod", "download", "-json", wanted]
-    answer = program.run(command, cwd=workplace, env=go.env, alive=lambda: report(fetching), may_fail=True)
+    answer = program.run(command, cwd=workplace, env=go.env, on_tick=lambda: report(fetching), may_fail=True)
     module = msgspec.json.decode(answer or b"{}", type=_Module)
     if not module.dir:
         raise EngineMissing(f"{wanted} cannot be had: {module.error}")
@@ -64,19 +64,21 @@ def _stale_packages(go: Go, one: specs.GoProgram, flags: list[str], source: Path
     """Return what remains to be compiled: with go's build cache it may be nothing, and progress should know."""
     fetched: list[str] = []
 
-    def tell() -> None:
+    def report_progress() -> None:
         latest = fetched[-1] if fetched else f"what {one.binary} is made of"
         report(InstallProgress("modules", f"fetching {latest}", len(fetched)))
 
-    def heard(line: str) -> bool:
+    def is_expected(line: str) -> bool:
         if not line.startswith("go: downloading "):
             return False
         fetched.append(line.removeprefix("go: downloading "))
-        tell()
+        report_progress()
         return True
 
     command = [go.path, "list", *flags, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", one.package]
-    return set(program.run(command, cwd=source, env=go.env, heard=heard, alive=tell).decode().split())
+    return set(
+        program.run(command, cwd=source, env=go.env, is_expected=is_expected, on_tick=report_progress).decode().split()
+    )
 
 
 def _compile(
@@ -84,23 +86,23 @@ def _compile(
 ) -> None:
     compiled: set[str] = set()
 
-    def tell(what: str = "") -> None:
+    def report_progress(what: str = "") -> None:
         # The package with `main` is named when its compilation begins; linking follows and names nothing.
         text = f"compiling {what}" if what and len(compiled) < len(to_compile) else f"linking {one.binary}"
         report(InstallProgress("build", text, len(compiled), len(to_compile)))
 
     latest = ""
 
-    def heard(line: str) -> bool:
+    def is_expected(line: str) -> bool:
         nonlocal latest
         if line not in to_compile:
             return line.startswith("go: downloading ")
         compiled.add(line)
         latest = line
-        tell(latest)
+        report_progress(latest)
         return True
 
-    tell(one.binary)
+    report_progress(one.binary)
     command = [go.path, "build", *flags, "-v", "-o", str(result), one.package]
-    program.run(command, cwd=source, env=go.env, heard=heard, alive=lambda: tell(latest))
+    program.run(command, cwd=source, env=go.env, is_expected=is_expected, on_tick=lambda: report_progress(latest))
     report(InstallProgress("build", f"built {one.binary}", len(to_compile), len(to_compile)))

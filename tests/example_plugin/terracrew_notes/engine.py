@@ -93,7 +93,7 @@ class NotesSession:
     def has_ended_in_order(self, code: int, printed: str) -> bool:
         return code in (0, 1, 130)
 
-    def has_heard_interrupt(self, printed: str) -> bool:
+    def has_received_interrupt(self, printed: str) -> bool:
         return "notes: interrupted" in printed
 
     def failure_details(self, printed: str) -> FailureDetails:

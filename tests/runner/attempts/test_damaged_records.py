@@ -27,9 +27,9 @@ async def test_an_attempt_whose_process_record_is_damaged_is_salvaged(runners: R
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("finish")
-    gone = await peer.hear(Gone)
+    gone = await peer.receive(Gone)
     assert (gone.saw_process, gone.last, gone.is_delivered) == (True, 7, True)
-    await peer.say(Settled("job_1", 1))
+    await peer.send(Settled("job_1", 1))
     await until_gone(directory)
     assert "Traceback" not in runner.output
 
@@ -46,13 +46,13 @@ async def test_a_process_of_an_attempt_with_a_damaged_record_is_waited_for(runne
     (runners.attempts / "job_1.1" / "pid").write_bytes(b"")
     _, peer = await runners.connected()
     for _ in range(3):
-        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+        assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
     assert runners.executors.is_empty
     fifo.write_text("")
     salvage = await runners.executors.next()
     await salvage.tell("finish")
-    assert (await peer.hear(Gone)).is_delivered
+    assert (await peer.receive(Gone)).is_delivered
 
 
 async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_holds(runners: Runners) -> None:
@@ -96,9 +96,9 @@ async def test_an_attempt_whose_own_record_is_damaged_is_reported_and_kept_for_a
     (directory / "attempt.json").write_bytes(b"")
     (directory / "outbox").write_bytes(b"events")
     _, peer = await runners.connected()
-    gone = await peer.hear(Gone)
+    gone = await peer.receive(Gone)
     assert (gone.saw_process, gone.last, gone.is_delivered) == (True, None, False)
-    await peer.say(Settled("job_1", 1))
+    await peer.send(Settled("job_1", 1))
     await until_gone(directory)
     assert (runners.directory / "undelivered" / "job_1.1" / "outbox").read_bytes() == b"events"
 
@@ -110,8 +110,8 @@ async def test_a_grant_whose_record_is_damaged_and_that_no_process_signed_is_han
     directory = runners.directory_of_attempt()
     (directory / "attempt.json").write_bytes(b"")
     _, peer = await runners.connected()
-    assert (await peer.hear(HandBack)).job_id == "job_1"
-    await peer.say(Settled("job_1", 1))
+    assert (await peer.receive(HandBack)).job_id == "job_1"
+    await peer.send(Settled("job_1", 1))
     await until_gone(directory)
 
 
@@ -122,7 +122,7 @@ async def test_a_mark_of_delivery_that_came_back_empty_does_not_count(runners: R
     (directory / "done").write_bytes(b"")
     _, peer = await runners.connected()
     await (await runners.executors.next()).tell("finish")
-    assert (await peer.hear(Gone)).last == 7
+    assert (await peer.receive(Gone)).last == 7
 
 
 async def test_an_attempt_that_cannot_be_followed_is_not_named(runners: Runners) -> None:
@@ -131,11 +131,11 @@ async def test_an_attempt_that_cannot_be_followed_is_not_named(runners: Runners)
     (directory / "pid").mkdir()  # cannot be read, for a reason that nobody thought of
     runner, peer = await runners.connected()
     async with asyncio.timeout(30):
-        while (await peer.hear(Heartbeat)).attempts:
+        while (await peer.receive(Heartbeat)).attempts:
             pass
     assert "could not be followed" in runner.output
     (directory / "pid").rmdir()
-    assert (await peer.hear(HandBack)).job_id == "job_1"
+    assert (await peer.receive(HandBack)).job_id == "job_1"
 
 
 async def test_a_workspace_whose_link_was_lost_is_found_by_its_name(runners: Runners) -> None:
@@ -147,6 +147,6 @@ async def test_a_workspace_whose_link_was_lost_is_found_by_its_name(runners: Run
     salvage = await runners.executors.next()
     assert "workspace" in salvage.facts["files"]
     await salvage.tell("finish")
-    await peer.hear(Gone)
-    await peer.say(Settled("job_1", 1))
+    await peer.receive(Gone)
+    await peer.send(Settled("job_1", 1))
     await until_gone(runners.workspaces / "job_1.1")

@@ -26,9 +26,9 @@ async def test_a_killed_executor_is_salvaged_and_reported_gone_with_what_was_del
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     assert salvage.facts["cwd"] == executor.facts["cwd"]
-    assert not peer.heard(Gone)
+    assert not peer.received(Gone)
     await salvage.tell("finish" if is_delivered else "refused")
-    gone = await peer.hear(Gone)
+    gone = await peer.receive(Gone)
     assert gone == Gone(
         "job_1",
         1,
@@ -49,7 +49,7 @@ async def test_a_number_that_the_salvage_did_not_leave_is_not_made_up(runners: R
     _, peer = await runners.connected()
     await (await runners.grant(peer)).kill()
     await (await runners.executors.next()).tell("exit 3")
-    gone = await peer.hear(Gone)
+    gone = await peer.receive(Gone)
     assert (gone.last, gone.is_delivered) == (None, False)
 
 
@@ -67,7 +67,7 @@ async def test_a_salvage_that_cannot_be_started_is_tried_again_without_a_traceba
             await asyncio.sleep(0.001)
     salvage = await runners.executors.next()
     await salvage.tell("finish")
-    assert (await peer.hear(Gone)).is_delivered
+    assert (await peer.receive(Gone)).is_delivered
     assert "Traceback" not in runner.output
 
 
@@ -77,7 +77,7 @@ async def test_a_salvage_that_fails_is_tried_again(runners: Runners) -> None:
     await (await runners.grant(peer)).kill()
     await (await runners.executors.next()).tell("exit 1")
     await (await runners.executors.next()).tell("exit 0")
-    assert (await peer.hear(Gone)).attempt == 1
+    assert (await peer.receive(Gone)).attempt == 1
 
 
 @pytest.mark.feature("O4")
@@ -93,11 +93,11 @@ async def test_an_executor_that_died_while_no_runner_was_there_is_salvaged_by_th
     # And again: the runner dies while the salvage runs, and only one salvage at a time touches the directory.
     await runner.kill()
     _, peer = await runners.connected()
-    await peer.hear(Heartbeat)
+    await peer.receive(Heartbeat)
     assert runners.executors.is_empty
     await salvage.tell("exit 0")
     await (await runners.executors.next()).tell("exit 0")
-    assert (await peer.hear(Gone)).saw_process
+    assert (await peer.receive(Gone)).saw_process
     await runners.settle(peer)
 
 
@@ -111,17 +111,17 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     executor = await runners.grant(peer)
     engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await executor.kill()
-    await peer.say(Offer("job_2", 1))
+    await peer.send(Offer("job_2", 1))
     for _ in range(5):
-        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+        assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
     assert runners.executors.is_empty
-    assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]  # the slot is not free
+    assert [claim.job_id for claim in peer.received(Claim)] == ["job_1"]  # the slot is not free
     fifo.write_text("")
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     await salvage.tell("exit 0")
-    assert (await peer.hear(Gone)).saw_process
+    assert (await peer.receive(Gone)).saw_process
 
 
 @pytest.mark.feature("O3", "O4")
@@ -141,16 +141,16 @@ async def test_an_engine_that_outlives_runner_and_executor_is_waited_for_by_the_
     _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1))
     for _ in range(5):
-        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+        assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
     assert runners.executors.is_empty
-    assert not peer.heard(Gone)
+    assert not peer.received(Gone)
     fifo.write_text("")
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
-    assert not peer.heard(Gone), "not before what it left is delivered"
+    assert not peer.received(Gone), "not before what it left is delivered"
     await salvage.tell("exit 0")
-    assert (await peer.hear(Gone)).saw_process
+    assert (await peer.receive(Gone)).saw_process
     await runners.settle(peer)
 
 
@@ -160,11 +160,11 @@ async def test_gone_is_said_again_by_the_next_runner_until_the_server_has_heard_
     await (await runners.grant(peer)).kill()
     salvage = await runners.executors.next()
     assert (await salvage.tell("finish")) == {}
-    await peer.hear(Gone)
+    await peer.receive(Gone)
     await runner.kill()
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, unknown=refs(("job_1", 1)))
     _, peer = await runners.connected()
-    assert (await peer.hear(Gone)) == Gone(
+    assert (await peer.receive(Gone)) == Gone(
         "job_1",
         1,
         saw_process=True,

@@ -27,13 +27,13 @@ async def test_a_grant_is_journaled_before_its_executor_runs_and_its_directory_g
     assert record.stat().st_mode & 0o777 == 0o600
     assert directory.stat().st_mode & 0o777 == 0o700
     assert json.loads(record.read_bytes())["hub"] == "hub-credential"
-    assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     await executor.tell("finish")
     await until_gone(directory)
-    while (await peer.hear(Heartbeat)).attempts:
+    while (await peer.receive(Heartbeat)).attempts:
         pass
     assert not list((runners.directory / ".temp").glob("*/*"))
-    assert not peer.heard(Gone)
+    assert not peer.received(Gone)
     assert "secret" not in runner.output
 
 
@@ -63,11 +63,11 @@ async def test_an_executor_outlives_a_killed_runner_and_is_adopted_by_the_next(r
     await runner.kill()
     _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1))
-    assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+    assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     await executor.tell("finish")
     await until_gone(runners.attempts / "job_1.1")
-    assert not peer.heard(Gone)
-    assert not peer.heard(HandBack)
+    assert not peer.received(Gone)
+    assert not peer.received(HandBack)
     assert runners.executors.is_empty
 
 
@@ -79,8 +79,8 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners
     engine = (await executor.tell(f"engine {fifo}"))["engine"]
     pidfd = os.pidfd_open(engine)
     await executor.kill()
-    await peer.hear(Heartbeat)
-    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    await peer.receive(Heartbeat)
+    await peer.send(CancelAttempt("job_1", 1, "interrupt"))
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(pidfd, ended.set)
     async with asyncio.timeout(BOUND):
@@ -94,11 +94,11 @@ async def test_a_cancel_through_the_runner_interrupts_an_orphaned_engine(runners
 async def test_a_cancel_through_the_runner_interrupts_the_executor(runners: Runners) -> None:
     _, peer = await runners.connected()
     executor = await runners.grant(peer)
-    await peer.say(CancelAttempt("job_1", 1, "after_step"))
-    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    await peer.send(CancelAttempt("job_1", 1, "after_step"))
+    await peer.send(CancelAttempt("job_1", 1, "interrupt"))
     async with asyncio.timeout(BOUND):
         while not (told := (await executor.tell("told"))["told"]):
-            await peer.hear(Heartbeat)
+            await peer.receive(Heartbeat)
     assert told == ["SIGTERM"]
     await executor.tell("finish")
 
@@ -110,10 +110,10 @@ async def test_a_grant_without_a_process_is_handed_back_and_its_directory_goes(r
     (runners.attempts / "job_2.3").mkdir()  # the disk had not even got the record
     _, peer = await runners.connected()
     assert peer.hello.attempts == refs(("job_1", 1), ("job_2", 3))
-    handed = {(back.job_id, back.attempt) for back in [await peer.hear(HandBack), await peer.hear(HandBack)]}
+    handed = {(back.job_id, back.attempt) for back in [await peer.receive(HandBack), await peer.receive(HandBack)]}
     assert handed == {("job_1", 1), ("job_2", 3)}
-    await peer.say(Settled("job_1", 1))
-    await peer.say(Settled("job_2", 3))
+    await peer.send(Settled("job_1", 1))
+    await peer.send(Settled("job_2", 3))
     await until_gone(runners.attempts / "job_1.1")
     await until_gone(runners.attempts / "job_2.3")
     assert runners.executors.is_empty
@@ -137,11 +137,11 @@ async def test_a_hand_back_that_was_not_acknowledged_is_said_again_on_the_next_c
     runners.attempts.mkdir()
     directories.create(runners.attempts, granted(), runners.hub.url)
     _, peer = await runners.connected()
-    await peer.hear(HandBack)
+    await peer.receive(HandBack)
     await peer.hang_up()
     peer = await runners.hub.peer()
     assert peer.hello.attempts == refs(("job_1", 1))
-    assert (await peer.hear(HandBack)).job_id == "job_1"
+    assert (await peer.receive(HandBack)).job_id == "job_1"
 
 
 @pytest.mark.feature("J14")
@@ -164,9 +164,9 @@ async def test_a_workspace_goes_with_its_attempt_or_is_kept_with_it(runners: Run
     else:
         await executor.kill()
         await (await runners.executors.next()).tell("exit 3")
-        await peer.hear(Gone)
+        await peer.receive(Gone)
         assert workspace.exists(), "nothing goes before the server has settled it"
-        await peer.say(Settled("job_1", 1))
+        await peer.send(Settled("job_1", 1))
     await until_gone(runners.attempts / "job_1.1")
     assert not workspace.exists()
     assert not engine_directory.exists()
@@ -188,7 +188,7 @@ async def test_a_runner_that_starts_removes_the_workspaces_of_attempts_that_are_
         (runners.directory / "engine-files" / orphan / "below").mkdir(parents=True)
     (runners.workspaces / "link").symlink_to(runners.directory)
     _, peer = await runners.connected()
-    await peer.hear(Heartbeat)
+    await peer.receive(Heartbeat)
     assert sorted(path.name for path in runners.workspaces.iterdir()) == ["job_1.1", "link"]
     assert not list((runners.directory / "engine-files").iterdir())
     await executor.tell("finish")
@@ -222,8 +222,8 @@ async def test_an_attempt_that_was_done_is_only_cleaned_up(runners: Runners) -> 
     (directory / "workspace" / "read-only").chmod(0o500)
     _, peer = await runners.connected()
     await until_gone(directory)
-    assert not peer.heard(HandBack)
-    assert not peer.heard(Gone)
+    assert not peer.received(HandBack)
+    assert not peer.received(Gone)
 
 
 async def test_the_helper_process_is_started_again_and_running_executors_go_on(runners: Runners) -> None:
@@ -241,15 +241,15 @@ async def test_the_helper_process_is_started_again_and_running_executors_go_on(r
 
 async def test_a_runner_whose_executors_cannot_start_hands_back_and_pauses(runners: Runners) -> None:
     _, peer = await runners.connected(executor_entry="tests.runner.no_such_module:run")
-    await peer.say(Offer("job_1", 1))
-    await peer.hear(Claim)
-    await peer.say(granted())
-    assert "starts executors" in (await peer.hear(HandBack)).reason
+    await peer.send(Offer("job_1", 1))
+    await peer.receive(Claim)
+    await peer.send(granted())
+    assert "starts executors" in (await peer.receive(HandBack)).reason
     await runners.settle(peer)
-    await peer.say(Offer("job_2", 1))
+    await peer.send(Offer("job_2", 1))
     for _ in range(5):
-        await peer.hear(Heartbeat)
-    assert [claim.job_id for claim in peer.heard(Claim)] == ["job_1"]
+        await peer.receive(Heartbeat)
+    assert [claim.job_id for claim in peer.received(Claim)] == ["job_1"]
 
 
 def _parent(pid: int) -> int:

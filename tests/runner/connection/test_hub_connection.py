@@ -44,7 +44,7 @@ async def test_a_runner_gets_a_token_and_says_who_it_is(runners: Runners) -> Non
     assert hello.instance_key == key.read_text()
     assert len(hello.instance_key) == 64
     assert key.stat().st_mode & 0o777 == 0o600
-    assert await peer.hear(Heartbeat) == Heartbeat(__version__, False, [])
+    assert await peer.receive(Heartbeat) == Heartbeat(__version__, False, [])
 
 
 @pytest.mark.feature("C3", "J4")
@@ -74,7 +74,7 @@ async def test_a_second_runner_on_one_working_directory_is_refused_and_the_first
     second = await runners.start()
     assert await second.ended() == errors.Conflict.exit_code
     assert f"another runner (process {first.pid}) uses {runners.directory}" in second.output
-    await peer.hear(Heartbeat)
+    await peer.receive(Heartbeat)
     assert not peer.closed.is_set()
 
 
@@ -105,7 +105,7 @@ async def test_a_conflict_after_a_welcome_is_an_old_connection_of_ours_and_tried
 @pytest.mark.feature("O1")
 async def test_a_token_that_is_refused_is_replaced(runners: Runners) -> None:
     _, peer = await runners.connected()
-    await peer.say(Refused("unauthenticated", "the secret was revoked", is_final=True))
+    await peer.send(Refused("unauthenticated", "the secret was revoked", is_final=True))
     await peer.hang_up()
     assert (await runners.hub.peer()).token == "token-2"
 
@@ -114,7 +114,7 @@ async def test_a_token_that_is_refused_is_replaced(runners: Runners) -> None:
 async def test_a_token_is_renewed_before_it_expires_on_the_open_connection(runners: Runners) -> None:
     runners.hub.expires_in = 0.5
     _, peer = await runners.connected()
-    assert (await peer.hear(Renew)).token == "token-2"
+    assert (await peer.receive(Renew)).token == "token-2"
     assert not peer.closed.is_set()
 
 
@@ -146,28 +146,28 @@ async def test_a_runner_reconnects_by_itself_and_jobs_go_on_meanwhile(runners: R
 async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
     executor = await runners.grant(peer, "job_1")
-    await peer.say(Offer("job_2", 1))
-    await peer.say(Offer("job_3", 1))
-    await peer.hear(Heartbeat)
-    await peer.hear(Heartbeat)
-    assert peer.heard(Claim) == [Claim("job_1", 1)]
+    await peer.send(Offer("job_2", 1))
+    await peer.send(Offer("job_3", 1))
+    await peer.receive(Heartbeat)
+    await peer.receive(Heartbeat)
+    assert peer.received(Claim) == [Claim("job_1", 1)]
     await executor.tell("finish")
-    assert await peer.hear(Claim) == Claim("job_2", 1)
-    await peer.say(Missed("job_2", 1, "another won"))
-    assert await peer.hear(Claim) == Claim("job_3", 1)
+    assert await peer.receive(Claim) == Claim("job_2", 1)
+    await peer.send(Missed("job_2", 1, "another won"))
+    assert await peer.receive(Claim) == Claim("job_3", 1)
 
 
 async def test_a_grant_for_which_there_is_no_slot_is_handed_back(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
     await runners.grant(peer, "job_1")
-    await peer.say(granted("job_2"))
-    assert (await peer.hear(HandBack)).job_id == "job_2"
+    await peer.send(granted("job_2"))
+    assert (await peer.receive(HandBack)).job_id == "job_2"
     assert not (runners.attempts / "job_2.1").exists()
 
 
 async def test_a_grant_whose_id_is_a_path_is_not_taken(runners: Runners) -> None:
     _, peer = await runners.connected()
-    await peer.say(granted("../../evil"))
+    await peer.send(granted("../../evil"))
     await runners.grant(peer, "job_1")
     assert [entry.name for entry in runners.attempts.iterdir()] == ["job_1.1"]
 
@@ -178,28 +178,28 @@ async def test_the_server_sets_heartbeat_and_log_level_of_a_running_runner(runne
     runner, peer = await runners.connected()
     quiet = {"terracrew.runner.connection.hub_connection": "None", "a.level.of.a.newer.server": "Whisper"}
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, heartbeat_seconds=0.05, log_level=quiet)
-    await peer.say(ConfigureRunner(heartbeat_seconds=0.05, log_level=quiet))
-    await peer.hear(Heartbeat)
-    await peer.hear(Heartbeat)
+    await peer.send(ConfigureRunner(heartbeat_seconds=0.05, log_level=quiet))
+    await peer.receive(Heartbeat)
+    await peer.receive(Heartbeat)
     before = runner.output
-    await peer.say(Drain(on=True))
+    await peer.send(Drain(on=True))
     await peer.hang_up()
     peer = await runners.hub.peer()
     assert "terracrew.runner.connection.hub_connection" in before
     assert runner.output == before
-    await peer.say(ConfigureRunner(heartbeat_seconds=0.05))
-    await peer.say(Drain(on=False))
-    await peer.hear(Heartbeat)
+    await peer.send(ConfigureRunner(heartbeat_seconds=0.05))
+    await peer.send(Drain(on=False))
+    await peer.receive(Heartbeat)
     async with asyncio.timeout(BOUND):
         while "take jobs again" not in runner.output:
-            await peer.hear(Heartbeat)
+            await peer.receive(Heartbeat)
 
 
 async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_and_tried_again(
     runners: Runners,
 ) -> None:
     runner, peer = await runners.connected()
-    await peer.say(Offer("job_1", "not a number"))  # pyright: ignore[reportArgumentType]
+    await peer.send(Offer("job_1", "not a number"))  # pyright: ignore[reportArgumentType]
     await runners.hub.peer()
     assert "does not understand" in runner.output
 
@@ -208,11 +208,11 @@ async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_an
 async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(runners: Runners) -> None:
     """It ended the connection, which was opened again, and ended by the next one: the runner was half served for ever."""
     runner, peer = await runners.connected()
-    await peer.say(Renew("a server does not say this"))
-    await peer.say(Drain(on=True))
+    await peer.send(Renew("a server does not say this"))
+    await peer.send(Drain(on=True))
     async with asyncio.timeout(BOUND):
         while "take no new jobs" not in runner.output:
-            await peer.hear(Heartbeat)
+            await peer.receive(Heartbeat)
     assert "only newer runners know" in runner.output
     assert not peer.closed.is_set()
 
@@ -220,7 +220,7 @@ async def test_a_message_of_a_type_that_only_newer_runners_know_is_passed_over(r
 @pytest.mark.feature("C1")
 async def test_a_runner_listens_nowhere(runners: Runners) -> None:
     runner = await runners.start()
-    await (await runners.hub.peer()).hear(Heartbeat)
+    await (await runners.hub.peer()).receive(Heartbeat)
     mine = {os.readlink(f"/proc/{runner.pid}/fd/{name}") for name in os.listdir(f"/proc/{runner.pid}/fd")}
     listening = set()
     for table in ("tcp", "tcp6", "udp", "udp6"):
@@ -255,7 +255,7 @@ async def test_reports_do_not_pile_up_while_there_is_no_connection(runners: Runn
 
 async def _hang_up(hub: fake_runner_hub.FakeRunnerHub) -> None:
     peer = await hub.peer()
-    await peer.hear(HandBack)
+    await peer.receive(HandBack)
     await peer.hang_up()
 
 

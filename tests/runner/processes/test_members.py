@@ -46,16 +46,16 @@ async def test_an_attempt_is_not_reported_gone_while_a_process_in_another_sessio
     escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
     await executor.kill()
     for _ in range(5):
-        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+        assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert _is_alive(escaped)
     assert runners.executors.is_empty
-    assert not peer.heard(Gone)
+    assert not peer.received(Gone)
     fifo.write_text("")
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]
     assert not _is_alive(escaped)
     await salvage.tell("finish")
-    gone = await peer.hear(Gone)
+    gone = await peer.receive(Gone)
     assert (gone.reason, gone.is_delivered) == ("the executor was ended by signal 9", True)
     await runners.settle(peer)
 
@@ -76,12 +76,12 @@ async def test_a_restarted_runner_finds_a_process_in_another_session(
         await executor.kill()
     _, peer = await runners.connected(cgroup=mechanism)
     for _ in range(5):
-        assert (await peer.hear(Heartbeat)).attempts == refs(("job_1", 1))
+        assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert _is_alive(escaped)
     assert runners.executors.is_empty
     fifo.write_text("")
     await (await runners.executors.next()).tell("finish")
-    assert (await peer.hear(Gone)).is_delivered
+    assert (await peer.receive(Gone)).is_delivered
 
 
 @pytest.mark.feature("O4")
@@ -95,12 +95,12 @@ async def test_a_runner_with_another_setting_still_finds_what_its_predecessor_st
     await executor.kill()
     _, peer = await runners.connected(cgroup="off")
     for _ in range(3):
-        await peer.hear(Heartbeat)
+        await peer.receive(Heartbeat)
     assert _is_alive(escaped)
     assert runners.executors.is_empty
-    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    await peer.send(CancelAttempt("job_1", 1, "interrupt"))
     await (await runners.executors.next()).tell("finish")
-    assert (await peer.hear(Gone)).is_delivered
+    assert (await peer.receive(Gone)).is_delivered
     assert not _is_alive(escaped)
 
 
@@ -112,8 +112,8 @@ async def test_a_cancel_through_the_runner_interrupts_a_process_in_another_sessi
     executor = await runners.grant(peer)
     escaped = (await executor.tell(f"escape {fifo}"))["escaped"]
     await executor.kill()
-    await peer.hear(Heartbeat)
-    await peer.say(CancelAttempt("job_1", 1, "interrupt"))
+    await peer.receive(Heartbeat)
+    await peer.send(CancelAttempt("job_1", 1, "interrupt"))
     assert (await runners.executors.next()).facts["is_salvage"]
     assert not _is_alive(escaped)
 

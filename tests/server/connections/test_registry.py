@@ -25,7 +25,7 @@ def test_a_grant_that_no_heartbeat_ever_names_is_not_heard() -> None:
     watched = Watched()
     watched.registry.grant(watched.session, REF)
     watched.registry.name(watched.session, [])  # this one was on its way when the grant left
-    watched.registry.hear(watched.session)
+    watched.registry.note_contact(watched.session)
     assert watched.silence() == (0.0, False)
     watched.registry.name(watched.session, [])
     watched.wait(7)

@@ -255,8 +255,8 @@ async def test_a_minute_of_silence_of_an_executor_counts_from_what_it_last_said(
         ref = AttemptRef(granted.spec.job_id, 1)
         async with quick.executor(granted) as client:
             session = quick.server.registry.executors[ref]
-            first = session.heard_at
-            await quick.until(lambda: session.heard_at > first)  # a ping was answered
+            first = session.last_contact_at
+            await quick.until(lambda: session.last_contact_at > first)  # a ping was answered
             client.connection.transport.pause_reading()
             await quick.server.heartbeats.step()
             before = await _heard_at(quick, ref)

@@ -164,7 +164,7 @@ def attempt_is_handed_back_wrongly(world: Simulation, random: Random) -> Awaitab
 @weight(1)
 def grant_is_lost(world: Simulation, random: Random) -> Awaitable[object] | None:
     host, job = choose(random, hosts(world)), choose(random, world.of(JobStatus.QUEUED))
-    return host and job and host.claim(job.id, job.attempt, is_heard=False)
+    return host and job and host.claim(job.id, job.attempt, is_answer_received=False)
 
 
 @weight(1)

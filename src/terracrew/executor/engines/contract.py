@@ -140,7 +140,7 @@ class EngineSession(Protocol):
         """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
         ...
 
-    def has_heard_interrupt(self, printed: str) -> bool:
+    def has_received_interrupt(self, printed: str) -> bool:
         """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
         ...
 

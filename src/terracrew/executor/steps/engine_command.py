@@ -47,12 +47,12 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
             # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
             # interrupt makes an engine give up its state. So it gets ours only if it does not say that it is stopping.
-            asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_heard)
+            asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_received)
         elif mode:
             process.stop(mode)
 
-    def interrupt_unless_heard() -> None:
-        if not session.has_heard_interrupt(error_summary.tail(context.output_file, since)):
+    def interrupt_unless_received() -> None:
+        if not session.has_received_interrupt(error_summary.tail(context.output_file, since)):
             process.stop("interrupt")
 
     states.is_writable = step.is_mutating

@@ -62,7 +62,7 @@ class Steps:
             exit_code = await self._do(step, since)
         except EngineFailedError as ended:
             printed = error_summary.tail(context.output_file, since)
-            if not self._control.is_stopping and context.session.has_heard_interrupt(printed):
+            if not self._control.is_stopping and context.session.has_received_interrupt(printed):
                 self._control.end(_INTERRUPTED)
             is_stopped = self._control.stop_mode(is_mutating=step.is_mutating) is not None
             status = "CANCELED" if is_stopped else "FAILED"

@@ -18,11 +18,13 @@ STALE_SECONDS = 3 * WRITE_SECONDS
 
 async def named(tx: Tx, instance_id: str, refs: Iterable[AttemptRef]) -> None:
     """Note contact with those of the reported attempts that belong to the instance."""
-    await store.hear_attempts(tx, [(ref.job_id, ref.attempt, instance_id, None, tx.now) for ref in sorted(refs)])
+    await store.note_attempt_contacts(
+        tx, [(ref.job_id, ref.attempt, instance_id, None, tx.now) for ref in sorted(refs)]
+    )
 
 
 async def executor_came(tx: Tx, ref: AttemptRef, server_id: str) -> None:
-    await store.hear_attempts(tx, [(ref.job_id, ref.attempt, None, server_id, tx.now)])
+    await store.note_attempt_contacts(tx, [(ref.job_id, ref.attempt, None, server_id, tx.now)])
 
 
 class Heartbeats:
@@ -53,12 +55,12 @@ class Heartbeats:
             zero = tx.now - registry.now()  # what the database's clock says when ours says nothing
             await store.silence_executors(tx, [self._row(ref, None, zero + at) for ref, at in sorted(silent.items())])
             # By attempt and instance: a runner that names another's attempt must not stand in the way of that one's word.
-            await store.hear_attempts(tx, [self._row(ref, by, zero + noted[by][1]) for ref, by in named])
-            await store.hear_attempts(tx, [self._row(ref, None, tx.now) for ref in connected])
+            await store.note_attempt_contacts(tx, [self._row(ref, by, zero + noted[by][1]) for ref, by in named])
+            await store.note_attempt_contacts(tx, [self._row(ref, None, tx.now) for ref in connected])
 
         if noted or connected or silent:
             try:
-                await self._hear_instances(noted)
+                await self._note_instance_contacts(noted)
                 if silent or named or connected:
                     await self._db.write(work)
             except Unavailable:
@@ -69,14 +71,14 @@ class Heartbeats:
             if registry.now() - began > GAP_SECONDS:
                 registry.pause()
 
-    async def _hear_instances(self, noted: dict[str, tuple[int, float]]) -> None:
+    async def _note_instance_contacts(self, noted: dict[str, tuple[int, float]]) -> None:
         instances = sorted(noted.items())
         for start in range(0, len(instances), MAX_INSTANCES_PER_WRITE):
             part = instances[start : start + MAX_INSTANCES_PER_WRITE]
 
             async def work(tx: Tx, part: list[tuple[str, tuple[int, float]]] = part) -> None:
                 zero = tx.now - self._registry.now()
-                await store.hear_instances(tx, [(id_, epoch, zero + at) for id_, (epoch, at) in part])
+                await store.note_instance_contacts(tx, [(id_, epoch, zero + at) for id_, (epoch, at) in part])
 
             await self._db.write(work)
 

@@ -125,7 +125,7 @@ async def questions(tx: Tx, asked: Sequence[tuple[str, int, float]]) -> list[Row
 
 
 async def silent_or_asked(tx: Tx, silence_seconds: float) -> list[Row]:
-    """Return the connected instances that were not heard for this long, and those that have to answer a question."""
+    """Return the connected instances that were silent for this long, and those that have to answer a question."""
     return await tx.all(
         """SELECT id, runner_id, name, epoch, heard_at, asked_at, CAST(:now AS double precision) - heard_at AS age FROM instances
         WHERE is_connected AND (heard_at < :since OR asked_at IS NOT NULL)""",

@@ -73,7 +73,7 @@ class RunnerSession:
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.granted: set[AttemptRef] = set()
         """Attempts that were granted after its last heartbeat, which could not report them yet."""
-        self.heard_at = 0.0
+        self.last_contact_at = 0.0
         self.is_asked = False
         """Whether it still has to answer the question that `ask` sent."""
         self._canceled: dict[AttemptRef, CancelMode] = {}
@@ -116,7 +116,7 @@ class ExecutorSession:
         self.runner_id = ""
         """Set when the executor is welcomed."""
         self.log_settings = LogSettings()
-        self.heard_at = 0.0
+        self.last_contact_at = 0.0
         self.is_far_from_runner = False
         """Whether its runner was not connected to this server when the executor connected."""
         self.has_left = asyncio.Event()
@@ -167,7 +167,7 @@ class Registry:
     def add(self, session: RunnerSession) -> None:
         if old := self.runners.get(session.instance_id):
             old.socket.drop(Superseded("a newer connection of this instance has replaced this one"))
-        self.hear(session)
+        self.note_contact(session)
         self.runners[session.instance_id] = session
         self.of_runner.setdefault(session.runner_id, {})[session.instance_id] = session
 
@@ -190,8 +190,8 @@ class Registry:
     def has(self, session: RunnerSession) -> bool:
         return self.runners.get(session.instance_id) is session
 
-    def hear(self, session: "RunnerSession | ExecutorSession") -> None:
-        session.heard_at = self.now()
+    def note_contact(self, session: "RunnerSession | ExecutorSession") -> None:
+        session.last_contact_at = self.now()
 
     def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
         """Take the attempts of a heartbeat. If a grant was sent at the same time, the next heartbeat must report it."""
@@ -210,8 +210,8 @@ class Registry:
     def add_executor(self, session: ExecutorSession) -> None:
         if old := self.executors.get(session.ref):
             old.socket.drop(Superseded("a newer connection of this attempt has replaced this one"))
-        self.hear(session)
-        session.socket.on_heard = lambda: self.hear(session)
+        self.note_contact(session)
+        session.socket.on_contact = lambda: self.note_contact(session)
         self.executors[session.ref] = session
         self._silent.pop(session.ref, None)
         self.fell_silent.pop(session.ref, None)
@@ -221,7 +221,7 @@ class Registry:
         if self.executors.get(session.ref) is session:
             del self.executors[session.ref]
             if session.socket.is_silent:
-                self._silent[session.ref] = self.fell_silent[session.ref] = session.heard_at
+                self._silent[session.ref] = self.fell_silent[session.ref] = session.last_contact_at
             else:
                 self._close(session, [session.ref])
 
@@ -261,7 +261,7 @@ class Registry:
         ages = [age, now - self._watching_since]
         session = self.runners.get(instance_id)
         if session is not None and session.epoch == epoch:
-            ages.append(now - session.heard_at)
+            ages.append(now - session.last_contact_at)
         return min(ages)
 
     def silence(self, ref: AttemptRef, instance_id: str, age: float) -> tuple[float, bool]:
@@ -279,7 +279,7 @@ class Registry:
         session = self.runners.get(instance_id)
         is_named = session is not None and ref in session.reported_attempts
         if session is not None and is_named:
-            ages.append(now - session.heard_at)
+            ages.append(now - session.last_contact_at)
         return min(ages), closed_at is not None and not is_named and ref not in self._silent
 
     def named(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
@@ -290,7 +290,7 @@ class Registry:
 
     def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
         """Note that attempts were closed. If the session was silent since the last gap, it is unknown when; then it is silent."""
-        if session.heard_at >= self._watching_since:
+        if session.last_contact_at >= self._watching_since:
             now = self.now()
             self._closed |= dict.fromkeys(refs, now)
 

@@ -46,7 +46,7 @@ class HubSocket:
         self.is_open = True
         self.dropped: TerracrewError | None = None
         """Why another task dropped the connection."""
-        self.on_heard: Callable[[], None] | None = None
+        self.on_contact: Callable[[], None] | None = None
         """Called whenever a frame or the answer to a ping arrives."""
         self._code = 0
 
@@ -101,8 +101,8 @@ class HubSocket:
                 self.is_open = False
                 self._code = event.get("code") or 0
                 return None
-            if self.on_heard is not None:
-                self.on_heard()
+            if self.on_contact is not None:
+                self.on_contact()
             if event["type"] == PONG:  # pyright: ignore[reportUnnecessaryComparison]  (not of ASGI)
                 continue
             text = event.get("text")

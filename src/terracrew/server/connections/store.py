@@ -1,4 +1,4 @@
-"""Rows of instances (the processes of runners that are connected, or were), and when attempts were last heard."""
+"""Rows of instances (the processes of runners that are connected, or were), and the last contact of attempts."""
 
 from collections.abc import Sequence
 from typing import LiteralString
@@ -51,10 +51,10 @@ WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
 )
-_HEAR_INSTANCES: LiteralString = """
+_NOTE_INSTANCE_CONTACTS: LiteralString = """
 UPDATE instances SET heard_at = batch.at FROM batch
 WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND instances.heard_at < batch.at"""
-_HEAR_ATTEMPTS: LiteralString = """
+_NOTE_ATTEMPT_CONTACTS: LiteralString = """
 UPDATE attempts SET heard_at = CASE WHEN attempts.heard_at > batch.at THEN attempts.heard_at ELSE batch.at END,
     executor_server_id = coalesce(batch.server_id, attempts.executor_server_id),
     executor_heard_at = CASE WHEN batch.server_id IS NULL THEN attempts.executor_heard_at ELSE batch.at END
@@ -65,7 +65,7 @@ _SILENCE_EXECUTORS: LiteralString = """
 UPDATE attempts SET heard_at = batch.at, executor_server_id = NULL FROM batch
 WHERE attempts.job_id = batch.job_id AND attempts.number = batch.attempt AND attempts.heard_at > batch.at
     AND attempts.executor_server_id = batch.server_id"""
-_HEARD_TYPES: Columns = {
+_ATTEMPT_CONTACT_TYPES: Columns = {
     "job_id": "text",
     "attempt": "bigint",
     "instance_id": "text",
@@ -100,7 +100,7 @@ async def disconnect(tx: Tx, runner_id: str, instance_id: str, epoch: int) -> No
 
 
 async def disconnect_silent(tx: Tx, runner_id: str, instance_id: str, epoch: int, heard_at: float) -> None:
-    """Count an instance as gone, unless it was heard since; the server that has its connection ends it."""
+    """Count an instance as gone, unless there was contact since; the server that has its connection ends it."""
     if await tx.run(
         """UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
         WHERE id = :id AND epoch = :epoch AND heard_at = :heard_at AND is_connected""",
@@ -141,7 +141,7 @@ async def ask(tx: Tx, instance_id: str, epoch: int) -> float:
 
 
 async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
-    """Note that the process of a connection was heard after it had been asked."""
+    """Record that the process of a connection has sent something after it was asked."""
     if await tx.run(
         "UPDATE instances SET asked_at = NULL, heard_at = :now WHERE id = :id AND epoch = :epoch AND asked_at IS NOT NULL",
         id=instance_id,
@@ -170,19 +170,19 @@ async def set_address(tx: Tx, instance_id: str, address: str | None) -> None:
     await tx.run("UPDATE instances SET address = :address WHERE id = :id", address=address, id=instance_id)
 
 
-async def hear_instances(tx: Tx, rows: Sequence[tuple[str, int, float]]) -> None:
-    """Note when instances were heard; each row has an id, an epoch and a time."""
-    await tx.each(_HEAR_INSTANCES, {"id": "text", "epoch": "bigint", "at": "double precision"}, rows)
+async def note_instance_contacts(tx: Tx, rows: Sequence[tuple[str, int, float]]) -> None:
+    """Store the last contact of instances; each row has an id, an epoch and a time."""
+    await tx.each(_NOTE_INSTANCE_CONTACTS, {"id": "text", "epoch": "bigint", "at": "double precision"}, rows)
 
 
-async def hear_attempts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
-    """Note when attempts were heard, by a runner or by their executors; each row has the columns of `_HEARD_TYPES`."""
-    await tx.each(_HEAR_ATTEMPTS, _HEARD_TYPES, rows)
+async def note_attempt_contacts(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
+    """Store the last contact of attempts, with a runner or with their executors; each row has the columns of `_ATTEMPT_CONTACT_TYPES`."""
+    await tx.each(_NOTE_ATTEMPT_CONTACTS, _ATTEMPT_CONTACT_TYPES, rows)
 
 
 async def silence_executors(tx: Tx, rows: Sequence[tuple[Param, ...]]) -> None:
-    """Note since when executors of this server have not been heard; the rows are those of `hear_attempts`."""
-    await tx.each(_SILENCE_EXECUTORS, _HEARD_TYPES, rows)
+    """Store since when executors of this server are silent; the rows are those of `note_attempt_contacts`."""
+    await tx.each(_SILENCE_EXECUTORS, _ATTEMPT_CONTACT_TYPES, rows)
 
 
 async def disconnect_executor(tx: Tx, ref: AttemptRef, server_id: str) -> None:
@@ -201,7 +201,7 @@ async def delete_gone(tx: Tx, before: float, count: int) -> list[Row]:
     """Delete instances that disconnected before this time and that nothing needs, and return their ids and names.
 
     An instance that comes back finds its row again. A row is needed while a process of that instance has an attempt, while
-    an attempt in doubt may still be heard through it, or while a plan waits to be applied where it was made.
+    an attempt in doubt may still be in contact through it, or while a plan waits to be applied where it was made.
     """
     return await tx.all(
         """DELETE FROM instances WHERE NOT is_connected AND id IN (

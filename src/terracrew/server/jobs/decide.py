@@ -103,7 +103,7 @@ def begin(
     is_asked = plan is not None or bool(reasons_to_ask(job, module, has_waited=has_waited))
     if is_asked and not _is_approved(job, plan, state_version, module.doubts):
         return "approval"
-    if any(doubt.is_heard for doubt in module.doubts):
+    if any(doubt.is_in_contact for doubt in module.doubts):
         return "wait"
     begun = replace(attempt, begun_at=now, begun_state_version=state_version)
     used = None if plan is None else replace(plan, applied_by=attempt.number)
@@ -247,7 +247,7 @@ def missing(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision 
 
 
 def lost(
-    job: Job, attempt: Attempt, heard: LastContact, now: datetime, lease: timedelta = APPLY_LEASE
+    job: Job, attempt: Attempt, contact: LastContact, now: datetime, lease: timedelta = APPLY_LEASE
 ) -> Decision | None:
     """Decide about a silent attempt. Before `begin` its job is requeued; after it, the job waits and keeps its lock.
 
@@ -255,29 +255,29 @@ def lost(
     """
     if not is_current(job, attempt):
         return None
-    if not is_silent(attempt, heard, now):
-        is_back = attempt.lost_at is not None and not heard.is_grace
+    if not is_silent(attempt, contact, now):
+        is_back = attempt.lost_at is not None and not contact.is_grace
         return Decision(job, replace(attempt, lost_at=None)) if is_back else None
     if attempt.begun_at is None:
         return missing(job, attempt, "neither the runner nor the executor is in contact any more", now)
-    if attempt.lost_at is None or _is_heard_since(attempt.lost_at, attempt, heard):
+    if attempt.lost_at is None or _had_contact_since(attempt.lost_at, attempt, contact):
         return Decision(job, replace(attempt, lost_at=now))
     if now - attempt.lost_at < lease:
         return None
     return _fence(job, attempt, f"lost in the middle of a change, without contact for {lease}", now)
 
 
-def _is_heard_since(then: datetime, attempt: Attempt, heard: LastContact) -> bool:
+def _had_contact_since(then: datetime, attempt: Attempt, contact: LastContact) -> bool:
     """Return whether there was contact after the loss that no check saw, for example because a server was killed."""
-    return (not heard.is_grace and heard.last > then) or (attempt.heard_at is not None and attempt.heard_at > then)
+    return (not contact.is_grace and contact.last > then) or (attempt.heard_at is not None and attempt.heard_at > then)
 
 
-def is_silent(attempt: Attempt, heard: LastContact, now: datetime) -> bool:
-    last = max(heard.last, attempt.heard_at or heard.last)
-    return now - last > (CLOSED_FOR if heard.is_closed else SILENT_FOR)
+def is_silent(attempt: Attempt, contact: LastContact, now: datetime) -> bool:
+    last = max(contact.last, attempt.heard_at or contact.last)
+    return now - last > (CLOSED_FOR if contact.is_closed else SILENT_FOR)
 
 
-def give_up(job: Job, attempt: Attempt, heard: LastContact, by: str, now: datetime) -> Decision:
+def give_up(job: Job, attempt: Attempt, contact: LastContact, by: str, now: datetime) -> Decision:
     """Give up a lost attempt that a person declares gone; unlocking its module is the same. The attempt is fenced."""
     if not is_current(job, attempt):
         raise Conflict(f"attempt {attempt.number} of job {job.number} has ended or has no owner", status=job.status)
@@ -285,8 +285,8 @@ def give_up(job: Job, attempt: Attempt, heard: LastContact, by: str, now: dateti
         raise Conflict(
             f"attempt {attempt.number} has changed nothing yet: its job is queued again automatically if it is lost"
         )
-    is_heard = not is_silent(attempt, heard, now) and not heard.is_grace
-    if attempt.lost_at is None or is_heard:
+    is_in_contact = not is_silent(attempt, contact, now) and not contact.is_grace
+    if attempt.lost_at is None or is_in_contact:
         raise Conflict(f"attempt {attempt.number} of job {job.number} is in contact: cancel the job instead")
     return _fence(job, attempt, f"lost in the middle of a change; {by} said that it is gone", now)
 

@@ -25,7 +25,7 @@ class Doubt(msgspec.Struct, frozen=True):
 
     ref: AttemptRef
     fenced_at: datetime
-    is_heard: bool
+    is_in_contact: bool
     """Whether the server is in contact with it and it has not been reported as terminated."""
 
 

@@ -33,41 +33,41 @@ class Reaper:
             await self.step()
 
     async def step(self) -> None:
-        unheard, now = await self._db.read(_unheard)
+        silent_or_lost, now = await self._db.read(_silent_or_lost)
         self._registry.look()
-        for attempt in unheard:
-            heard = contact.last_contact(self._registry, attempt, now)
-            if decide.is_silent(attempt, heard, now) or attempt.lost_at is not None:
-                await self._try_to_look_at(attempt, heard)
+        for attempt in silent_or_lost:
+            last_contact = contact.last_contact(self._registry, attempt, now)
+            if decide.is_silent(attempt, last_contact, now) or attempt.lost_at is not None:
+                await self._try_to_check(attempt, last_contact)
         for job in await approvals.expire(self._db):
             log.info("a plan was not decided about in time", job=job.id)
 
-    async def _try_to_look_at(self, attempt: Attempt, heard: decide.LastContact) -> None:
-        """Look at one attempt. What is wrong with it is logged once, and does not keep the others from being found."""
+    async def _try_to_check(self, attempt: Attempt, last_contact: decide.LastContact) -> None:
+        """Check one attempt. A failure is logged once for each attempt, and the others are checked all the same."""
         ref = AttemptRef(attempt.job_id, attempt.number)
         try:
-            await self._look_at(attempt, heard)
+            await self._check(attempt, last_contact)
         except Unavailable:
-            raise  # the database is away, or has just gone: nobody can be looked at
+            raise  # without the database, no attempt can be checked
         except Exception:
             if ref not in self._failing:
                 self._failing.add(ref)
-                log.exception("an attempt cannot be judged; the others are", job=ref.job_id, attempt=ref.attempt)
+                log.exception("an attempt cannot be checked; the others can", job=ref.job_id, attempt=ref.attempt)
         else:
             self._failing.discard(ref)
 
-    async def _look_at(self, attempt: Attempt, heard: decide.LastContact) -> None:
+    async def _check(self, attempt: Attempt, last_contact: decide.LastContact) -> None:
         def decision(job: Job, attempt: Attempt, now: datetime) -> decide.Decision | None:
-            return decide.lost(job, attempt, heard, now, self._lease)
+            return decide.lost(job, attempt, last_contact, now, self._lease)
 
         ref = AttemptRef(attempt.job_id, attempt.number)
         if made := await service.settle(self._db, ref, decision):
             is_back = made.attempt.ended_at is None and made.attempt.lost_at is None
-            what = "given up" if made.attempt.is_in_doubt else "heard again" if is_back else "lost"
+            what = "given up" if made.attempt.is_in_doubt else "in contact again" if is_back else "lost"
             log.warning(f"attempt {what}", job=ref.job_id, attempt=ref.attempt)
 
 
-async def _unheard(tx: Tx) -> tuple[list[Attempt], datetime]:
+async def _silent_or_lost(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Read current attempts without recent contact, and those that count as lost."""
-    rows = await attempt_reads.unheard(tx, tx.now - decide.CLOSED_FOR.total_seconds())
+    rows = await attempt_reads.silent_or_lost(tx, tx.now - decide.CLOSED_FOR.total_seconds())
     return [row_to(Attempt, row) for row in rows], store.moment(tx)

@@ -170,7 +170,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
 
     `force` removes one that has. Modules that name it as their only runner keep doing so, and nothing else runs them: another
     runner would have credentials that nobody meant for them. Its connections end and it claims nothing more. What it
-    still runs is delivered by the attempts' own credentials, or lost like the attempts of any runner that is not heard
+    still runs is delivered by the attempts' own credentials, or lost like the attempts of any runner that is silent
     any more.
     """
     runner = await _hold(tx, who, reference)

@@ -64,7 +64,7 @@ class Scheduler:
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         with self._db.listen("queue", "freed", "tree", "assignments") as wakeups:
-            await self._reroute()  # also after the database was away: what was heard before may not have been acted on
+            await self._reroute()  # also after the database was away: earlier changes may not have been acted on
             next_sweep = clock() + SWEEP_SECONDS
             while True:
                 woken = await wakeups.get(timeout=max(0.0, next_sweep - clock()))

@@ -146,7 +146,7 @@ class TofuSession:
     def has_ended_in_order(self, code: int, printed: str) -> bool:
         return code in self.orderly_exit_codes and not _GAVE_UP.search(printed)
 
-    def has_heard_interrupt(self, printed: str) -> bool:
+    def has_received_interrupt(self, printed: str) -> bool:
         return _INTERRUPTED.search(printed) is not None
 
     def failure_details(self, printed: str) -> FailureDetails:

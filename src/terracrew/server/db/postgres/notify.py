@@ -125,14 +125,14 @@ class Notifier:
         with translated():
             async with asyncio.timeout(STATEMENT_TIMEOUT_SECONDS):
                 connection = await self._connect()
-                await connection.add_listener(CHANNEL, self._heard)
+                await connection.add_listener(CHANNEL, self._on_notification)
                 connection.add_termination_listener(self._lost)
                 return connection
 
     def _lost(self, _connection: object) -> None:
         self._something.set()
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+    def _on_notification(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         try:
             note = msgspec.json.decode(payload, type=Notification)
         except msgspec.DecodeError:  # sent by another version: something has changed, but not known what

@@ -63,7 +63,7 @@ def _let_go(hub: RunnerContext, socket: HubSocket) -> bool:
 
 
 async def _take(hub: RunnerContext, session: RunnerSession, message: messages.FromRunner) -> None:
-    hub.registry.hear(session)
+    hub.registry.note_contact(session)
     if session.is_asked:
         session.is_asked = False
         hub.tasks.start(takeover.answer(hub.db, session))

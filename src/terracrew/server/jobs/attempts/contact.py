@@ -28,7 +28,7 @@ async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doub
         decide.Doubt(
             AttemptRef(attempt.job_id, attempt.number),
             attempt.ended_at or now,
-            is_heard=not attempt.is_gone and is_in_contact(registry, attempt, now),
+            is_in_contact=not attempt.is_gone and is_in_contact(registry, attempt, now),
         )
         for attempt in await store.doubtful(tx, module_id)
     ]

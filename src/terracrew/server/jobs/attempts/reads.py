@@ -43,7 +43,7 @@ async def lock_holders(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
 
 
 async def progress(tx: Tx, attempts: Sequence[tuple[str, int]]) -> list[Row]:
-    """Return how far these attempts (job, number) are and when they were last heard."""
+    """Return how far these attempts (job, number) are and the time of their last contact."""
     return await tx.each(
         """SELECT attempts.job_id, attempts.instance_id, attempts.claimed_at, attempts.begun_at, attempts.lost_at,
             coalesce(attempts.heard_at, attempts.claimed_at) AS heard_at
@@ -89,8 +89,8 @@ async def change_without_outputs(tx: Tx, module_id: str, read_at: float) -> Row 
     )
 
 
-async def unheard(tx: Tx, since: float) -> list[Row]:
-    """Return the attempts of active jobs that were not heard since this time, and those that count as lost."""
+async def silent_or_lost(tx: Tx, since: float) -> list[Row]:
+    """Return the attempts of active jobs without contact since this time, and those that count as lost."""
     return await tx.all(
         "SELECT "
         + ATTEMPTS.columns
