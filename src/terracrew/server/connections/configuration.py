@@ -1,4 +1,4 @@
-"""What operators set for the processes of a runner while they run; what is not set, the runner's own settings decide."""
+"""The settings that operators change while a runner's processes run. The runner's own settings apply to everything that is not set here."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from terracrew.errors import Invalid
 HEARTBEAT_SECONDS = 10.0
 MAX_CATEGORIES = 50
 
-# Twice within the minute after which a silent instance is offline, and never a flood.
+# An instance is offline after a silent minute, so it sends at least two heartbeats in that time, and at most one a second.
 Seconds = Annotated[float, msgspec.Meta(ge=1, le=30)]
 Category = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.]{1,100}$(?!\n)")]
 Level = Literal["Trace", "Debug", "Information", "Warning", "Error", "Critical", "None"]
@@ -20,9 +20,9 @@ Period = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_seconds: Seconds | None = None
-    """How often its processes say that they live; null: every 10 s."""
+    """The seconds between two heartbeats of its processes; null means 10."""
     log_level: dict[Category, Level] = {}
-    """Category → level, above the runner's own; `Default` where nothing longer matches."""
+    """A map from category to level, which overrides the runner's own. `Default` applies if no longer name matches."""
     batch_size_limit: BatchSize | None = None
     """Events of a job's log that are shipped together, while nobody watches."""
     period_seconds: Period | None = None
@@ -41,7 +41,7 @@ UNCONFIGURED = Configuration()
 
 
 class ConfigurationChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays, and null gives it back to the runner's own settings."""
+    """The settings to change. Settings that are left out stay, and null restores the runner's own setting."""
 
     heartbeat_seconds: Seconds | UnsetType | None = UNSET
     log_level: dict[Category, Level | None] | UnsetType | None = UNSET

@@ -28,7 +28,7 @@ async def executor_came(tx: Tx, ref: AttemptRef, server_id: str) -> None:
 
 
 class Heartbeats:
-    """Times are written as those of the heartbeats, not of the batch: a minute of silence is a minute."""
+    """Writes the time of each heartbeat, not the time of the batch, so that silence is measured exactly."""
 
     def __init__(self, db: Database, registry: Registry, server_id: str = "") -> None:
         self._db = db
@@ -52,9 +52,9 @@ class Heartbeats:
         named = sorted(one for one in registry.named(noted) if one[0] not in registry.executors)
 
         async def work(tx: Tx) -> None:
-            zero = tx.now - registry.now()  # what the database's clock says when ours says nothing
+            zero = tx.now - registry.now()  # the database's time at which this server's clock was zero
             await store.silence_executors(tx, [self._row(ref, None, zero + at) for ref, at in sorted(silent.items())])
-            # By attempt and instance: a runner that names another's attempt must not stand in the way of that one's word.
+            # The key includes the instance, so that a runner cannot replace what another runner reports about an attempt.
             await store.note_attempt_contacts(tx, [self._row(ref, by, zero + noted[by][1]) for ref, by in named])
             await store.note_attempt_contacts(tx, [self._row(ref, None, tx.now) for ref in connected])
 

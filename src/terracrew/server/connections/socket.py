@@ -127,7 +127,7 @@ class HubSocket:
             await asyncio.wait([self._writer], timeout=CLOSE_SECONDS)
         if self.is_open:
             self.is_open = False
-            with contextlib.suppress(RuntimeError, OSError, TimeoutError):  # it was faster, or sleeps
+            with contextlib.suppress(RuntimeError, OSError, TimeoutError):  # closed already
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._send({"type": "websocket.close", "code": code, "reason": ""})
         if self._writer is not None:

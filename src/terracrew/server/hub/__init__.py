@@ -1,1 +1,1 @@
-"""The runner hub: the connections of runners and executors, and what is said on them."""
+"""The runner hub: the connections of runners and executors, and the messages on them."""

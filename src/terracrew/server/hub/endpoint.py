@@ -1,4 +1,4 @@
-"""`/runnerhub`: a runner or an executor connects, says who it is, and is served until it goes."""
+"""`/runnerhub`: a runner or an executor connects, authenticates, and is served until it disconnects."""
 
 import asyncio
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class HubContext:
 async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, receive: Receive, send: Send) -> None:
     """Accept first: a refusal is a message with its reason, which no HTTP status of a failed upgrade would carry.
 
-    It stands beside the web framework, not in it: every executor connects once, and half of what that costs would be layers
-    that have nothing to do here. Who may connect is asked below, like everywhere.
+    This endpoint does not go through the web framework. Every executor connects once, and the layers of the framework
+    would double the cost without doing anything useful here. Access is checked below, as everywhere.
     """
     if (await receive())["type"] != "websocket.connect":
         return
@@ -50,7 +50,7 @@ async def runnerhub(hub: HubContext, door: asyncio.Semaphore, scope: Scope, rece
 
 
 async def _served(hub: HubContext, hub_socket: HubSocket, scope: Scope) -> TerracrewError | None:
-    """Serve to the end; what is returned is told to the client."""
+    """Serve the connection until it ends. If an error is returned, it is sent to the client."""
     try:
         db = hub.runners.db
         if not db.health.is_reachable():

@@ -1,4 +1,4 @@
-"""Plans that wait for a person: approved, declined, or left until their time is over."""
+"""Decisions about plans that wait for a person: a plan is approved, declined, or expires."""
 
 import contextlib
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 
 MAX_OVERDUE = 100
-"""Overdue plans that are looked at in one go."""
+"""The most overdue plans that are handled in one step."""
 
 
 async def approve(
@@ -46,7 +46,7 @@ async def approve(
 
 
 async def decline(db: Database, who: Principal, name: str, attempt: int, reason: str) -> Job:
-    """The job ends without applying its plan."""
+    """Decline the plan: the job ends without applying it."""
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
@@ -60,7 +60,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
 
 
 async def replan(db: Database, who: Principal, name: str, attempt: int) -> Job:
-    """The job makes another plan instead of the one that it waits with, and waits with that one."""
+    """Let the job replace the plan that it waits with by a new one, which waits for approval again."""
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
@@ -81,7 +81,7 @@ async def _held(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Plan]:
 
 
 async def expire(db: Database) -> list[Job]:
-    """End the jobs whose plan nobody decided about in time, and close overdue plans that no job waits with any more."""
+    """End the jobs whose plan was not decided about in time, and close overdue plans that no job waits with any more."""
     rows = await db.read(lambda tx: plan_store.overdue(tx, MAX_OVERDUE))
     left = sorted((row["job_id"], row["attempt"]) for row in rows if not row["is_awaited"])
     if left:
@@ -96,7 +96,7 @@ async def expire(db: Database) -> list[Job]:
                 await store.save_transition(tx, job, after)
             return after
 
-        with contextlib.suppress(Superseded):  # somebody decides at this moment: the other plans are still looked at
+        with contextlib.suppress(Superseded):  # a person is deciding at this moment; continue with the other plans
             if (after := await db.write(work)) is not None:
                 ended.append(after)
     return ended

@@ -35,20 +35,20 @@ class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Path or id of a group: only jobs of modules below it."""
     status: Literal["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL"] | None = None
     after: _Id = ""
-    """Go on after this job: the `next` of the answer before."""
+    """Continue after this job: the `next` of the previous answer."""
     up_to: _Id | None = None
-    """The newest job to cancel. What is queued after it has been counted is left alone."""
+    """The newest job to cancel. Jobs that were queued after the count are not canceled."""
     count_only: bool = False
-    """Tell how many jobs this would cancel, and cancel none."""
+    """Only count the jobs that this request would cancel."""
 
 
 class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
     matching: int = 0
-    """Jobs that this request would cancel, or has looked at."""
+    """The number of jobs that match this request."""
     ended: int = 0
-    """Jobs that nobody ran: they are CANCELED."""
+    """The number of jobs that were not running and are now CANCELED."""
     asked: int = 0
-    """Jobs that a runner has: they are asked to end."""
+    """The number of running jobs that were asked to end."""
     up_to: str | None = None
     """The newest job among them."""
     next: str | None = None

@@ -25,7 +25,7 @@ from terracrew.server.principals.model import Principal
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person asks for."""
+    """The request for a new job."""
 
     type: JobType
     priority: int = 0
@@ -82,14 +82,14 @@ class _Checked(msgspec.Struct, frozen=True):
 
 
 def creator(db: Database, roots: Sequence[Path]) -> Create:
-    """The way to make jobs."""
+    """Return the function that creates jobs."""
 
     async def work(tx: Tx, items: list[JobRequest]) -> list[Created | Exception]:
         found = await modules.find_many(tx, [(item.principal, item.module) for item in items], Verb.JOB_RUN)
         checked: list[_Checked | TerracrewError] = []
         for item in items:
             module = found[item.principal.id, item.module]
-            try:  # what is refused here has written nothing yet, so the others of the group are unharmed
+            try:  # a request that is refused here has written nothing yet, so the other requests of the group are not affected
                 checked.append(module if isinstance(module, TerracrewError) else await _check(tx, item, module, roots))
             except TerracrewError as error:
                 checked.append(error)
@@ -97,7 +97,7 @@ def creator(db: Database, roots: Sequence[Path]) -> Create:
         if len(
             {(one.wanted.principal.id, one.wanted.idempotency_key) for one in new if one.wanted.idempotency_key}
         ) < sum(one.wanted.idempotency_key is not None for one in new):
-            raise Conflict("one key twice in a group")  # each runs alone then, and the second finds the first
+            raise Conflict("one key twice in a group")  # the second then finds the first
         made = dict(zip(map(id, new), await _insert(tx, new), strict=True)) if new else {}
         return [
             one if isinstance(one, TerracrewError) else Created(one.known or made[id(one)], is_new=one.known is None)
@@ -129,7 +129,7 @@ async def _check(tx: Tx, wanted: JobRequest, module: Module, roots: Sequence[Pat
         raise Invalid("a priority lies between -100 and 100")
     source = module.source
     if asked.source is not None:
-        # Other code with the same runner's credentials is a change of the module in all but name.
+        # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(tx, module.organization_id, asked.source, roots, module.engine)
     known = None if wanted.idempotency_key is None else await _repeated(tx, wanted, module, source)
@@ -175,7 +175,7 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
 
 
 def _details(job: Job, module: Module) -> dict[str, Any]:
-    """Return what the audit says of a new job."""
+    """Return the details of a new job for the audit log."""
     told: dict[str, Any] = {"type": job.type, "module": module.path}
     return told | {"is_destroy_plan": True} if job.is_destroy_plan else told
 

@@ -1,4 +1,4 @@
-"""What happens to jobs and attempts, counted by the server that commits it: how long they wait and run, and how they are lost.
+"""Counts what happens to jobs and attempts: how long they wait and run, and how they are lost.
 
 Each server counts what it has committed itself, so the whole is the sum over all servers.
 """
@@ -68,7 +68,7 @@ refused.add(0, "unavailable")
 
 
 def claimed(waits: Iterable[float]) -> None:
-    """Jobs were claimed that had waited so many seconds."""
+    """Record that jobs were claimed after they had waited for these times."""
     for seconds in waits:
         queue_wait.observe(seconds)
 
@@ -88,7 +88,7 @@ def job_moved(before: Job, after: Job) -> None:
 
 
 def _tell_end(job: Job) -> None:
-    """One line for each job, for a person who reads what the server prints."""
+    """Log one line for each job that has ended."""
     took = (job.finished_at - job.started_at).total_seconds() if job.started_at and job.finished_at else None
     _log.info("job %d: %s %s%s", job.number, job.type, job.status, "" if took is None else f" after {took:.1f} s")
 
@@ -104,7 +104,7 @@ def attempt_moved(before: Attempt, after: Attempt) -> None:
 
 
 def delivered(event_count: int, log_bytes: int) -> None:
-    """A delivery of an executor was stored."""
+    """Record that a delivery of an executor was stored."""
     batches.add()
     events.add(event_count)
     event_bytes.add(log_bytes)

@@ -28,7 +28,7 @@ class JobStatus(StrEnum):
 Q, C, P, A = JobStatus.QUEUED, JobStatus.CLAIMED, JobStatus.PROCESSING, JobStatus.AWAITING_APPROVAL
 TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.DECLINED})
 ACTIVE = frozenset({C, P})
-"""Owned by an attempt: it holds a slot of its runner and the lock of its module."""
+"""The statuses in which a job is owned by an attempt, which holds a slot of its runner and the lock of its module."""
 
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     Q: frozenset({C, JobStatus.CANCELED, JobStatus.FAILED}),
@@ -46,7 +46,7 @@ Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "
 
 
 def plain(text: str) -> str:
-    """Return what came from outside as a text that every database stores, and that every page and terminal shows as it is."""
+    """Return a text from outside in a form that every database can store and every page and terminal can show unchanged."""
     return escapes.plain(text[:MAX_TEXT_CHARACTERS].replace("\0", "\ufffd"))
 
 
@@ -66,10 +66,10 @@ class Job(msgspec.Struct, frozen=True):
     losses: int = 0
     """How many attempts were lost after they had started."""
     needs_approval: bool = False
-    """Whether a person must look at its plan before anything is changed."""
+    """Whether a person must approve its plan before anything is changed."""
     approval_seconds: int = 604_800
     interrupted: Interrupted = "ask"
-    """What follows when its engine was cut short in the middle of a change; the module's or group's choice when it was created."""
+    """What happens after its engine was cut short in a change: the choice of the module or group when the job was created."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
     has_own_source: bool = False
@@ -135,9 +135,9 @@ class Attempt(msgspec.Struct, frozen=True):
     heard_at: datetime | None = None
     """The last contact of any server with its executor, or with its runner while that reported it; to a few seconds."""
     lost_at: datetime | None = None
-    """Since when it counts as lost, after its `begin`; nothing is known of it, and the job waits."""
+    """Since when the attempt counts as lost after its `begin`. Its job waits meanwhile."""
     is_in_doubt: bool = False
-    """Something that it changed may be unaccounted for, so every plan on its module waits for a person."""
+    """Whether no state may record something that it changed. Every plan of its module then waits for approval."""
     is_change_ended: bool = False
     """Whether its engine is known to have ended the mutating command by itself, or never to have started it.
 
@@ -155,7 +155,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A plan that was kept with its workspace, and what was decided about it."""
+    """A plan that was saved with its workspace, and the decision about it."""
 
     job_id: str
     attempt: int
@@ -190,7 +190,7 @@ class StepRow(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that came too late to change anything."""
+    """A note about an event that arrived too late to change anything."""
 
     attempt: int
     text: str
@@ -205,4 +205,4 @@ class Lock(msgspec.Struct, frozen=True):
     attempt: int
     since: datetime
     lost_at: datetime | None = None
-    """Since when its holder counts as lost: the lock is an orphan's."""
+    """Since when its holder counts as lost."""

@@ -1,4 +1,4 @@
-"""What people ask of jobs: find, look, cancel; and how a decision about an attempt is made and saved."""
+"""Finds, shows and cancels jobs for people, and saves decisions about attempts."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -47,7 +47,7 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
     """Return a job by its id or its number, if the principal may do this with it."""
     unseen: NotFound | None = None
     if name.isascii() and name.isdigit() and len(name) < 19:
-        unseen = NotFound(f"there is no job number {name}")  # the id would tell that there is one
+        unseen = NotFound(f"there is no job number {name}")  # the error must not reveal that the job exists
         numbered = await reads.id_of_number(tx, principal.organization_id, int(name))
         if numbered is None:
             raise unseen
@@ -63,7 +63,7 @@ async def find(tx: Tx, principal: Principal, name: str, verb: Verb) -> Job:
 
 
 async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode) -> Job:
-    """End a job that nobody runs; ask the attempt that runs it to stop."""
+    """End a job that is not running, or ask the attempt that runs it to stop."""
 
     async def work(tx: Tx) -> Job:
         job = await store.hold_job(tx, (await find(tx, principal, name, Verb.JOB_CANCEL)).id)

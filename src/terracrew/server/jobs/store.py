@@ -291,7 +291,7 @@ async def save_steps(tx: Tx, rows: Sequence[SavedStep]) -> None:
 
 
 async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
-    """Save all of it; the steps that an attempt was in when it ended have ended, too."""
+    """Save a decision. If the attempt has ended, the steps that it was running end as well."""
     await save_attempt(tx, attempt, decision.attempt)
     if decision.plan is not None:
         await plan_store.save(tx, decision.plan)
@@ -312,7 +312,7 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
 
 
 async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
-    """Attempts of the module after which something may be unaccounted for, as they stay until the transaction ends."""
+    """Return the attempts of the module that are in doubt, and lock their rows until the transaction ends."""
     rows = await tx.all(
         "SELECT "
         + ATTEMPTS.columns
@@ -333,7 +333,7 @@ async def _end_doubt(tx: Tx, module_id: str) -> None:
 
 
 async def note(tx: Tx, job_id: str, attempt: int, event: int, text: str, *, most: int) -> None:
-    """Keep it, unless the attempt has as many as it may."""
+    """Store a note, unless the attempt already has the most that are allowed."""
     await tx.run(
         """INSERT INTO notes (job_id, attempt, event, text, created_at)
         SELECT CAST(:job_id AS text), CAST(:attempt AS bigint), CAST(:event AS bigint), CAST(:text AS text),

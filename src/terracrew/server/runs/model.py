@@ -31,7 +31,7 @@ class ModuleState(msgspec.Struct, frozen=True):
 
 
 class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an attempt, for the person who decides what happens after it."""
+    """What is known about an attempt, for the person who decides what happens next."""
 
     job_id: str
     number: int
@@ -75,7 +75,7 @@ class RunPart(msgspec.Struct, frozen=True):
 
     attempt: int
     text: str
-    """For example: Planned in 2.1 s · waited 19 min for approval · approved by admin. Empty while nothing is to be told."""
+    """For example: Planned in 2.1 s · waited 19 min for approval · approved by admin. It is empty while there is nothing to report."""
     is_over: bool
     """Whether nothing more can happen to it: the attempt has ended, and what waited for a person has been decided."""
     at: datetime | None = None
@@ -100,10 +100,10 @@ class JobView(JobListed, frozen=True, kw_only=True):
     notes: list[Note]
     lock: Lock | None
     kept_plan: Plan | None = None
-    """The one that it waits for a decision about, or went on with."""
+    """The plan that the job waits with or continued with."""
     is_plan_stale: bool = False
     """Whether the module's state has changed since that plan was made: it cannot be approved any more."""
     doubts: list[AttemptReport] = msgspec.field(default_factory=list[AttemptReport])
     """Why its module is in doubt, for the person who approves a plan."""
     run: list[RunPart] = msgspec.field(default_factory=list[RunPart])
-    """What became of each attempt, as one sequence."""
+    """What happened to each attempt, as one sequence."""

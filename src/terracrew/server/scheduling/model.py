@@ -7,7 +7,7 @@ import msgspec
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why a job waits: for a program by its code, for a person in words, with the address of the page that mends it."""
+    """Why a job waits: a code for programs, a text for people, and the address of the page where they can act."""
 
     code: Literal[
         "no_assignment",
@@ -29,8 +29,8 @@ class Reason(msgspec.Struct, frozen=True):
         "undecryptable",
     ]
     text: str
-    """It stays the same while the reason is the same, so that a reader who follows the job is told only once."""
+    """The text stays the same while the reason is the same, so that a person who follows the job sees it only once."""
     link: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    """When something else happens by itself."""
+    """When the reason ends without a person's action."""

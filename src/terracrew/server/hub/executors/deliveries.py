@@ -40,7 +40,7 @@ log = get_logger("terracrew.hub")
 
 
 class Deliveries:
-    """Frames are taken in as they come; while one group is being stored, the next gathers, and all of it is one delivery."""
+    """Collects the frames of an executor: those that arrive while others are being stored become the next delivery."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Deliveries:
         self._storing: asyncio.Task[None] | None = None
 
     async def take(self, frame: bytes) -> None:
-        """Take a frame in; waits only for a sender that is faster than the database."""
+        """Accept a frame. This waits only if the sender is faster than the database."""
         self._frames.append(frame)
         self._size += len(frame)
         if self._storing is None:
@@ -71,7 +71,7 @@ class Deliveries:
             await self._has_room.wait()
 
     async def stop(self) -> None:
-        """What has arrived is stored, even if its sender is gone."""
+        """Store everything that has arrived, even if its sender has disconnected."""
         if self._storing is not None:
             await asyncio.wait([self._storing])
 
@@ -79,7 +79,7 @@ class Deliveries:
         try:
             while self._frames:
                 taken = self._taken()
-                # Storing it twice changes nothing, so an outage of the database costs neither the connection nor a repetition.
+                # Storing a frame twice changes nothing, so the work is simply repeated after an outage of the database.
                 mark = await retry_when_back(self._hub.db, lambda taken=taken: self._store(taken))
                 self._session.socket.post(messages.Ack(mark))
                 if mark < _last_of(taken):
@@ -87,7 +87,7 @@ class Deliveries:
                     raise Unavailable(f"only the events up to {mark} were stored")
         except Exception as error:
             counts.delivery_refused(error)
-            # Whatever it was: the sender comes again from the mark, and nothing of what follows may be taken before.
+            # After any other error, the sender reconnects and repeats everything after the mark. Nothing later may be accepted before that.
             if not isinstance(error, TerracrewError | ValueError):
                 log.exception("a delivery failed", job=self._session.ref.job_id, attempt=self._session.ref.attempt)
             refusal = error if isinstance(error, Forbidden) else None  # after its result, nothing is accepted any more
@@ -98,7 +98,7 @@ class Deliveries:
             self._storing = None
 
     def _taken(self) -> list[Batch]:
-        """Return what waits, as far as it is no more events than one batch may have: others must have their turn."""
+        """Return the frames that wait, up to the number of events of one batch, so that other connections are served in between."""
         taken: list[Batch] = []
         count = 0
         while self._frames:
@@ -129,7 +129,7 @@ class Deliveries:
                     received[number] = found
             elif record.kind == Kind.FACT:
                 fact = None
-                with contextlib.suppress(ValueError):  # what cannot be read is passed over
+                with contextlib.suppress(ValueError):  # frames that cannot be read are skipped
                     fact = fact_of(record)
                 if isinstance(fact, Result):
                     await self._check_kept(fact)
@@ -145,7 +145,7 @@ class Deliveries:
             try:
                 return await self._hub.ingest(delivery)
             except Superseded:
-                continue  # the job moved while this was being written: look at it again
+                continue  # the job has changed in the meantime: read it again
         return await self._hub.ingest(delivery)
 
     async def _state(self, number: int, record: Record) -> Received | None:
@@ -159,7 +159,7 @@ class Deliveries:
         return await event_contents.prepare(hub, ref, self._module_id, self._state_key, number, fact, ciphertext)
 
     async def _check_kept(self, result: Result) -> None:
-        """A job waits only with a plan that is stored."""
+        """Refuse a job that would wait with a plan that is not stored."""
         if result.kept is not None:
             ref = self._session.ref
             if not await self._hub.objects.exists(plan_store.object_of(ref.job_id, ref.attempt, result.kept.sha256)):

@@ -29,8 +29,8 @@ async def prepare(
 ) -> Received | None:
     """Check that a state is what its event says and make it ready for its row; None if it has yet to come by HTTP.
 
-    One that is not what its event says is kept as it came, with the problem, for quarantine. Refused, it would come again for
-    ever, and with it everything behind it.
+    A state that differs from its event is stored unchanged, with the problem, for quarantine. If it were refused, the
+    executor would send it, and everything after it, again and again.
     """
     if not fact.is_inline:
         return await _uploaded(hub, ref, number, fact)
@@ -50,7 +50,7 @@ async def prepare(
 async def prepare_unreadable(
     hub: ExecutorContext, ref: AttemptRef, module_id: str, number: int, payload: bytes, reason: str
 ) -> Received:
-    """Keep the event of a state as it came. The event cannot be read, so nothing is known of the state."""
+    """Store the event of a state unchanged. The event cannot be read, so nothing is known about the state."""
     sha256 = hashlib.sha256(payload).hexdigest()
     sealed = await content.keep(
         hub.objects,

@@ -1,4 +1,4 @@
-"""Masks a module's own secrets in what an executor delivers: what is salvaged of a dead one could not be masked on its runner."""
+"""Masks a module's own secrets in what an executor delivers: salvaged output may not have been masked on its runner."""
 
 from collections.abc import Sequence
 

@@ -37,7 +37,7 @@ async def serve(hub: ExecutorContext, socket: HubSocket, principal: Principal) -
     session = ExecutorSession(socket, await _admitted(hub, principal, hello))
     session.address = principal.address
     deliveries: Deliveries | None = None
-    # Before anything is read of it: what is decided from now on is told to it.
+    # This comes before anything is read, so that every decision from now on is sent to the executor.
     hub.registry.add_executor(session)
     try:
         await socket.keep_alive()
@@ -69,7 +69,7 @@ async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int
 
     async def read(tx: Tx) -> tuple[jobs.Owned, Configuration, Content]:
         found = await jobs.owned(tx, ref)
-        session.runner_id = found.attempt.runner_id  # before its configuration is read: what changes later is told
+        session.runner_id = found.attempt.runner_id  # before its configuration is read, so that later changes are sent
         configured = (await reads.configurations(tx, [session.runner_id])).get(session.runner_id, UNCONFIGURED)
         return found, configured, await contents.load(tx, hub.keys, found.job.module_id)
 
@@ -81,8 +81,8 @@ async def _welcome(hub: ExecutorContext, session: ExecutorSession, protocol: int
     is_current = decide.is_current(job, attempt)
     session.is_far_from_runner = attempt.instance_id not in hub.registry.runners
     if is_current and (attempt.started_at is not None or session.is_far_from_runner):
-        # It was away, or its runner is. Another server, which saw it go, or tells the runner what it cannot tell the executor,
-        # must not wait for the next round of heartbeats to learn of this.
+        # The executor was disconnected, or its runner is. Another server may have seen it disconnect, or may send
+        # cancellations to the runner instead. It must learn of this connection before the next round of heartbeats.
         await hub.db.write(lambda tx: heartbeats.executor_came(tx, ref, hub.server_id))
     session.log_settings = msgspec.structs.replace(session.log_settings, is_watched=hub.watchers.is_watched(job.id))
     socket.post(

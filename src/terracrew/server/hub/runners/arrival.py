@@ -45,7 +45,7 @@ async def take_place(
     session.active_jobs = {ref.job_id for ref in place.current}
     session.reported_attempts = set(hello.attempts)
     session.is_disk_full = hello.is_disk_full
-    # Closed until its record was read once more: what changed before it was in the registry was told to nobody.
+    # It is closed until its record has been read again: changes that were made before it was in the registry were not sent to it.
     session.is_closed = True
     hub.registry.add(session)
     log.info("runner connected", runner=record.path, instance=hello.instance, version=hello.version)

@@ -22,7 +22,7 @@ async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Cl
     hub.scheduler.claiming(ref.job_id)
     try:
         won = await hub.claim(request)
-    except Exception as error:  # whatever it is, the runner and the scheduler wait for the end of this claim
+    except Exception as error:  # after any error, the runner and the scheduler still wait for the end of this claim
         reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
         log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=surprise)
         if isinstance(error, Undecryptable):

@@ -21,7 +21,7 @@ log = get_logger("terracrew.hub")
 
 
 async def requeue_missing(hub: ConnectionContext, missing: Iterable[AttemptRef]) -> None:
-    """Requeue attempts that the runner was granted and does not have, unless their executor is connected."""
+    """Requeue attempts that the runner was granted but does not report, unless their executor is connected."""
     reason = "its runner came back without it"
     for ref in missing:
         if ref not in hub.registry.executors and not await _is_elsewhere(hub, ref):
@@ -60,7 +60,7 @@ async def settle(
     """Take a report that an attempt has ended. A runner can report only its own attempts, and not while the executor delivers."""
     if not await _has_left(hub, ref):
         log.warning("said to be gone, but connected", job=ref.job_id, attempt=ref.attempt)
-        return  # not acknowledged, so it is said again
+        return  # it is not acknowledged, so the runner repeats it
 
     def decision(job: jobs.Job, attempt: jobs.Attempt, now: datetime) -> decide.Decision | None:
         if attempt.instance_id != session.instance_id:

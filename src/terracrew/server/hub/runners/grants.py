@@ -1,4 +1,4 @@
-"""A grant as it leaves: with the source archive in it where that is small, so that a distant runner need not ask again."""
+"""Completes a grant with the source archive if the archive is small, which saves a distant runner a second request."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,7 +16,7 @@ log = get_logger("terracrew.hub")
 
 
 class Archives:
-    """The small archives that were granted last, kept in memory; an archive never changes."""
+    """Keeps the small archives that were granted last in memory. An archive never changes."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -24,7 +24,7 @@ class Archives:
         self._size = 0
 
     async def complete(self, won: ClaimWon) -> Granted:
-        """Never fails: the claim is committed, so the grant must leave. Its executor can ask for the archive, or say what is wrong."""
+        """Return the grant with the archive. This never fails, because the claim is committed; the executor can request the archive."""
         if won.archive_object is None:
             return won.granted
         try:
@@ -42,7 +42,7 @@ class Archives:
         return self._kept[name]
 
     def _keep(self, name: str, content: bytes) -> None:
-        if name in self._kept:  # somebody else was faster
+        if name in self._kept:  # another task has stored it already
             return
         self._kept[name] = content
         self._size += len(content)

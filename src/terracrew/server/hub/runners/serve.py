@@ -80,7 +80,7 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         case messages.Gone():
             ref = AttemptRef(ids.parse("job", message.job_id), message.attempt)
             if ref in session.ending:
-                return  # said again while the database is slow or away: the first report is answered when it is settled
+                return  # the runner repeats its report while the database is slow or away; the first one is answered when it is stored
             session.ending.add(ref)
             await _in_task(hub, ended_attempts.gone(hub, session, ref, message), len(session.ending))
         case messages.Renew():
@@ -90,7 +90,7 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
 
 
 async def _in_task(hub: RunnerContext, work: Coroutine[Any, Any, None], running: int) -> None:
-    """Run the work in a task, unless there are too many: then nothing more is read before it is done."""
+    """Run the work in a task. If there are too many tasks, run it here instead, so that nothing more is read before it is done."""
     if running > MAX_TASKS:
         await work
     else:

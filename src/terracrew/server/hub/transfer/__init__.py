@@ -1,1 +1,1 @@
-"""Bodies that are too large for a WebSocket: an attempt's executor, and nobody else, sends and gets them by HTTP."""
+"""Transfers bodies that are too large for a WebSocket by HTTP. Only the executor of the attempt may send and get them."""

@@ -20,7 +20,7 @@ _STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
 async def stage(
     request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
 ) -> UploadStaged:
-    """Announce a state or a plan that comes in parts, or ask what is still missing of it."""
+    """Announce a state or a plan that is uploaded in parts, or return which parts are still missing."""
     if _STATE_TARGET.match(data.target):
         own = await own_attempt.find(request, job_id, attempt)
         return await parts.stage(request.context.staging, own.uploader, data, MAX_SEALED_STATE_BYTES)

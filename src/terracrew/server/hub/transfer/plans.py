@@ -29,7 +29,7 @@ async def put_plan(
     attempt: FromPath[int],
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
-    """A plan and its workspace, which this attempt keeps for a person to look at; encrypted by it, opaque here."""
+    """Accept the plan and the workspace that this attempt saves for approval. They are encrypted with the attempt's key."""
     own, context = await own_attempt.planning(request, job_id, attempt), request.context
     received = await parts.body(context.staging, request.stream(), own.uploader, upload, PLAN_TARGET)
     if received.result is not None:
@@ -45,7 +45,7 @@ async def put_plan(
         await asyncio.to_thread(body.flush)
         await own_attempt.current(
             request, job_id, attempt
-        )  # while it came, the attempt may have ended, waiting with another one
+        )  # during the upload, the attempt may have ended with another plan
         name = plan_store.object_of(job_id, attempt, sha256.hexdigest())
         if not await context.objects.exists(name):
             await context.objects.put(name, Path(body.name))

@@ -27,12 +27,12 @@ from terracrew.server.uploads import service as parts
 MAX_SEALED_STATE_BYTES = MAX_STATE_BYTES + encryption.NONCE_BYTES + encryption.TAG_BYTES
 _MAX_IN_MEMORY_BYTES = 1 << 20
 _sealers = ThreadPoolExecutor(2, "seal")
-"""A state is encrypted in one piece, so only so many large ones are in memory at a time."""
+"""A state is encrypted in one piece. Two threads limit how many large states are in memory at the same time."""
 
 
 @get("/state")
 async def get_state(request: TransferCall, job_id: FromPath[str], attempt: FromPath[int]) -> Response[bytes]:
-    """The module's current state, in plain; nothing (204) where there is none."""
+    """Return the module's current state as plain text, or 204 if there is none."""
     own = await own_attempt.current(request, job_id, attempt)
     context = request.context
     kept = await context.db.read(lambda tx: states.kept(tx, own.job.module_id))
@@ -52,10 +52,10 @@ async def put_state(
     plain: Annotated[bool, HeaderParameter(name="X-Plain")] = False,
     upload: Annotated[str, HeaderParameter(name=HEADER)] = "",
 ) -> None:
-    """A state under the attempt's key or, salvaged when nobody had that key any more, in plain.
+    """Accept a state. It is encrypted with the attempt's key, or plain if it was salvaged after that key was lost.
 
-    Once the event of this number has arrived, only content that is stored already is accepted again. A fenced attempt may
-    still deliver: what becomes of it is decided when its event arrives.
+    Once the event of this number has arrived, only content that is stored already is accepted again. A fenced attempt
+    may still deliver. What happens to the state is decided when its event arrives.
     """
     own, context = await own_attempt.find(request, job_id, attempt), request.context
     key = (
@@ -67,7 +67,7 @@ async def put_state(
     if received.result is not None:
         return
     folder = context.folder
-    # What came in plain is held in memory: it does not touch the disk before it is encrypted.
+    # A plain state stays in memory until it is encrypted, so that it is never on the disk.
     room = MAX_STATE_BYTES + 1 if plain else _MAX_IN_MEMORY_BYTES
     with (
         uploads.alone(own.ref),

@@ -1,4 +1,4 @@
-"""What an attempt may upload: one body at a time, and no more objects than it has use for, so that it fills nobody else's disk."""
+"""Limits what an attempt may upload: one body at a time, and no more objects than it can use, so that it cannot fill the shared storage."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from terracrew.server.objects import Objects
 from terracrew.server.state import object_names
 
 MAX_STATES_AHEAD = 32
-"""States whose events have yet to come; an executor has half as many batches under way."""
+"""The most uploaded states whose events have not arrived yet. An executor sends at most half as many batches at once."""
 _under_way: set[AttemptRef] = set()
 
 
 @contextmanager
 def alone(ref: AttemptRef) -> Generator[None]:
-    """For as long as this lasts, the attempt uploads nothing else to this server."""
+    """While this context is open, no other upload of the attempt is accepted by this server."""
     if ref in _under_way:
         raise RateLimited("this attempt is already uploading something: try again when that is done")
     _under_way.add(ref)
@@ -27,7 +27,7 @@ def alone(ref: AttemptRef) -> Generator[None]:
 
 
 async def remove_others(objects: Objects, name: str) -> None:
-    """Remove the earlier uploads of the same state; the last one counts."""
+    """Remove earlier uploads of the same state, because only the last one is used."""
     for other in await objects.names(name.rpartition("/")[0]):
         if other != name:
             await objects.delete(other)
@@ -36,7 +36,7 @@ async def remove_others(objects: Objects, name: str) -> None:
 async def keep_state(objects: Objects, ref: AttemptRef, number: int, mark: int, name: str, content: Path) -> None:
     """Store a state under this name, instead of others with its number, as long as the event of this number has not arrived.
 
-    The event refers to one object. After it, nothing would ever use another one, so only a repetition is accepted.
+    The event refers to one object. After the event has arrived, no other object would ever be used, so only a repetition is accepted.
     """
     if number <= mark:
         if not await objects.exists(name):
@@ -51,7 +51,7 @@ async def keep_state(objects: Objects, ref: AttemptRef, number: int, mark: int, 
 
 
 async def _others_of(objects: Objects, ref: AttemptRef, number: int, mark: int) -> list[str]:
-    """Return the objects that this state is stored instead of; where too many wait for their events, it is not taken yet."""
+    """Return the objects that this state replaces. Raise an error if too many states wait for their events."""
     ahead: dict[int, list[str]] = {}
     for name in await objects.names(object_names.folder(ref.job_id, ref.attempt)):
         of = int(name.rpartition("/")[2].partition("_")[0])

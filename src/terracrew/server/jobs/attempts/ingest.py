@@ -81,7 +81,7 @@ class _Change:
                 self._state(number, delivery.received[number])
             mark = number
             if self.attempt.has_result:
-                break  # it is the last event: what stands behind it is refused when it comes again
+                break  # it is the last event: later events are refused when they are sent again
         self.attempt = msgspec.structs.replace(self.attempt, mark=mark)
         if self.chunk is not None:
             if self.chunk.last > self.attempt.mark:
@@ -93,7 +93,7 @@ class _Change:
     def _state(self, number: int, received: Received) -> None:
         # With the attempt as it is before this event, which says whether the state may become the current one.
         self.states.append((number, received, self.job, self.attempt))
-        # One that cannot be read is as good as none: what the engine made since the last one is unaccounted for.
+        # An unreadable state counts as a missing one: nothing records what the engine has created since the last state.
         is_unreadable = bool(received.problem)
         # An engine writes an errored state when it ends and cannot save its state, so this one tells that it has ended.
         is_ended = self.attempt.is_change_ended or received.fact.origin == "errored"
@@ -242,7 +242,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 
 
 async def _note_unreadable(tx: Tx, change: _Change) -> None:
-    """Say once for each attempt that states of it were not kept."""
+    """Note once for each attempt that some of its states were not stored."""
     text = f"more than {received_states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
     await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MAX_NOTES + 1)
 

@@ -31,7 +31,7 @@ async def standing(
 async def receive(
     tx: Tx, job: Job, attempt: Attempt, event: int, received: Received, address: str | None = None
 ) -> bool:
-    """Take in a state once. That of the attempt that may apply becomes current; any other one must earn it.
+    """Store a state once. The state of the attempt that may apply becomes current; for any other state, `decide.adoption` decides.
 
     `address` is where it came from. Return whether the state is kept: an attempt has only `MAX_UNREADABLE` unreadable ones kept.
     """
