@@ -104,15 +104,14 @@ async def read_page(tx: Tx, who: Principal, search: str, after: str = "") -> Mod
     """Return a page of the modules that match a search, ordered by group and name."""
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
-    organization_id, most = who.organization_id or "", nav.MAX_COUNTED + 1
-    found = await reads.search(tx, organization_id, seen, search, after, most)
-    ids = found[: PAGE_ROWS + 1]
+    organization_id = who.organization_id or ""
+    ids = await reads.search(tx, organization_id, seen, search, after, PAGE_ROWS + 1)
     rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
     shown = [
         msgspec.structs.replace(row, may_run=runnable.covers(authorize.module(row.organization_id, row.path)))
         for row in (rows[each] for each in ids[:PAGE_ROWS] if each in rows)
     ]
-    count = len(await reads.search(tx, organization_id, seen, search, "", most) if after else found)
+    count = await reads.count(tx, organization_id, seen, search, nav.MAX_COUNTED + 1)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     return ModulesPage(groups, search, count, after, shown[-1].path if len(ids) > PAGE_ROWS and shown else "")
 

@@ -96,15 +96,29 @@ async def search(
     """
     if seen.is_nothing:
         return []
+    sql, given = _searching(organization_id, seen, words, after, only_paths=only_paths)
+    return [row["id"] for row in await tx.all(sql + _BY_PATH, count=count, **given)]
+
+
+async def count(tx: Tx, organization_id: str, seen: Visible, words: str, most: int) -> int:
+    """Return how many modules match, or `most` if there are more."""
+    if seen.is_nothing:
+        return 0
+    sql, given = _searching(organization_id, seen, words, "", only_paths=False)
+    row = await tx.one("SELECT count(*) AS modules FROM (" + sql + " LIMIT :most) AS counted", most=most, **given)
+    return 0 if row is None else row["modules"]
+
+
+def _searching(
+    organization_id: str, seen: Visible, words: str, after: str, *, only_paths: bool
+) -> tuple[LiteralString, dict[str, Param]]:
     group_path, _, name = after.rpartition("/")
-    given: dict[str, Param] = {"group_path": group_path, "name": name, "count": count, **patterns(words)}
+    given: dict[str, Param] = {"group_path": group_path, "name": name, **patterns(words)}
     if seen.is_everything(organization_id):
-        sql = _SEARCHED_IN_ORGANIZATION.replace(*_PATHS_ONLY) if only_paths else _SEARCHED_IN_ORGANIZATION
-        rows = await tx.all(sql + _BY_PATH, organization_id=organization_id, **given)
+        sql, given = _SEARCHED_IN_ORGANIZATION, {**given, "organization_id": organization_id}
     else:
-        sql = _SEARCHED_BY_READER.replace(*_PATHS_ONLY) if only_paths else _SEARCHED_BY_READER
-        rows = await tx.all(sql + _BY_PATH, **given, **visibility.params(seen))
-    return [row["id"] for row in rows]
+        sql, given = _SEARCHED_BY_READER, {**given, **visibility.params(seen)}
+    return sql.replace(*_PATHS_ONLY) if only_paths else sql, given
 
 
 async def with_newest_job(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
