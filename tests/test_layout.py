@@ -18,7 +18,6 @@ MAY_SET_A_TIME = {
     "server/jobs/test_job_machine.py": "the database must refuse the statement",
     "e2e/people.py": "the server is another process, whose clock no test can move",
     "e2e/test_tokens.py": "the server is another process, whose clock no test can move",
-    "bench/lists.py": "rows of a large fleet are made once and used again in later runs",
 }
 
 
