@@ -1,4 +1,4 @@
-"""The page of one's own account: the password, where one is logged in, and API tokens."""
+"""The account page: the password, the sessions and the API tokens of the person who is logged in."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
 
 MAX_LISTED = 100
-"""Sessions, and tokens, on the page."""
+"""How many sessions, and how many tokens, the page shows."""
 
 
 class AccountForm(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The API as a page at `/api`, and its document at `/openapi.json`. Both are for anybody: they name no data."""
+"""The API reference at `/api` and the OpenAPI document at `/openapi.json`. Both are public: they contain no data."""
 
 import re
 from functools import cache
@@ -55,7 +55,7 @@ async def page(request: DashboardCall) -> Response[Any]:
 
 
 def sections(found: dict[str, Any]) -> list[Section]:
-    """Return the operations below the names of their sections, in the order of the document."""
+    """Return the operations by section, in the order of the document."""
     schemas = found["components"]["schemas"]
     by_tag: dict[str, list[Operation]] = {tag["name"]: [] for tag in found["tags"]}
     for path, methods in found["paths"].items():
@@ -65,7 +65,7 @@ def sections(found: dict[str, Any]) -> list[Section]:
 
 
 def prose(text: str) -> Markup:
-    """Paragraphs, with `code` as such; everything else is only text."""
+    """Return a text as paragraphs, with `code` marked. Everything else is escaped."""
     paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
     marked = (_CODE.sub(r"<code>\1</code>", str(escape(each))) for each in paragraphs if each)
     return Markup("".join(f"<p>{each}</p>" for each in marked))  # noqa: S704 - each part was escaped above
@@ -94,7 +94,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
 
 
 def _example(method: str, path: str, content: dict[str, Any], body: list[Field]) -> str:
-    """Return a request as one would type it, with the fields that are required."""
+    """Return a curl command for a request, with the required fields."""
     words = ["curl", "-X " + method.upper()] if method != "get" else ["curl"]
     words += ['-H "Authorization: Bearer $TERRACREW_TOKEN"']
     if "application/json" in content:

@@ -1,4 +1,4 @@
-"""Static files. Their address contains the hash of all of them, so that a browser can cache them forever."""
+"""Serves the static files. Their addresses contain one hash of all files, so that a browser can cache them forever."""
 
 import gzip
 import mimetypes
@@ -31,7 +31,7 @@ class Assets(msgspec.Struct, frozen=True):
 
 @cache
 def load() -> Assets:
-    """Read everything once; it is a few hundred kilobytes."""
+    """Read all files into memory: a few hundred kilobytes, once."""
     found = dict(sorted(_walk(files("terracrew.server.dashboard") / "static", "")))
     digest = sha256()
     for path, asset in found.items():
@@ -40,7 +40,7 @@ def load() -> Assets:
 
 
 def url(path: str) -> str:
-    """Return the address of a file; one that is not there is a mistake in a template and fails at once.
+    """Return the address of a file. A template that names a file that does not exist fails at once.
 
     One hash for all of them keeps relative addresses between them working (imports, fonts).
     """
@@ -56,7 +56,7 @@ async def serve(request: Request[object, object, State], digest: FromPath[str], 
     asset = assets.files.get(path.lstrip("/"))
     if asset is None:
         raise NotFound(f"there is no file {path}")
-    # A page of another version may still ask for its own: it gets ours, and does not keep it.
+    # A page of another version of the server asks with its own hash. It gets this file, but must not cache it.
     headers = {"Cache-Control": _FOR_EVER if digest == assets.digest else "no-store"}
     if asset.zipped is not None:
         headers["Vary"] = "Accept-Encoding"

@@ -1,4 +1,4 @@
-"""The way in and out for people: log in, use a one-time link, log out."""
+"""The login pages: log in with a password or a one-time link, and log out."""
 
 import math
 import time
@@ -67,7 +67,10 @@ async def link_page(
     enter: FromQuery[bool] = False,
     next: FromQuery[str] = "",  # noqa: A002
 ) -> Response[Any]:
-    """Looking at a link does not use it up. With `enter`, the page of a server on this machine logs in by itself."""
+    """Show the page of a one-time link, which does not use the link up.
+
+    With `enter`, the page logs in by itself if server and browser are on the same machine.
+    """
     return await _link_answer(request, token, enter=enter and _is_local(request), to=next)
 
 
@@ -105,7 +108,7 @@ async def logout(request: DashboardCall) -> Response[Any]:
 
 
 def _is_local(request: DashboardCall) -> bool:
-    """Return whether both the server and the reader are on one machine, with no proxy between them."""
+    """Return whether server and browser are on the same machine, with no proxy between them."""
     return is_loopback(request.context.url) and is_on_this_machine(request)
 
 
@@ -141,7 +144,7 @@ def _let_in(request: DashboardCall, session: Session, user: str, to: str) -> Res
 
 
 def _local(to: str) -> str:
-    """Accept only our own pages: `next` comes from the address bar, and a login must not lead to another site."""
+    """Return `to` if it is a page of the dashboard. It comes from the address, and a login must not lead to another site."""
     is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
     return to if is_ours else HOME
 

@@ -1,4 +1,4 @@
-"""The counts beside the main menu: of what the reader may see, and bounded, since every page has them."""
+"""The counts beside the main menu. Every page shows them, so nothing is counted beyond a bound."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ MAX_COUNTED = 999
 
 
 class Nav(msgspec.Struct, frozen=True):
-    """The counts beside the main menu, of what the reader may see. Beyond a bound nothing is counted."""
+    """The counts of what the reader may see; each is at most one more than MAX_COUNTED."""
 
     organization: str = ""
     to_approve: int = 0
@@ -25,7 +25,10 @@ class Nav(msgspec.Struct, frozen=True):
 
 
 async def counts(tx: Tx, who: Principal) -> Nav:
-    """Every role that lets one see a module lets one see its jobs and the runners there, so that one question is enough."""
+    """Count what the reader may see.
+
+    Every role that shows a module shows its jobs and the runners of its group, so one check of the roles is enough.
+    """
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     is_shared = runners.is_shared_seen(who)
     row = await reads.counts(tx, who.organization_id or "", seen, MAX_COUNTED + 1, is_shared=is_shared)

@@ -1,4 +1,4 @@
-"""Templates into answers: one environment, the filters that templates use, and the headers that every page carries."""
+"""Renders templates as answers, with the filters that templates use and the headers of every page."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from terracrew.server.http.authentication import Authentication
 from terracrew.server.runs.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
-"""The policy for scripts and the like is the same on every answer and is set where the application is made."""
+"""The headers of every page. The content security policy is the same on every answer; the application sets it."""
 COMPILE_AFTER_SECONDS = 10.0
 COMPILE_PAUSE_SECONDS = 0.05
 
@@ -31,7 +31,7 @@ def is_fragment(request: DashboardCall) -> bool:
 
 
 async def page(request: DashboardCall, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
-    """Return the whole page, or, where htmx asks for it again, only the fragment that it is made of."""
+    """Return the whole page or, if htmx asks, only its fragment."""
     name = fragment if fragment and is_fragment(request) else template
     shared: dict[str, Any] = {
         "user": request.user,
@@ -40,7 +40,7 @@ async def page(request: DashboardCall, template: str, fragment: str = "", **cont
         "is_fragment": name == fragment,
         "live": "/api/v1/events",
     }
-    # A long list takes tens of milliseconds, in which the event loop has other things to do.
+    # To render a long list takes tens of milliseconds, which would block the event loop.
     return await asyncio.to_thread(answer, name, **shared | context)
 
 
@@ -51,7 +51,7 @@ def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
 
 
 def done(request: DashboardCall, said: str, back: str) -> Response[Any]:
-    """An action has succeeded: say so where the reader is, or go back to where they were."""
+    """Answer an action that has succeeded: tell htmx to show `said`, or redirect a browser without scripts to `back`."""
     if not is_fragment(request):
         return Redirect(back, status_code=303)
     return Response(b"", status_code=204, headers={"HX-Trigger": json.dumps({"said": said, "changed": True})})
@@ -64,7 +64,7 @@ def go(request: DashboardCall, to: str) -> Response[Any]:
 
 
 def csrf(request: DashboardCall) -> str:
-    """Return what forms and htmx send along, so that no other site can act for this session."""
+    """Return the token that forms and htmx send, so that no other site can act for this session."""
     auth: Authentication = request.auth
     return auth.csrf_token or ""
 
@@ -96,7 +96,7 @@ async def compile_templates() -> None:
 
 
 def query(path: str, **params: str | int | None) -> str:
-    """Return an address with those of its parameters that say something."""
+    """Return an address with its parameters, without the empty ones."""
     given = {name: value for name, value in params.items() if value not in (None, "", 0)}
     return f"{path}?{urlencode(given)}" if given else path
 
@@ -123,7 +123,7 @@ def _left(until: datetime | None, now: datetime) -> Markup | str:
 
 
 def _bounded(count: int) -> str:
-    """A count of something that is not counted to its end."""
+    """Return a count, or `999+` for one beyond `nav.MAX_COUNTED`."""
     return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
 
 

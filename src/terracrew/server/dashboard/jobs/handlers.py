@@ -1,4 +1,4 @@
-"""The jobs pages: the list, and one job with its steps, its plan and its log."""
+"""The handlers of the jobs pages: the list, one job, and the forms that cancel it, decide about it or run it again."""
 
 import re
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from terracrew.server.principals.authorize import Verb
 
 HERE = "/dashboard/jobs"
 MAX_DOUBTS_CHARACTERS = 64_000
-"""Room for 1,000 doubts, as many as an approval by the API may name."""
+"""The length of 1,000 doubts, as many as an approval by the API may name."""
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
 
 
@@ -33,7 +33,7 @@ class ApproveForm(msgspec.Struct, frozen=True):
     plan: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
     """The number of the attempt that made the plan that the page showed."""
     doubts: Annotated[str, msgspec.Meta(max_length=MAX_DOUBTS_CHARACTERS)] = ""
-    """The doubts which the page showed: `<job id>.<attempt>`, separated by spaces."""
+    """The doubts that the page showed: `<job id>.<attempt>`, separated by spaces."""
 
     @property
     def seen(self) -> list[AttemptRef]:
@@ -67,7 +67,9 @@ async def list_page(
         and number.isascii()
         and len(number) < 19
         and module
-        and not render.is_fragment(request)  # while it is being typed, the job is listed; Enter opens it
+        and not render.is_fragment(
+            request
+        )  # htmx asks while the number is typed: that lists the job, and Enter opens it
     ):
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
@@ -120,7 +122,7 @@ async def decline(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 
 @post("/{job:str}/gone")
 async def gone(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    """The number that has to be typed keeps a person in a hurry from giving up the wrong one."""
+    """Give up a lost attempt. The number must be typed, so that nobody gives up the wrong attempt in a hurry."""
     form, context = await forms.read(request, GoneForm), request.context
     known = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
     if form.confirm.strip().removeprefix("#") != str(known.number):

@@ -30,20 +30,20 @@ from terracrew.server.state.service import outputs_context
 class OutputRow(msgspec.Struct, frozen=True):
     name: str
     text: str | None
-    """None where it is sensitive: such a value never reaches a page."""
+    """None if the output is sensitive: its value is never sent to a page."""
 
 
 class JobPage(msgspec.Struct, frozen=True):
     view: JobView
     started_by: str
     runners: dict[int, str]
-    """Attempt → runner and instance, as people call them."""
+    """Attempt → names of its runner and instance."""
     outputs: list[OutputRow] | None
     may_cancel: bool
     may_run: bool
     may_approve: bool
     shown: int | None
-    """The attempt whose log is shown alone; None shows that of the whole run."""
+    """The attempt whose log is shown; None shows the log of all attempts."""
     lost: AttemptReport | None
     """The current attempt, if it is lost in the middle of a change."""
     doubts: list[AttemptReport]
@@ -58,7 +58,7 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def approve_word(self) -> str:
-        """What the button that approves says."""
+        """Return the text of the button that approves the plan."""
         return plan_words.approve(self.plan, self.view.type)
 
     @property
@@ -67,17 +67,17 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def destroy_count(self) -> int:
-        """How many resources the plan destroys, replacements among them."""
+        """Return how many resources the plan destroys or replaces."""
         return 0 if self.view.plan is None else self.view.plan.destroy + self.view.plan.replace
 
     @property
     def destroyed(self) -> list[ResourceChange]:
-        """What the plan destroys, replacements first."""
+        """Return the resources that the plan destroys or replaces, replacements first."""
         return [each for each in self.changes if each.action in ("replace", "delete")]
 
     @property
     def changes(self) -> list[ResourceChange]:
-        """The plan in the order in which it is read."""
+        """Return the changes of the plan, destructive ones first."""
         rank = {action: at for at, action in enumerate(plan_words.ORDER)}
         found = [] if self.view.plan is None else self.view.plan.resources
         return sorted(found, key=lambda each: rank[each.action])
@@ -93,12 +93,12 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def has_history(self) -> bool:
-        """Whether its attempts have a history worth showing."""
+        """Return whether the page shows the table of attempts."""
         return len(self.view.attempts) > 1 or bool(self.view.notes) or any(each.lost_at for each in self.view.attempts)
 
     @property
     def has_panel(self) -> bool:
-        """Whether why it waits is told by a panel of its own, with what to do about it."""
+        """Return whether a panel of its own says why the job waits and what to do about it."""
         return self.lost is not None or bool(self.quarantine) or self.view.status is JobStatus.AWAITING_APPROVAL
 
     @property
@@ -107,12 +107,12 @@ class JobPage(msgspec.Struct, frozen=True):
 
     @property
     def told(self) -> dict[int, str]:
-        """Attempt → what became of it, in words."""
+        """Return attempt → how it ended, in words."""
         return {each.attempt: each.text for each in self.view.run}
 
     @property
     def is_unheard(self) -> bool:
-        """Whether the job's attempt is not in contact, so that its current step is unknown."""
+        """Return whether there is no contact with the attempt, so that its current step is not known."""
         return self.view.reason is not None and self.view.reason.code in ("lost", "silent")
 
 
@@ -147,7 +147,7 @@ async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
 
 
 async def _outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job, keys: Keyring) -> list[OutputRow] | None:
-    """Return what the job put out, for those who may read the module's state."""
+    """Return the outputs of a job, if the reader may read the state of its module."""
     if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
         return None
     row = await state_reads.outputs_of_job(tx, job.id)

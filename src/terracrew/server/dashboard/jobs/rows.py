@@ -23,7 +23,7 @@ from terracrew.server.scheduling.model import Reason
 
 PAGE_ROWS = 50
 MAX_SEARCHED_MODULES = 20
-"""While a path is being typed, the jobs of so many matching modules are shown."""
+"""How many matching modules are searched for jobs while a path is typed."""
 MAX_NUMBER_DIGITS = 19
 
 
@@ -44,7 +44,7 @@ class JobRow(msgspec.Struct, frozen=True):
     runner_path: str | None = None
     instance_name: str | None = None
     step: Step | None = None
-    """The one that runs now."""
+    """The step that runs now."""
     earlier: Outcome | None = None
     """How the attempt before this one ended."""
     reason: Reason | None = None
@@ -64,19 +64,19 @@ class JobsPage(msgspec.Struct, frozen=True):
     status: str
     module: str
     before: str | None
-    """The start of the next, older page."""
+    """The last job of this page, if older ones follow."""
     is_first: bool
 
 
 async def read_page(
     tx: Tx, who: Principal, status: str, module: str, before: str | None, watch: Watch, count: int = PAGE_ROWS
 ) -> JobsPage:
-    """Return the newest first; older ones behind `before`. `status` is one of a job, `open`, or empty for all."""
+    """Return the newest jobs that are older than `before`. `status` is that of a job, `open`, or empty for all."""
     module_id = None
     if module:
         try:
             module_id = await lists.visible_module(tx, who, module)
-        except Invalid:  # whatever was typed into the field, it is the path of no module
+        except Invalid:  # the text in the field is not a valid path
             module_id = None
     chosen = JobStatus(status) if status and status != "open" else None
     wanted = reads.JobFilter(chosen, status == "open", module_id, before or "")
@@ -89,7 +89,7 @@ async def read_page(
 
 
 async def read_open(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:
-    """Return those that have not ended."""
+    """Return the newest jobs that have not ended."""
     return await _rows(tx, who, reads.JobFilter(is_open=True), watch, limit)
 
 
@@ -103,7 +103,7 @@ async def _rows(tx: Tx, who: Principal, wanted: reads.JobFilter, watch: Watch, c
 async def _searched(
     tx: Tx, who: Principal, typed: str, wanted: reads.JobFilter, watch: Watch, count: int
 ) -> list[JobRow]:
-    """Return the jobs of the first modules that match what is being typed, or the one job whose number it is."""
+    """Return the jobs of the first modules whose path matches, or the job with this number."""
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     number = typed.removeprefix("#")
     if number.isascii() and number.isdigit() and len(number) < MAX_NUMBER_DIGITS:
@@ -112,7 +112,7 @@ async def _searched(
         except NotFound:
             found = []
     else:
-        # A row of a job does not show the module's description: a match in it would look like a mistake.
+        # Rows of jobs do not show the descriptions of modules, so a match in a description would look wrong.
         modules = await module_reads.search(tx, organization_id, seen, typed, "", MAX_SEARCHED_MODULES, only_paths=True)
         of_each = [msgspec.structs.replace(wanted, module_id=each) for each in modules]
         found = [job for each in of_each for job in await reads.ids(tx, organization_id, seen, each, count)]
