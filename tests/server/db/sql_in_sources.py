@@ -62,13 +62,22 @@ def tables() -> frozenset[str]:
     return frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", scripts)) - {"migrations"}
 
 
+def _modules(source: Path, *words: str) -> Iterator[tuple[str, ast.Module]]:
+    """The modules below a folder that contain one of these words, each with its path."""
+    for file in sorted(source.rglob("*.py")):
+        text = file.read_text()
+        if any(word in text for word in words):
+            yield str(file.relative_to(source)), ast.parse(text)
+
+
 @cache
 def statements(source: Path = SERVER) -> list[Statement]:
     """Return the texts in which a table is read or changed."""
-    found: list[Statement] = []
-    for file in sorted(source.rglob("*.py")):
-        name = str(file.relative_to(source))
-        found += [Statement(name, text) for text in texts(ast.parse(file.read_text()))]
+    found = [
+        Statement(file, text)
+        for file, tree in _modules(source, "FROM", "JOIN", "INTO", "UPDATE")
+        for text in texts(tree)
+    ]
     return [each for each in found if each.reads or each.changes]
 
 
@@ -129,15 +138,14 @@ def derived_inserts(source: Path = SERVER) -> list[Change]:
     """Return where an INSERT is derived from the struct of a table: `JOBS.insert()`, also under another name."""
     known = {each.constant: each.table for each in described_tables()}
     found: list[Change] = []
-    for file in sorted(source.rglob("*.py")):
-        tree = ast.parse(file.read_text())
+    for file, tree in _modules(source, ".insert"):
         names = known | _aliases(tree, known)
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             table = _described(node.func.value) or names.get(_last_name(node.func.value))
             if table is not None and node.func.attr in ("insert", "insert_batch"):
-                found.append(Change(str(file.relative_to(source)), "INSERT INTO", table, frozenset()))
+                found.append(Change(file, "INSERT INTO", table, frozenset()))
     return found
 
 
@@ -151,9 +159,9 @@ class DescribedTable(NamedTuple):
 def described_tables(source: Path = SERVER) -> list[DescribedTable]:
     """Return the constants `JOBS = Table("jobs", Job)`."""
     return [
-        DescribedTable(str(file.relative_to(source)), _last_name(node.targets[0]), table)
-        for file in sorted(source.rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        DescribedTable(file, _last_name(node.targets[0]), table)
+        for file, tree in _modules(source, "Table(")
+        for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and (table := _described(node.value)) is not None
     ]
 

@@ -16,6 +16,10 @@ from tests.server.db.table_owners import FRAGMENTS, READERS, STORES, WRITERS
 
 OWNERS = {table: files[0].split("/")[0] for table, files in STORES.items()}
 """The package of each table."""
+LISTED = {each.file for each in (*FRAGMENTS, *READERS, *WRITERS)} | {
+    name for names in STORES.values() for name in names
+}
+"""The files that are named in `table_owners.py`."""
 
 
 def changes(source: Path = SERVER) -> list[Change]:
@@ -52,10 +56,7 @@ def problem_of_read(statement: Statement) -> str:
 
 def _may_contain_statements(file: str) -> bool:
     """Files of statements are named `store.py`, `reads.py`, `<noun>_store.py` or `<noun>_reads.py`, or are listed."""
-    listed = {each.file for each in (*FRAGMENTS, *READERS, *WRITERS)} | {
-        name for names in STORES.values() for name in names
-    }
-    return bool(re.search(r"(?:^|[/_])(?:store|reads)\.py$", file)) or file in listed
+    return bool(re.search(r"(?:^|[/_])(?:store|reads)\.py$", file)) or file in LISTED
 
 
 def test_every_table_has_an_owner() -> None:
