@@ -28,7 +28,7 @@ class Bare:
         found = discovery.require("tofu", [])
         files = EngineDirectory(self._place / "engine-files")
         files.make()
-        context = EngineContext(self._workspace, files, self._place, folder / "cache", {})
+        context = EngineContext(self._workspace, files, folder / "cache", {})
         self._engine = registry.get("tofu").open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
