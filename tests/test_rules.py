@@ -16,6 +16,7 @@ from tests.explore.moves import WORDS
 from tests.rules import Checks, Rules
 from tests.stateful import catalogue as stateful
 from tests.stateful import rules as stated
+from tests.stateful.simulated_connection import SimulatedConnection
 from tests.stateful.simulated_executor import Executor
 from tests.stateful.simulated_runners import SimulatedRunners
 from tests.stateful.simulation import Simulation
@@ -53,7 +54,7 @@ def test_the_explorer_asks_after_every_rule_and_after_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("instrument", "callers"),
     [
-        ("stateful", [stated.check, Simulation.check, SimulatedRunners.witness, Executor]),
+        ("stateful", [stated.check, Simulation.check, SimulatedRunners.witness, SimulatedConnection, Executor]),
         ("chaos", [checks.violations]),
     ],
 )

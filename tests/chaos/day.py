@@ -59,83 +59,83 @@ class Lived(msgspec.Struct, frozen=True):
 async def live(url: str, hours: float, seed: int) -> Lived:
     """Raises where a rule is broken. In the end all hosts are lost, come back, and every job comes to its end."""
     rng = random.Random(seed)
-    world = await Simulation.make(url)
+    simulation = await Simulation.make(url)
     try:
-        happened = await _pass(world, hours, rng)
-        await world.all_die()
-        await world.all_ends()
-        leases = [seconds for seconds in _lease_seconds(world) if seconds >= LEASE_SECONDS]
-        return Lived(hours, happened, world.summary(), len(leases), min(leases, default=0.0))
+        happened = await _pass(simulation, hours, rng)
+        await simulation.all_die()
+        await simulation.all_ends()
+        leases = [seconds for seconds in _lease_seconds(simulation) if seconds >= LEASE_SECONDS]
+        return Lived(hours, happened, simulation.summary(), len(leases), min(leases, default=0.0))
     finally:
-        await world.close()
+        await simulation.close()
 
 
-async def _pass(world: Simulation, hours: float, rng: random.Random) -> Counter[str]:
+async def _pass(simulation: Simulation, hours: float, rng: random.Random) -> Counter[str]:
     names = [each for each in HAPPENINGS if each.__name__ not in _LEFT_OUT]
     weights = [HAPPENINGS[each] for each in names]
     happened: Counter[str] = Counter()
-    for host in world.crew.hosts:
+    for host in simulation.crew.hosts:
         await host.connect()
-    await world.create(world.modules[0], JobType.APPLY, needs_approval=False)
-    await world.check()
-    end = world.site.clock.now + hours * HOUR_SECONDS
-    while world.site.clock.now < end:
-        began = world.site.clock.now
-        happened[await _one(world, names, weights, rng)] += 1
-        await world.check()
-        await _go_on(world, rng)
-        await world.wait(rng.choice(_WAITS_SECONDS), is_watched=rng.random() < 0.9)
-        await world.check()
-        passed_hours = (world.site.clock.now - began) / HOUR_SECONDS
+    await simulation.create(simulation.modules[0], JobType.APPLY, needs_approval=False)
+    await simulation.check()
+    end = simulation.site.clock.now + hours * HOUR_SECONDS
+    while simulation.site.clock.now < end:
+        began = simulation.site.clock.now
+        happened[await _one(simulation, names, weights, rng)] += 1
+        await simulation.check()
+        await _go_on(simulation, rng)
+        await simulation.wait(rng.choice(_WAITS_SECONDS), is_watched=rng.random() < 0.9)
+        await simulation.check()
+        passed_hours = (simulation.site.clock.now - began) / HOUR_SECONDS
         is_due = not happened["a lease runs out"] or rng.random() < _LOSSES_PER_HOUR * passed_hours
-        if is_due and await _lose_one(world, rng):
+        if is_due and await _lose_one(simulation, rng):
             happened["a lease runs out"] += 1
     return happened
 
 
-async def _lose_one(world: Simulation, rng: random.Random) -> bool:
+async def _lose_one(simulation: Simulation, rng: random.Random) -> bool:
     """A host is lost in the middle of a change, and nobody does anything: the lease runs out by itself."""
     for _ in range(200):
-        changing = [each for each in world.crew.executors.values() if each.process == "alive" and each.is_mutating]
-        current = [each for each in changing if world.now.jobs[each.ref.job_id].attempt == each.ref.attempt]
+        changing = [each for each in simulation.crew.executors.values() if each.process == "alive" and each.is_mutating]
+        current = [each for each in changing if simulation.now.jobs[each.ref.job_id].attempt == each.ref.attempt]
         if current:
             break
-        await _go_on(world, rng)
-        world.site.clock.now += 1
-        await world.site.loops()
+        await _go_on(simulation, rng)
+        simulation.site.clock.now += 1
+        await simulation.site.loops()
     else:
         return False
     executor = rng.choice(current)
     await executor.host.lose_power()
-    await world.wait(_PAST_LEASE_SECONDS, is_watched=True)
-    await world.check()
-    attempt = world.now.attempts[executor.ref]
+    await simulation.wait(_PAST_LEASE_SECONDS, is_watched=True)
+    await simulation.check()
+    attempt = simulation.now.attempts[executor.ref]
     assert attempt.ended_at is not None, f"{executor.name} was lost {_PAST_LEASE_SECONDS} s ago and holds its lock"
     executor.host.come_back(is_disk_empty=rng.random() < 0.5)
     return True
 
 
-async def _one(world: Simulation, names: list[Happening], weights: list[int], rng: random.Random) -> str:
+async def _one(simulation: Simulation, names: list[Happening], weights: list[int], rng: random.Random) -> str:
     while True:
         happening = rng.choices(names, weights)[0]
-        work = happening(world, rng)
+        work = happening(simulation, rng)
         if work is not None:
             await work
             return happening.__name__
 
 
-async def _go_on(world: Simulation, rng: random.Random) -> None:
+async def _go_on(simulation: Simulation, rng: random.Random) -> None:
     for _ in range(rng.randrange(_NATURAL_STEPS)):
-        if actions := world.natural():
+        if actions := simulation.natural():
             await rng.choice(actions)[1]()
-            await world.check(with_reasons=False)
+            await simulation.check(with_reasons=False)
 
 
-def _lease_seconds(world: Simulation) -> list[float]:
+def _lease_seconds(simulation: Simulation) -> list[float]:
     """For each attempt that was given up after a loss: how long it had been lost."""
     return [
         (each.ended_at - each.lost_at) / timedelta(seconds=1)
-        for each in world.now.attempts.values()
+        for each in simulation.now.attempts.values()
         if each.lost_at is not None and each.ended_at is not None and each.outcome == "lost"
     ]
 

@@ -14,7 +14,7 @@ from terracrew.server.db.group import Grouped
 from terracrew.server.db.health import Health
 from terracrew.server.db.seam import Database, Tx, Wakeups, Work
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,7 +24,7 @@ Fault: TypeAlias = Literal["none", "before", "middle", "after"]
 
 async def patient(work: Callable[[], Awaitable[T]]) -> T:
     """For what the test itself wants to know, whatever it has just done to the database."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             try:
                 return await work()

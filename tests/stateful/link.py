@@ -9,7 +9,7 @@ import msgspec
 from terracrew.protocol import messages
 from terracrew.server.context import Server
 from terracrew.server.hub import endpoint
-from tests.stateful.faulty_database import PATIENCE
+from tests.stateful.faulty_database import TIMEOUT_SECONDS
 
 SILENT, STOPPING, KILLED = 1011, 1012, 1006
 
@@ -40,7 +40,7 @@ class Link:
 
     async def reply(self, is_it: Callable[[Any], bool]) -> Any:
         """The first unread message that is; None when the connection ends without it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 found = next(filter(is_it, self._told), None)
                 if found is not None:
@@ -53,7 +53,7 @@ class Link:
 
     async def quiet(self) -> None:
         """Until all that was said has been taken, as far as the connection's own task goes."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while self.is_open and not (self._is_waiting and self._inbox.empty()):
                 self._changed.clear()
                 await self._changed.wait()
@@ -66,7 +66,7 @@ class Link:
 
     async def hang_up(self, code: int = KILLED) -> None:
         self._put({"type": "websocket.disconnect", "code": code})
-        await asyncio.wait([self._task], timeout=PATIENCE)
+        await asyncio.wait([self._task], timeout=TIMEOUT_SECONDS)
         assert self._task.done(), "a connection whose client is gone is still served"
         if not self._task.cancelled() and (error := self._task.exception()):
             raise error

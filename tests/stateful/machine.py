@@ -17,7 +17,7 @@ from tests.stateful.happenings import HAPPENINGS, Happening
 from tests.stateful.simulation import Simulation
 
 T = TypeVar("T")
-LONGEST_STEP = 60.0
+MAX_STEP_SECONDS = 60.0
 
 
 class Machine(RuleBasedStateMachine):
@@ -40,14 +40,14 @@ class Machine(RuleBasedStateMachine):
         url = self._stack.enter_context(type(self).fresh())
         self._loop = asyncio.new_event_loop()
         self._has_failed = False
-        self.world = self._run(Simulation.make(url))
+        self.simulation = self._run(Simulation.make(url))
         self._run(self._begin())
 
     async def _begin(self) -> None:
-        for host in self.world.crew.hosts:
+        for host in self.simulation.crew.hosts:
             await host.connect()
-        await self.world.create(self.world.modules[0], JobType.APPLY, needs_approval=False)
-        await self.world.check()
+        await self.simulation.create(self.simulation.modules[0], JobType.APPLY, needs_approval=False)
+        await self.simulation.check()
 
     @rule(seed=st.integers(0, (1 << 24) - 1))  # of a wider range it would choose small ones most of the time
     def something_happens(self, seed: int) -> None:
@@ -59,13 +59,13 @@ class Machine(RuleBasedStateMachine):
         self._has_failed = True
         self._count += 1
         random = Random(seed if self.is_shrunk else f"{seed} {self._count}")
-        while (work := (happening := _chosen(random))(self.world, random)) is None:
+        while (work := (happening := _chosen(random))(self.simulation, random)) is None:
             pass
         name = happening.__name__
         note(f"  {name}")
         self._look(self._run(work))
         for _ in range(random.randrange(10)):
-            if actions := self.world.natural():
+            if actions := self.simulation.natural():
                 self._look(self._run(random.choice(actions)[1]()), with_reasons=False)
         self.done[name] += 1
         self._has_failed = False
@@ -74,13 +74,13 @@ class Machine(RuleBasedStateMachine):
         try:
             if not self._has_failed:
                 note("  all hosts are lost")
-                self._run(self.world.all_die())
+                self._run(self.simulation.all_die())
                 note("  and come back")
-                self._run(self.world.all_ends())
+                self._run(self.simulation.all_ends())
         finally:
-            self.seen.update(self.world.summary())
+            self.seen.update(self.simulation.summary())
             try:
-                self._run(self.world.close())
+                self._run(self.simulation.close())
             finally:
                 self._loop.close()
                 self._stack.close()
@@ -90,10 +90,10 @@ class Machine(RuleBasedStateMachine):
             if each is not None:
                 note(f"    {each}")
                 self.seen[re.sub(r"[0-9.]+|:.*", "", str(each)).strip()] += 1
-        self._run(self.world.check(with_reasons=with_reasons))
+        self._run(self.simulation.check(with_reasons=with_reasons))
 
     def _run(self, work: Awaitable[T]) -> T:
-        return self._loop.run_until_complete(asyncio.wait_for(work, LONGEST_STEP))
+        return self._loop.run_until_complete(asyncio.wait_for(work, MAX_STEP_SECONDS))
 
 
 def _chosen(random: Random) -> Happening:

@@ -13,7 +13,7 @@ from terracrew.server.jobs.model import TRANSITIONS, Attempt, Job, JobStatus
 from terracrew.server.logs import chunks
 from terracrew.server.state.model import State
 from tests.stateful.faulty_database import patient
-from tests.stateful.outbox import facts
+from tests.stateful.simulated_outbox import facts
 from tests.stateful.simulated_runners import SimulatedRunners
 from tests.stateful.snapshot import Snapshot
 

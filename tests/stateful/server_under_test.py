@@ -35,7 +35,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
 from terracrew.testing.clock import ManualClock
-from tests.stateful.faulty_database import PATIENCE, Cut, Faulty, LostConnections, RefusedCommit, patient
+from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient
 
 KEYS = Keyring([bytes(32)])
 ROOTS = (Path("/srv"),)
@@ -127,7 +127,7 @@ class ServerUnderTest:
 
     async def quiet(self) -> None:
         """Until nothing is under way that nobody waits for."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while running := self.server.tasks._running:  # pyright: ignore[reportPrivateUsage]
                 await asyncio.wait(running)
             await self.real.ready()

@@ -1,4 +1,4 @@
-"""Hosts with their runners and executors, and the witness outside of the server of who changes what."""
+"""Simulated hosts with their runners and executors, which check from outside of the server who changes what."""
 
 import msgspec
 
@@ -11,6 +11,7 @@ from terracrew.server.state import service as states
 from tests.stateful.faulty_database import patient
 from tests.stateful.link import KILLED, Link
 from tests.stateful.server_under_test import KEYS, ServerUnderTest
+from tests.stateful.simulated_connection import SimulatedConnection
 from tests.stateful.simulated_executor import Executor
 from tests.stateful.snapshot import Snapshot
 
@@ -140,7 +141,7 @@ class Host:
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What was known just before somebody asked for leave."""
+    """What was known just before an executor asked for the permit."""
 
     snapshot: Snapshot
     heard: frozenset[AttemptRef]
@@ -184,14 +185,14 @@ class SimulatedRunners:
                 }
         return frozenset(found)
 
-    async def standing(self, asker: Executor) -> Standing:
+    async def standing(self, asker: SimulatedConnection) -> Standing:
         return Standing(await Snapshot.read(self.site.real), self.heard() - {asker.ref})
 
-    async def begun(self, executor: Executor, before: Standing, version: int) -> None:
-        """Leave was given: to the current attempt, for the current state, where nothing is undecided."""
+    async def begun(self, executor: SimulatedConnection, before: Standing, version: int) -> None:
+        """The permit was given: to the current attempt, for the current state, where nothing is undecided."""
         was, now = before.snapshot, await Snapshot.read(self.site.real)
         job, attempt = now.jobs[executor.ref.job_id], now.attempts[executor.ref]
-        assert job.is_active, f"leave was given to {executor.name}, whose job is {job.status}"
+        assert job.is_active, f"the permit was given to {executor.name}, whose job is {job.status}"
         assert (job.attempt, attempt.ended_at) == (executor.ref.attempt, None), f"{executor.name} is superseded"
         assert attempt.begun_state_version == version
         known = was.attempts.get(executor.ref)
@@ -210,7 +211,7 @@ class SimulatedRunners:
                 f"{ref} was given up and is heard, and {executor.name} began all the same"
             )
 
-    def _approved(self, executor: Executor, now: Snapshot, doubts: list[Attempt]) -> None:
+    def _approved(self, executor: SimulatedConnection, now: Snapshot, doubts: list[Attempt]) -> None:
         plan = now.plans.get((executor.ref.job_id, now.jobs[executor.ref.job_id].plan_attempt or 0))
         assert plan is not None, f"{executor.name} began without a plan that anybody saw"
         assert (plan.decision, plan.applied_by) == ("approved", executor.ref.attempt), (

@@ -1,4 +1,4 @@
-"""One world: a server, three hosts, three modules and people, and everything that may happen to them."""
+"""One simulation: a server, three hosts, three modules and people, and everything that may happen to them."""
 
 import asyncio
 import contextlib
@@ -37,19 +37,19 @@ class Simulation:
 
     @classmethod
     async def make(cls, url: str) -> "Simulation":
-        world = cls()
-        world.site = site = await ServerUnderTest.make(url)
-        world.crew = crew = SimulatedRunners(site)
-        world.modules = [
+        simulation = cls()
+        simulation.site = site = await ServerUnderTest.make(url)
+        simulation.crew = crew = SimulatedRunners(site)
+        simulation.modules = [
             await site.module("plain"),
             await site.module("reviewed", needs_approval=True),
             await site.module("other", is_retried=True),
         ]
         first, second = await site.runner("first"), await site.runner("second")
         crew.hosts = [Host(crew, "one", first), Host(crew, "two", first), Host(crew, "three", second)]
-        world.now = await Snapshot.read(site.real)
-        world.adopting = set()
-        return world
+        simulation.now = await Snapshot.read(site.real)
+        simulation.adopting = set()
+        return simulation
 
     def __init__(self) -> None:
         self.adopting: set[str]

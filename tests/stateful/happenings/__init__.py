@@ -1,4 +1,4 @@
-"""What may happen to a world: most of the time all goes well, and now and then something does not."""
+"""What may happen in a simulation: most of the time all goes well, and now and then something fails."""
 
 from tests.stateful.happenings import executors, hosts, people
 from tests.stateful.happenings.registry import HAPPENINGS, Happening

@@ -14,8 +14,8 @@ from tests.stateful.simulation import MOST_OPEN, Action, Simulation
 
 
 @weight(10)
-def executor_goes_on(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, world.busy)
+def executor_goes_on(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, simulation.busy)
 
     async def work(executor: Executor) -> list[str]:
         return [await executor.go_on() for _ in range(random.randrange(2, 9))]
@@ -24,45 +24,45 @@ def executor_goes_on(world: Simulation, random: Random) -> Awaitable[object] | N
 
 
 @weight(6)
-def several_go_on_at_once(world: Simulation, random: Random) -> Awaitable[object] | None:
-    found = world.natural()
+def several_go_on_at_once(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    found = simulation.natural()
     chosen = random.sample(found, min(len(found), random.randrange(2, 6)))
     actions: dict[object, Action] = dict(chosen)
 
     async def look() -> str:
-        await world.site.loops()
+        await simulation.site.loops()
         return "looked"
 
-    return world.at_once([*actions.values(), *([look] if random.random() < 0.3 else [])])
+    return simulation.at_once([*actions.values(), *([look] if random.random() < 0.3 else [])])
 
 
 @weight(3)
-def jobs_are_wanted(world: Simulation, random: Random) -> Awaitable[object] | None:
-    if len(world.open_jobs) >= MOST_OPEN:
+def jobs_are_wanted(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    if len(simulation.open_jobs) >= MOST_OPEN:
         return None
-    module = random.choice(world.modules[:2] if random.random() < 0.8 else world.modules)
-    return world.create(module, random.choice(KINDS), needs_approval=random.random() < 0.2)
+    module = random.choice(simulation.modules[:2] if random.random() < 0.8 else simulation.modules)
+    return simulation.create(module, random.choice(KINDS), needs_approval=random.random() < 0.2)
 
 
 @weight(4)
-def hosts_race_for_jobs(world: Simulation, random: Random) -> Awaitable[object] | None:
-    queued = world.of(JobStatus.QUEUED)
+def hosts_race_for_jobs(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    queued = simulation.of(JobStatus.QUEUED)
     jobs = random.sample(queued, min(len(queued), random.randrange(1, 4)))
     # Some of them for an attempt that is over, or has yet to come.
     wrong = random.choice([0, 0, 0, 0, -1, 1])
     claims: list[Action] = [
-        lambda h=host, j=job: h.claim(j.id, max(0, j.attempt + wrong)) for host in hosts(world) for job in jobs
+        lambda h=host, j=job: h.claim(j.id, max(0, j.attempt + wrong)) for host in hosts(simulation) for job in jobs
     ]
     random.shuffle(claims)
-    return world.at_once(claims) if claims else None
+    return simulation.at_once(claims) if claims else None
 
 
 # ---- executors and their messages
 
 
 @weight(6)
-def events_are_delivered(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, connected(world))
+def events_are_delivered(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, connected(simulation))
     if executor is None:
         return None
     if not executor.is_over:
@@ -73,9 +73,9 @@ def events_are_delivered(world: Simulation, random: Random) -> Awaitable[object]
 
 
 @weight(5)
-def leave_is_asked_for(world: Simulation, random: Random) -> Awaitable[object] | None:
+def leave_is_asked_for(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """In the right words by who has a plan; else in wrong ones, by whoever lives, also when it is long superseded."""
-    executor: Executor | None = choose(random, [each for each in connected(world) if each.may_mutate])
+    executor: Executor | None = choose(random, [each for each in connected(simulation) if each.may_mutate])
     if executor is None:
         return None
     is_honest = executor.is_planned and not executor.is_over and not executor.has_mutated
@@ -84,8 +84,8 @@ def leave_is_asked_for(world: Simulation, random: Random) -> Awaitable[object] |
 
 
 @weight(4)
-def states_are_written(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
+def states_are_written(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, [each for each in alive(simulation) if each.is_mutating])
 
     async def work(executor: Executor) -> list[str]:
         return [executor.write(is_inline=random.random() < 0.5) for _ in range(random.randrange(1, 3))]
@@ -94,26 +94,26 @@ def states_are_written(world: Simulation, random: Random) -> Awaitable[object] |
 
 
 @weight(2)
-def late_states_arrive(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, [each for each in world.crew.executors.values() if each.late])
+def late_states_arrive(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, [each for each in simulation.crew.executors.values() if each.late])
     return executor and executor.upload()
 
 
 @weight(3)
-def executor_dies(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, alive(world))
+def executor_dies(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, alive(simulation))
     return executor and executor.die(with_engine=random.random() < 0.5, code=random.choice([KILLED, SILENT]))
 
 
 @weight(3)
-def executor_loses_its_connection(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, connected(world))
+def executor_loses_its_connection(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, connected(simulation))
     return executor and executor.hang_up(random.choice([KILLED, SILENT]))
 
 
 @weight(2)
-def engine_fails(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, alive(world))
+def engine_fails(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, alive(simulation))
 
     async def work(executor: Executor) -> str:
         if executor.is_mutating:
@@ -125,9 +125,9 @@ def engine_fails(world: Simulation, random: Random) -> Awaitable[object] | None:
 
 
 @weight(3)
-def engine_is_killed(world: Simulation, random: Random) -> Awaitable[object] | None:
+def engine_is_killed(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """Memory ran out: its executor lives and says so."""
-    executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
+    executor: Executor | None = choose(random, [each for each in alive(simulation) if each.is_mutating])
 
     async def work(executor: Executor) -> str:
         return executor.kill_engine("FAILED")
@@ -136,9 +136,9 @@ def engine_is_killed(world: Simulation, random: Random) -> Awaitable[object] | N
 
 
 @weight(3)
-def executor_is_evicted(world: Simulation, random: Random) -> Awaitable[object] | None:
+def executor_is_evicted(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """Nobody asked the server for it: the host is shut down. Its engine may end in time, or be killed."""
-    executor: Executor | None = choose(random, [each for each in alive(world) if not each.is_over])
+    executor: Executor | None = choose(random, [each for each in alive(simulation) if not each.is_over])
 
     async def work(executor: Executor) -> str:
         if executor.is_mutating and random.random() < 0.5:
@@ -149,8 +149,8 @@ def executor_is_evicted(world: Simulation, random: Random) -> Awaitable[object] 
 
 
 @weight(2)
-def engine_changes_the_lineage(world: Simulation, random: Random) -> Awaitable[object] | None:
-    executor: Executor | None = choose(random, [each for each in alive(world) if each.is_mutating])
+def engine_changes_the_lineage(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    executor: Executor | None = choose(random, [each for each in alive(simulation) if each.is_mutating])
 
     async def work(executor: Executor) -> str:
         return executor.write(lineage=f"another lineage of {executor.name}")
@@ -159,9 +159,9 @@ def engine_changes_the_lineage(world: Simulation, random: Random) -> Awaitable[o
 
 
 @weight(2)
-def more_comes_after_a_result(world: Simulation, random: Random) -> Awaitable[object] | None:
-    ended = [ref for ref, attempt in world.now.attempts.items() if attempt.has_result]
-    known = [each for ref in ended if (each := world.crew.executors.get(ref))]
+def more_comes_after_a_result(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    ended = [ref for ref, attempt in simulation.now.attempts.items() if attempt.has_result]
+    known = [each for ref in ended if (each := simulation.crew.executors.get(ref))]
     executor: Executor | None = choose(
         random, [each for each in known if each.is_delivered and not each.host.is_cut_off]
     )

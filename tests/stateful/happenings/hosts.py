@@ -14,25 +14,27 @@ from tests.stateful.simulation import Simulation
 
 
 @weight(2)
-def host_loses_power(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return random.choice(world.crew.hosts).lose_power(random.choice([KILLED, SILENT]))
+def host_loses_power(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return random.choice(simulation.crew.hosts).lose_power(random.choice([KILLED, SILENT]))
 
 
 @weight(2)
-def runner_crashes(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return random.choice(world.crew.hosts).crash()
+def runner_crashes(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return random.choice(simulation.crew.hosts).crash()
 
 
 @weight(5)
-def host_is_cut_off(world: Simulation, random: Random) -> Awaitable[object] | None:
-    host: Host | None = choose(random, [host for host in world.crew.hosts if not host.is_cut_off and host.journal])
+def host_is_cut_off(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    host: Host | None = choose(random, [host for host in simulation.crew.hosts if not host.is_cut_off and host.journal])
     return host and host.be_cut_off(random.choice([KILLED, SILENT]))
 
 
 @weight(9)
-def attempt_is_lost_in_the_middle(world: Simulation, random: Random) -> Awaitable[object] | None:
+def attempt_is_lost_in_the_middle(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """An engine changes things when its host is cut off; it is given up, and may come back at any moment of what follows."""
-    executor: Executor | None = choose(random, [each for each in alive(world) if each.may_mutate and not each.is_over])
+    executor: Executor | None = choose(
+        random, [each for each in alive(simulation) if each.may_mutate and not each.is_over]
+    )
 
     async def work(executor: Executor) -> list[str]:
         told = [f"{executor.name}:"]
@@ -40,10 +42,10 @@ def attempt_is_lost_in_the_middle(world: Simulation, random: Random) -> Awaitabl
             if executor.is_mutating or executor.is_over:
                 break
             told.append(await executor.go_on())
-        await world.check()
+        await simulation.check()
         await executor.host.be_cut_off(random.choice([KILLED, SILENT]))
-        await world.wait(72, is_watched=True)
-        told.append(await world.give_up(executor.ref))
+        await simulation.wait(72, is_watched=True)
+        told.append(await simulation.give_up(executor.ref))
         executor.host.is_cut_off = random.random() < 0.5
         return told
 
@@ -51,10 +53,12 @@ def attempt_is_lost_in_the_middle(world: Simulation, random: Random) -> Awaitabl
 
 
 @weight(5)
-def fenced_attempt_comes_back(world: Simulation, random: Random) -> Awaitable[object] | None:
+def fenced_attempt_comes_back(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """With states that nobody waits for any more."""
-    ended = [ref for ref, attempt in world.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at]
-    fenced = [each for ref in ended if (each := world.crew.executors.get(ref)) and each.process == "alive"]
+    ended = [
+        ref for ref, attempt in simulation.now.attempts.items() if attempt.ended_at is not None and attempt.begun_at
+    ]
+    fenced = [each for ref in ended if (each := simulation.crew.executors.get(ref)) and each.process == "alive"]
     executor: Executor | None = choose(random, [each for each in fenced if each.is_mutating or not each.is_delivered])
 
     async def work(executor: Executor) -> list[str]:
@@ -70,8 +74,8 @@ def fenced_attempt_comes_back(world: Simulation, random: Random) -> Awaitable[ob
 
 
 @weight(4)
-def network_is_back(world: Simulation, random: Random) -> Awaitable[object] | None:
-    host: Host | None = choose(random, [host for host in world.crew.hosts if host.is_cut_off])
+def network_is_back(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    host: Host | None = choose(random, [host for host in simulation.crew.hosts if host.is_cut_off])
 
     async def work(host: Host) -> None:
         host.is_cut_off = False
@@ -80,8 +84,8 @@ def network_is_back(world: Simulation, random: Random) -> Awaitable[object] | No
 
 
 @weight(8)
-def host_comes_back(world: Simulation, random: Random) -> Awaitable[object] | None:
-    host: Host | None = choose(random, [host for host in world.crew.hosts if not host.is_up])
+def host_comes_back(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    host: Host | None = choose(random, [host for host in simulation.crew.hosts if not host.is_up])
 
     async def work(host: Host) -> str:
         host.come_back(is_disk_empty=random.random() < 0.3)
@@ -91,9 +95,9 @@ def host_comes_back(world: Simulation, random: Random) -> Awaitable[object] | No
 
 
 @weight(3)
-def runner_starts_anew(world: Simulation, random: Random) -> Awaitable[object] | None:
+def runner_starts_anew(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """Its process was killed and is there again at once, perhaps without knowing of what it had started."""
-    host: Host | None = choose(random, [host for host in world.crew.hosts if host.journal and not host.is_cut_off])
+    host: Host | None = choose(random, [host for host in simulation.crew.hosts if host.journal and not host.is_cut_off])
 
     async def work(host: Host) -> str:
         await host.crash()
@@ -104,16 +108,16 @@ def runner_starts_anew(world: Simulation, random: Random) -> Awaitable[object] |
 
 
 @weight(2)
-def runner_connects_again(world: Simulation, random: Random) -> Awaitable[object] | None:
+def runner_connects_again(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """Its old connection may still be there."""
-    host: Host | None = choose(random, [host for host in world.crew.hosts if host.is_up])
+    host: Host | None = choose(random, [host for host in simulation.crew.hosts if host.is_up])
     return host and host.connect()
 
 
 @weight(2)
-def heartbeat(world: Simulation, random: Random) -> Awaitable[object] | None:
+def heartbeat(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """It may not name all that it has; it may say that it drains."""
-    host: Host | None = choose(random, hosts(world))
+    host: Host | None = choose(random, hosts(simulation))
     if host is None:
         return None
     host.is_draining = random.random() < 0.15
@@ -122,9 +126,9 @@ def heartbeat(world: Simulation, random: Random) -> Awaitable[object] | None:
 
 
 @weight(4)
-def attempt_is_reported_gone_too_early(world: Simulation, random: Random) -> Awaitable[object] | None:
+def attempt_is_reported_gone_too_early(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """No process of it is left; what it has written is not delivered, and the runner may be wrong about that."""
-    found = [each for each in world.crew.executors.values() if each.process == "dead" and not each.is_mutating]
+    found = [each for each in simulation.crew.executors.values() if each.process == "dead" and not each.is_mutating]
     found = [each for each in found if each.ref in each.host.journal and each.host.is_connected]
     executor: Executor | None = choose(random, [each for each in found if not each.is_delivered] or found)
 
@@ -136,9 +140,9 @@ def attempt_is_reported_gone_too_early(world: Simulation, random: Random) -> Awa
 
 
 @weight(3)
-def attempt_is_handed_back(world: Simulation, random: Random) -> Awaitable[object] | None:
+def attempt_is_handed_back(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """It was granted and could not be started."""
-    host, job = choose(random, hosts(world)), choose(random, world.of(JobStatus.QUEUED))
+    host, job = choose(random, hosts(simulation)), choose(random, simulation.of(JobStatus.QUEUED))
 
     async def work(host: Host) -> list[str]:
         told = [await host.claim(job.id, job.attempt)]
@@ -149,9 +153,9 @@ def attempt_is_handed_back(world: Simulation, random: Random) -> Awaitable[objec
 
 
 @weight(3)
-def attempt_is_handed_back_wrongly(world: Simulation, random: Random) -> Awaitable[object] | None:
+def attempt_is_handed_back_wrongly(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     """By a runner that does not know of the process which it has started; nobody else hears of that one just now."""
-    found = [each for each in alive(world) if each.host.is_connected and each.ref in each.host.journal]
+    found = [each for each in alive(simulation) if each.host.is_connected and each.ref in each.host.journal]
     executor: Executor | None = choose(random, [each for each in found if each.is_mutating] or found)
 
     async def work(executor: Executor) -> str:
@@ -162,16 +166,16 @@ def attempt_is_handed_back_wrongly(world: Simulation, random: Random) -> Awaitab
 
 
 @weight(1)
-def grant_is_lost(world: Simulation, random: Random) -> Awaitable[object] | None:
-    host, job = choose(random, hosts(world)), choose(random, world.of(JobStatus.QUEUED))
+def grant_is_lost(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    host, job = choose(random, hosts(simulation)), choose(random, simulation.of(JobStatus.QUEUED))
     return host and job and host.claim(job.id, job.attempt, is_answer_received=False)
 
 
 @weight(1)
-def runner_is_drained(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return world.drain(random.choice(world.crew.hosts), is_on=random.random() < 0.3)
+def runner_is_drained(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return simulation.drain(random.choice(simulation.crew.hosts), is_on=random.random() < 0.3)
 
 
 @weight(1)
-def runner_is_removed(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return world.remove(world.crew.hosts[2]) if random.random() < 0.15 else None
+def runner_is_removed(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return simulation.remove(simulation.crew.hosts[2]) if random.random() < 0.15 else None

@@ -13,69 +13,71 @@ from tests.stateful.simulation import Simulation
 
 
 @weight(2)
-def job_is_canceled(world: Simulation, random: Random) -> Awaitable[object] | None:
-    job = choose(random, world.open_jobs)
-    return job and world.cancel(job, random.choice(["after_step", "interrupt", "kill"]))
+def job_is_canceled(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    job = choose(random, simulation.open_jobs)
+    return job and simulation.cancel(job, random.choice(["after_step", "interrupt", "kill"]))
 
 
 @weight(3)
-def plan_is_decided_about(world: Simulation, random: Random) -> Awaitable[object] | None:
-    job = choose(random, world.of(JobStatus.AWAITING_APPROVAL))
+def plan_is_decided_about(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    job = choose(random, simulation.of(JobStatus.AWAITING_APPROVAL))
     if job is None:
         return None
     attempt = job.plan_attempt if random.random() < 0.8 else random.randrange(1, job.attempt + 2)
     if random.random() < 0.15:
-        return world.replan(job, attempt)
-    return world.decide(job, attempt, is_good=random.random() < 0.85, is_blind=random.random() < 0.3)
+        return simulation.replan(job, attempt)
+    return simulation.decide(job, attempt, is_good=random.random() < 0.85, is_blind=random.random() < 0.3)
 
 
 @weight(4)
-def attempt_is_given_up(world: Simulation, random: Random) -> Awaitable[object] | None:
-    job = choose(random, world.of(JobStatus.CLAIMED, JobStatus.PROCESSING))
-    return job and world.give_up(AttemptRef(job.id, job.attempt))
+def attempt_is_given_up(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    job = choose(random, simulation.of(JobStatus.CLAIMED, JobStatus.PROCESSING))
+    return job and simulation.give_up(AttemptRef(job.id, job.attempt))
 
 
 @weight(6)
-def state_is_judged(world: Simulation, random: Random) -> Awaitable[object] | None:
-    waiting = sorted(state.id for state in world.now.states.values() if state.status == "quarantined")
-    others = sorted(world.now.states) if random.random() < 0.1 else []
+def state_is_judged(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    waiting = sorted(state.id for state in simulation.now.states.values() if state.status == "quarantined")
+    others = sorted(simulation.now.states) if random.random() < 0.1 else []
     state_id = choose(random, waiting or others)
-    return state_id and world.judge(state_id, is_adopted=random.random() < 0.5)
+    return state_id and simulation.judge(state_id, is_adopted=random.random() < 0.5)
 
 
 @weight(1)
-def inputs_are_changed(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return world.change_inputs(random.choice(world.modules), random.randrange(3))
+def inputs_are_changed(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return simulation.change_inputs(random.choice(simulation.modules), random.randrange(3))
 
 
 # ---- time, the server and its database
 
 
 @weight(9)
-def time_passes(world: Simulation, random: Random) -> Awaitable[object] | None:
+def time_passes(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     seconds = random.choice([3, 12, 12, 12, 72, 72, 72, 1_812, 1_812, 8 * 86_400])
-    return world.wait(seconds, is_watched=random.random() < 0.8)
+    return simulation.wait(seconds, is_watched=random.random() < 0.8)
 
 
 @weight(4)
-def server_acts_on_wakeups(world: Simulation, random: Random) -> Awaitable[object] | None:
-    return world.site.hear()
+def server_acts_on_wakeups(simulation: Simulation, random: Random) -> Awaitable[object] | None:
+    return simulation.site.hear()
 
 
 @weight(2)
-def server_restarts(world: Simulation, random: Random) -> Awaitable[object] | None:
+def server_restarts(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     is_killed = random.random() < 0.5
 
     async def hang_up() -> None:
-        for each in (*world.crew.executors.values(), *world.crew.hosts):
+        for each in (*simulation.crew.executors.values(), *simulation.crew.hosts):
             await each.hang_up(KILLED if is_killed else STOPPING)
 
-    return world.site.restart(hang_up, is_killed=is_killed)
+    return simulation.site.restart(hang_up, is_killed=is_killed)
 
 
 @weight(4)
-def database_will_fail(world: Simulation, random: Random) -> Awaitable[object] | None:
+def database_will_fail(simulation: Simulation, random: Random) -> Awaitable[object] | None:
     async def work() -> None:
-        world.site.db.faults.extend(random.choices(["none", "before", "middle", "after"], k=random.randrange(1, 5)))
+        simulation.site.db.faults.extend(
+            random.choices(["none", "before", "middle", "after"], k=random.randrange(1, 5))
+        )
 
     return work()

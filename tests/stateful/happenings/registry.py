@@ -27,13 +27,13 @@ def choose(random: Random, things: list[Any]) -> Any:
     return random.choice(things) if things else None
 
 
-def connected(world: Simulation) -> list[Executor]:
-    return [each for each in world.crew.executors.values() if each.link is not None and each.link.is_open]
+def connected(simulation: Simulation) -> list[Executor]:
+    return [each for each in simulation.crew.executors.values() if each.link is not None and each.link.is_open]
 
 
-def alive(world: Simulation) -> list[Executor]:
-    return [each for each in world.crew.executors.values() if each.process == "alive"]
+def alive(simulation: Simulation) -> list[Executor]:
+    return [each for each in simulation.crew.executors.values() if each.process == "alive"]
 
 
-def hosts(world: Simulation) -> list[Host]:
-    return [host for host in world.crew.hosts if host.is_connected]
+def hosts(simulation: Simulation) -> list[Host]:
+    return [host for host in simulation.crew.hosts if host.is_connected]
