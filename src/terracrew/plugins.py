@@ -17,11 +17,13 @@ from typing import Any, Literal
 
 from terracrew.errors import Invalid
 
-Group = Literal["terracrew.engines", "terracrew.sources"]
+Group = Literal["terracrew.dispatchers", "terracrew.engines", "terracrew.sources"]
+DISPATCHERS: Group = "terracrew.dispatchers"
 ENGINES: Group = "terracrew.engines"
 SOURCES: Group = "terracrew.sources"
 _NAME = re.compile("[a-z][a-z0-9-]{0,31}")
 BUILT_IN: dict[Group, dict[str, str]] = {
+    DISPATCHERS: {"local": "terracrew.runner.dispatch.local:PLUGIN"},
     ENGINES: {"tofu": "terracrew.executor.engines.tofu.engine:ENGINE"},
     SOURCES: {
         "archive": "terracrew.executor.sources.archive:SOURCE",

@@ -78,6 +78,16 @@ def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monk
 
 
 @pytest.mark.feature("A2", "T1")
+def test_a_dispatcher_of_an_installed_package_is_chosen_and_gets_its_own_settings(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (layers.load(file).dispatcher, layers.load(file).dispatcher_data) == ("local", {})
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER__TYPE", "theirs")
+    monkeypatch.setenv("TERRACREW_JOB_DISPATCHER__DATA__IMAGE", "executor:1")
+    loaded = layers.load(file)
+    assert (loaded.dispatcher, loaded.dispatcher_data) == ("theirs", {"image": "executor:1"})
+
+
 def test_a_worker_id_and_token_stand_for_a_client_id_and_secret(file: Path) -> None:
     _write(file, runner={**FULL["runner"], "credentials": {"worker_id": "rnr_9", "worker_token": "wt"}})
     config = layers.load(file)
@@ -225,6 +235,7 @@ def test_the_schema_describes_every_setting_and_allows_the_key_that_names_it(fil
         "engine",
         "executor",
         "source",
+        "job_dispatcher",
         "job_log_stream",
         "logging",
     }

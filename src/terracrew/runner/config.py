@@ -25,6 +25,9 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     log_level: dict[str, str] = {}
     is_built_in: bool = False
     """Whether this runner is part of the server's process. Its engines then get only allowed environment variables."""
+    dispatcher: str = "local"
+    dispatcher_data: dict[str, str] = {}
+    """Settings of the dispatcher, which only it understands."""
     executor_entry: str = "terracrew.executor.main:run"
 
     def __repr__(self) -> str:

@@ -13,10 +13,8 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch import registry
 from terracrew.runner.instance import LocalInstance
-from terracrew.runner.processes import cgroup_discovery
-from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -30,13 +28,13 @@ async def run(
 ) -> None:
     """Run until told to stop. Raises the error that makes running pointless (Conflict, Incompatible, Invalid, Removed)."""
     is_built_in = config.is_built_in
-    # The zygote starts before this process opens anything, so it inherits no descriptor of it.
+    # The dispatcher `local` starts a process: this one has opened nothing yet, so no descriptor is inherited.
     zygote_environment = environment.for_zygote(os.environ, is_built_in=is_built_in)
-    dispatcher = Local(config.executor_entry, zygote_environment, config.engine_paths)
+    dispatcher = registry.open_dispatcher(config, zygote_environment)
     instance = None
     try:
         instance = LocalInstance(config.working_directory)
-        _use_cgroups(dispatcher, config, instance)
+        dispatcher.use_instance(instance.key)
         isolation.describe(config.isolation, [config.working_directory, config.temp_directory])
         claims, reports = Claims(config.capacity), Reports()
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in)
@@ -62,16 +60,6 @@ async def run(
         await dispatcher.close()
         if instance is not None:
             instance.release()
-
-
-def _use_cgroups(dispatcher: Local, config: RunnerConfig, instance: LocalInstance) -> None:
-    try:
-        found = cgroup_discovery.find(config.cgroup, instance.key)
-    except NoCgroups as reason:
-        log.info("attempts are tracked by sessions and descendants, not by cgroups: %s", reason)
-    else:
-        dispatcher.track_in(found)
-        log.info("attempts are tracked by cgroups under %s", found.root)
 
 
 async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> None:

@@ -157,6 +157,17 @@ class Source(_Section):
     local_roots: Directories = Field(default=[], description="A source on a local path must lie under one of these.")
 
 
+class JobDispatcher(_Section):
+    type: str = Field(
+        default="local",
+        min_length=1,
+        description="What starts executors: `local` (processes of this machine), or a dispatcher of an installed package.",
+    )
+    data: dict[str, str] = Field(
+        default={}, description="Settings of the dispatcher of an installed package; `local` has none."
+    )
+
+
 class JobLogStream(_Section):
     batch_size_limit: int = Field(default=50, ge=1, le=10_000, description="Events in one batch.")
     period_seconds: float = Field(
@@ -186,6 +197,7 @@ class RunnerSettings(BaseSettings):
     engine: EngineSection = Field(default_factory=EngineSection)
     executor: ExecutorSection = Field(default_factory=ExecutorSection)
     source: Source = Field(default_factory=Source)
+    job_dispatcher: JobDispatcher = Field(default_factory=JobDispatcher)
     job_log_stream: JobLogStream = Field(default_factory=JobLogStream)
     logging: Logging = Field(default_factory=Logging)
 
@@ -204,6 +216,8 @@ class RunnerSettings(BaseSettings):
             rotates_worker_token=self.runner.rotate_worker_token,
             capacity=self.runner.capacity,
             cgroup=self.working_directory.cgroup,
+            dispatcher=self.job_dispatcher.type,
+            dispatcher_data=self.job_dispatcher.data,
             engine_paths=self.engine.additional_binary_paths,
             source_roots=self.source.local_roots,
             isolation=IsolationSettings(self.executor.isolation, self.executor.read_paths, self.executor.write_paths),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.events import StepStatus, Stream
-from terracrew.protocol.spec import JobType, PluginSource
+from terracrew.protocol.spec import JobType, PluginSource, Step
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests import example_plugin
@@ -44,7 +44,7 @@ async def test_an_engine_that_fails_is_reported_with_its_own_error(
     executor = await stage.run(spec)
     assert await executor.exit_code() == 0, executor.said
     assert hub.result.message == "apply failed: exit code 1: the pen is empty"
-    assert StepStatus("apply", "FAILED", 1, is_cut_short=False) in hub.facts
+    assert StepStatus(Step.APPLY, "FAILED", 1, is_cut_short=False) in hub.facts
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,14 @@ import msgspec
 
 from terracrew.attempt import files, ownership, process_record
 from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
+from terracrew.errors import Invalid
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
-from terracrew.runner.processes import cgroups, members, search
+from terracrew.runner.processes import cgroup_discovery, cgroups, members, search
+from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.processes.cgroups import Cgroups
 
 log = logging.getLogger(__name__)
@@ -48,10 +51,21 @@ class Local:
         engine_paths: Sequence[str] = (),
         *,
         kill_seconds: float = KILL_SECONDS,
+        cgroup: str = "off",
     ) -> None:
+        """`cgroup` is the setting of that name: below which cgroup each attempt gets its own."""
         self._zygote = ZygoteClient(entry, environment, engine_paths)
-        self._kill_seconds = kill_seconds
+        self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
+
+    def use_instance(self, key: str) -> None:
+        try:
+            found = cgroup_discovery.find(self._cgroup_setting, key)
+        except NoCgroups as reason:
+            log.info("attempts are tracked by sessions and descendants, not by cgroups: %s", reason)
+        else:
+            self.track_in(found)
+            log.info("attempts are tracked by cgroups under %s", found.root)
 
     def track_in(self, cgroups: Cgroups) -> None:
         """Start every attempt in a cgroup of its own from now on."""
@@ -149,6 +163,18 @@ class Local:
         await self._zygote.close()
         if self._cgroups:
             self._cgroups.close()
+
+
+class LocalPlugin:
+    def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Local:
+        if config.dispatcher_data:
+            raise Invalid(
+                f"job_dispatcher.data.{min(config.dispatcher_data)}: the dispatcher `local` has no such setting"
+            )
+        return Local(config.executor_entry, environment, config.engine_paths, cgroup=config.cgroup)
+
+
+PLUGIN = LocalPlugin()
 
 
 def _open(process: ProcessRecord) -> int | None:

@@ -1,11 +1,17 @@
-"""The interface of a dispatcher: how the runner starts, finds, follows and stops executors."""
+"""The interface of a dispatcher: how the runner starts, finds, follows and stops executors.
 
+A `DispatcherPlugin` is registered under its name (see `terracrew.plugins`), and the setting `job_dispatcher.type` chooses one.
+`terracrew.testing.dispatcher_contract` tests a dispatcher.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from terracrew.errors import TerracrewError
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.config import RunnerConfig
 
 
 class NotStarted(TerracrewError):
@@ -19,6 +25,13 @@ H = TypeVar("H")
 
 class Dispatcher(Protocol[H]):
     """`H` is the dispatcher's own handle on what it started or adopted."""
+
+    def use_instance(self, key: str) -> None:
+        """This process is now the only one of the instance with this key. It is called once, before everything below.
+
+        Several runners can share a machine or a cluster: a dispatcher marks what it starts with the key, and finds only that.
+        """
+        ...
 
     async def start(self, start: ExecutorStart) -> H:
         """Start an executor, or raise NotStarted. The executor locks and signs its directory itself."""
@@ -38,4 +51,14 @@ class Dispatcher(Protocol[H]):
 
     async def close(self) -> None:
         """Disconnect. Executors that were started continue."""
+        ...
+
+
+class DispatcherPlugin(Protocol):
+    def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Dispatcher[Any]:
+        """Open a dispatcher for a runner with these settings. Raises Invalid if `config.dispatcher_data` is wrong.
+
+        `environment` is the runner's, without secrets of Terracrew. The runner has opened no file and no connection yet, so a
+        process that is started here inherits none. There is a running event loop.
+        """
         ...
