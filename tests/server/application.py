@@ -1,7 +1,7 @@
 """Opens a whole server without a socket, and clients that use its API as one person each."""
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,16 @@ class Person(httpx.AsyncClient):
         answer = await self.post(path, json=body, params=params)
         assert answer.status_code == 201, answer.text
         return answer.json()
+
+    async def listed(self, path: str, **params: Any) -> list[Any]:
+        """All items of a list, page by page."""
+        found: list[Any] = []
+        after: dict[str, str] | None = {}
+        while after is not None:
+            page = (await self.get(path, params=params | after)).json()
+            found += page["items"]
+            after = {"after": page["next"]} if page["next"] else None
+        return found
 
     async def refused(self, method: str, path: str, status: int, **request: Any) -> str:
         """Ask for what must be refused, as a problem; returns its words."""
@@ -90,7 +100,7 @@ class Application:
 @asynccontextmanager
 async def open_application(
     database_url: str, folder: Path, *, clock: ShiftedClock | None = None, **settings: Any
-) -> AsyncIterator[Application]:
+) -> AsyncGenerator[Application]:
     is_given = database_url.startswith("sqlite") or "master_key_file" in settings
     key = {} if is_given else {"master_key": KEY}
     server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)

@@ -9,6 +9,7 @@ from argon2 import PasswordHasher
 from terracrew.server.db import Database
 from terracrew.server.identity.people import passwords
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.job_rows import JobRows
 from tests.server.application import Application, open_application
 from tests.server.hub.hub_clients import Hub, listening
 from tests.server.identity.identity_server import IdentityServer, build
@@ -36,6 +37,12 @@ async def hub(crew: SimulatedRunner) -> AsyncIterator[Hub]:
     """That server with its hub on a socket; its loops do not run, so that the tests take each of their steps."""
     async with listening(crew) as found:
         yield found
+
+
+@pytest.fixture
+async def rows(database: Database) -> JobRows:
+    """A database with an organization, in which the tests build rows."""
+    return await JobRows.make(database)
 
 
 @pytest.fixture

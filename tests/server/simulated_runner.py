@@ -19,9 +19,9 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials, Step
 from terracrew.server.context import Server
 from terracrew.server.hub.executors import event_contents
-from terracrew.server.jobs import decide, service
+from terracrew.server.jobs import decide
 from terracrew.server.state.model import Received
-from terracrew.testing.deliveries import delivery
+from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin
 from tests.server.application import Application as App
 from tests.server.application import Person
@@ -95,13 +95,17 @@ class SimulatedAttempt:
 
     async def lose(self) -> None:
         """The attempt is gone for good, and its job is queued again."""
-        await service.settle(
-            self.crew.server.db,
-            self.ref,
-            lambda job, attempt, now: decide.gone(
-                job, attempt, decide.Report("killed", last=attempt.mark, is_delivered=True), now
-            ),
+        last = await self.crew.app.scalar(
+            "SELECT mark FROM attempts WHERE job_id = :id AND number = :n", id=self.ref.job_id, n=self.ref.attempt
         )
+        await self.crew.world.gone(self.ref, decide.Report("killed", last=last, is_delivered=True))
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator["Viewer"]:
+        """The administrator follows the log of the job, over a socket."""
+        path = f"/api/v1/jobs/{self.ref.job_id}/log/stream"
+        async with self.crew.listening() as url, watching(url, self.crew.app.admin, path) as viewer:
+            yield viewer
 
 
 class SimulatedRunner:
@@ -123,6 +127,13 @@ class SimulatedRunner:
         """A job that has just been claimed."""
         job_id = await self.world.job(module_id or await self.world.module(), kind=kind)
         return await self.again(job_id)
+
+    async def begun(self, module_id: str | None = None) -> SimulatedAttempt:
+        """An apply that has the permission to change things."""
+        attempt = await self.run(module_id, kind="APPLY")
+        await attempt.deliver(RUNNING)
+        await attempt.begin()
+        return attempt
 
     async def again(self, job_id: str, attempt: int = 1) -> SimulatedAttempt:
         granted = await self.instance.has(job_id, attempt)

@@ -10,7 +10,7 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as connections
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.ingest import ingest
@@ -20,6 +20,7 @@ from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.rows import insert
 
 KEYS = Keyring([bytes(32)])
+KILLED = decide.Report("killed")
 SOURCE = '{"kind":"local","path":"/srv/modules/x"}'
 
 
@@ -109,6 +110,10 @@ class JobRows:
         rows = [(f"job_{n:032x}", of, module_ids[n % modules], n + 1000) for n in range(count)]
         await self.db.write(lambda tx: tx.each(sql, columns, rows))
 
+    async def gone(self, ref: AttemptRef, report: decide.Report = KILLED) -> None:
+        """Let the runner of an attempt report that its executor has gone."""
+        await service.settle(self.db, ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
+
     async def run(self, sql: Any, **params: Any) -> None:
         """Run one statement, for what no builder makes."""
         await self.db.write(lambda tx: tx.run(sql, **params))
@@ -135,10 +140,14 @@ class Instance:
         assert won is not None
         return won.granted
 
+    async def claimed(self, job_id: str, attempt: int = 1) -> AttemptRef:
+        """Take a job, whose executor has said nothing yet."""
+        await self.has(job_id, attempt)
+        return AttemptRef(job_id, attempt)
+
     async def start(self, job_id: str, attempt: int = 1) -> AttemptRef:
         """Take a job, whose executor says that it runs."""
-        await self.has(job_id, attempt)
-        ref = AttemptRef(job_id, attempt)
+        ref = await self.claimed(job_id, attempt)
         await self.world.take(delivery(ref, 1, RUNNING))
         return ref
 
@@ -187,3 +196,11 @@ async def begin(
 ) -> messages.Begun | messages.BeginRefused:
     """Ask for permission to apply, where nobody is connected unless a registry says so."""
     return await permission.permit(db, registry or Registry(), ref, messages.Begin(state_version, plan_attempt))
+
+
+async def begin_code(
+    db: Database, ref: AttemptRef, state_version: int, plan_attempt: int | None = None, registry: Registry | None = None
+) -> str:
+    """Ask for permission to apply; return `begun`, or the code of the refusal."""
+    answer = await begin(db, ref, state_version, plan_attempt, registry)
+    return answer.code if isinstance(answer, messages.BeginRefused) else "begun"

@@ -65,8 +65,7 @@ async def test_a_service_account_has_several_secrets_and_each_can_be_revoked(ser
     assert first["client_id"] == f"{server.organization_id}:{account['id']}"
 
     async def trade(secret: dict[str, str]) -> httpx.Response:
-        form = {"grant_type": "client_credentials", "client_id": secret["client_id"]}
-        return await server.client().post("/connect/token", data={**form, "client_secret": secret["client_secret"]})
+        return await server.exchange(secret["client_id"], secret["client_secret"])
 
     token = (await trade(first)).json()["access_token"]
     assert (await server.client(token).get("/api/v1/me")).json()["kind"] == "service_account"

@@ -28,14 +28,7 @@ async def _fill(world: Application) -> None:
 
 
 async def _paths(person: Person, address: str, **params: Any) -> list[str]:
-    found: list[str] = []
-    after: str | None = None
-    while True:
-        given: dict[str, Any] = {"limit": 2, **params} | ({"after": after} if after else {})
-        page: dict[str, Any] = (await person.get(address, params=given)).json()
-        found += [each["path"] for each in page["items"]]
-        if (after := page["next"]) is None:
-            return sorted(found)
+    return sorted(each["path"] for each in await person.listed(address, limit=2, **params))
 
 
 @pytest.mark.feature("X3")

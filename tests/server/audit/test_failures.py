@@ -40,9 +40,7 @@ async def test_failed_logins_are_one_entry_for_each_address_and_name(server: Ide
 async def test_a_password_that_was_typed_as_a_name_is_not_kept(server: IdentityServer) -> None:
     with pytest.raises(Unauthenticated):
         await logins.login(server.identity, "hunter2hunter2", "x", "192.0.2.1")
-    async with server.client() as client:
-        form = {"grant_type": "client_credentials", "client_id": "my-secret", "client_secret": "x"}
-        assert (await client.post("/connect/token", data=form)).status_code == 401
+    assert (await server.exchange("my-secret", "x")).status_code == 401
     found = await entries(server)
     assert {entry["action"]: entry["target_id"] for entry in found} == {"login.fail": "", "token_exchange.fail": ""}
     assert "hunter2" not in str(found)
@@ -53,9 +51,7 @@ async def test_failed_exchanges_and_links_name_their_address_and_the_client(serv
     account, _, _ = await server.account()
     runner, _ = await server.runner(server.organization_id)
     for client_id in (account, runner):
-        async with server.client(address="192.0.2.9") as client:
-            form = {"grant_type": "client_credentials", "client_id": f"default:{client_id}", "client_secret": "tcs_x"}
-            assert (await client.post("/connect/token", data=form)).status_code == 401
+        assert (await server.exchange(f"default:{client_id}", "tcs_x", address="192.0.2.9")).status_code == 401
     with pytest.raises(Unauthenticated):
         await service.link_owner(server.identity, "tcl_x", "192.0.2.9")
     found = await entries(server)

@@ -166,10 +166,9 @@ async def test_a_grant_leaves_even_if_its_archive_cannot_be_had(hub: Hub) -> Non
         assert (granted.spec.job_id, granted.spec.archive) == (job, None)
 
 
-async def test_one_archive_that_is_asked_for_by_many_at_once_is_counted_once(database: Database) -> None:
+async def test_one_archive_that_is_asked_for_by_many_at_once_is_counted_once(rows: JobRows) -> None:
     """Its size was counted for each, until there was nothing left to forget and every grant failed."""
-    world = await JobRows.make(database)
-    won = ClaimWon(await (await world.runner()).has(await world.job(await world.module())), "archives/one", "")
+    won = ClaimWon(await (await rows.runner()).has(await rows.job(await rows.module())), "archives/one", "")
     archives = Archives(Store())
     many = asyncio.gather(*(archives.complete(won) for _ in range(2 * KEPT_BYTES >> 20)))
     assert all(granted.spec.archive is not None for granted in await many)

@@ -14,9 +14,9 @@ from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
-from terracrew.server.db.seam import Tx
 from terracrew.server.process import serve
 from terracrew.server.runners import service as runners
+from terracrew.testing.transactions import held_open
 from tests.server.simulated_runner import SimulatedRunner
 
 PATIENCE = 20.0
@@ -89,10 +89,7 @@ class Hub:
     @asynccontextmanager
     async def executor(self, granted: Granted) -> AsyncGenerator[Client]:
         async with self.connected(granted.credentials.hub) as client:
-            hello = messages.ExecutorHello(
-                granted.spec.job_id, granted.spec.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION
-            )
-            assert (await client.ask(hello))["type"] == "welcome"
+            assert (await client.ask(executor_hello(ref_of(granted))))["type"] == "welcome"
             yield client
 
     async def token(self) -> str:
@@ -136,26 +133,8 @@ class Hub:
     @asynccontextmanager
     async def stalled(self) -> AsyncGenerator[None]:
         """No attempt can be written for as long as this lasts; only PostgreSQL has such a lock."""
-        go_on, is_locked = asyncio.Event(), asyncio.Event()
-
-        async def work(tx: Tx) -> None:
-            await tx.run("LOCK TABLE attempts IN EXCLUSIVE MODE")
-            is_locked.set()
-            await go_on.wait()
-
-        locking = asyncio.create_task(self.server.db.write(work))
-        await is_locked.wait()
-        try:
+        async with held_open(self.server.db, lambda tx: tx.run("LOCK TABLE attempts IN EXCLUSIVE MODE")):
             yield
-        finally:
-            go_on.set()
-            await locking
-
-    async def until_blocked(self) -> None:
-        """Wait until somebody waits for the lock."""
-        async with asyncio.timeout(PATIENCE):
-            while not await self.crew.app.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                pass
 
 
 @asynccontextmanager
@@ -171,6 +150,10 @@ async def listening(crew: SimulatedRunner) -> AsyncGenerator[Hub]:
         finally:
             crew.server.closing.set()
             await serving
+
+
+def executor_hello(ref: AttemptRef) -> messages.ExecutorHello:
+    return messages.ExecutorHello(ref.job_id, ref.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
 
 
 def ref_of(granted: Granted) -> AttemptRef:

@@ -5,10 +5,10 @@ import asyncio
 import msgspec
 import pytest
 
-from terracrew.protocol import messages, version
+from terracrew.protocol import messages
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
-from tests.server.hub.hub_clients import Hub
+from tests.server.hub.hub_clients import Hub, executor_hello, ref_of
 from tests.server.hub.refusals import refusal
 
 pytestmark = pytest.mark.feature("C2")
@@ -73,10 +73,9 @@ async def test_the_log_settings_reach_executors_and_a_watcher_still_wins(hub: Hu
                 assert told == log_settings | {"is_watched": True, "period_seconds": 60.0}
             assert (await executor.get("configure"))["log_settings"] == log_settings | {"period_seconds": 60.0}
         async with hub.connected(granted.credentials.hub) as executor:
-            hello = messages.ExecutorHello(
-                granted.spec.job_id, granted.spec.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION
-            )
-            assert (await executor.ask(hello))["log_settings"] == log_settings | {"period_seconds": 60.0}
+            assert (await executor.ask(executor_hello(ref_of(granted))))["log_settings"] == log_settings | {
+                "period_seconds": 60.0
+            }
             await configure(hub, None)
             await woken(hub)
             own = {"is_watched": False, "batch_size_limit": None, "period_seconds": None}
@@ -92,10 +91,7 @@ async def test_an_executor_of_a_removed_runner_is_welcome_and_keeps_its_own_cade
         await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id), ("access", hub.runner_id)})
         assert await refusal(runner) == ("removed", True)
         async with hub.connected(granted.credentials.hub) as executor:
-            hello = messages.ExecutorHello(
-                granted.spec.job_id, granted.spec.attempt, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION
-            )
-            welcome = await executor.ask(hello)
+            welcome = await executor.ask(executor_hello(ref_of(granted)))
             assert (welcome["is_superseded"], welcome["log_settings"]["batch_size_limit"]) == (False, None)
 
 

@@ -11,11 +11,11 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.connections import socket as hub_socket
-from terracrew.server.db.seam import Tx
 from terracrew.server.hub.notify import HubNotifier
-from terracrew.server.jobs import decide, service
+from terracrew.server.jobs import service
 from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
+from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
 from tests.server.hub.hub_clients import PATIENCE, Hub, on_postgres, ref_of
 from tests.server.hub.refusals import refusal
@@ -72,9 +72,7 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
             await service.cancel(hub.server.db, hub.crew.app.admin.principal, granted.spec.job_id, "interrupt")
             await messenger.step({("cancel", "")})
             assert (await executor.get())["mode"] == "interrupt"
-            await service.settle(
-                hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now)
-            )
+            await hub.crew.world.gone(ref_of(granted))
             for _ in range(2):
                 await messenger.sweep()
             assert (await executor.get())["type"] == "superseded"
@@ -205,7 +203,7 @@ async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) ->
     job = await hub.job()
     async with hub.runner() as runner, hub.stalled():
         await runner.send(messages.Claim(job, 1))
-        await hub.until_blocked()
+        await until_blocked(hub.server.db)
         await runner.connection.close()
         await hub.until(lambda: not hub.server.registry.runners)
     async with asyncio.timeout(PATIENCE):
@@ -221,14 +219,8 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
     module = await hub.crew.world.module()
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job(module_id=module))
-        await service.settle(
-            hub.server.db, ref_of(granted), lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now)
-        )
-
-        async def delete(tx: Tx) -> None:
-            await removal.delete(tx, module)
-
-        await hub.server.db.write(delete)
+        await hub.crew.world.gone(ref_of(granted))
+        await hub.server.db.write(lambda tx: removal.delete(tx, module))
         for _ in range(2):  # the first pass cancels the job, which was queued again
             await remove_deleted(hub.server.db)
         await runner.send(messages.Gone(granted.spec.job_id, 1, saw_process=True, reason="killed"))

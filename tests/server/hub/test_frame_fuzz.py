@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
-from terracrew.protocol import events, frames, messages, version
+from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import HEADER, KeptPlan, Kind, Output, OutputsRead, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
@@ -27,7 +27,7 @@ from terracrew.testing.job_rows import Instance
 from tests.e2e.simulated_runner import batch
 from tests.server.application import on_one
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
-from tests.server.hub.hub_clients import Hub, ref_of
+from tests.server.hub.hub_clients import Hub, executor_hello, ref_of
 
 pytestmark = pytest.mark.feature("X2", "X4", "C4")
 EXAMPLES = 60
@@ -117,9 +117,8 @@ async def tried(hub: Hub, token: str, said: Sequence[Any]) -> list[dict[str, Any
         with suppress(ConnectionClosed):
             for each in said:
                 await say(client, each)
-            await say(
-                client, "bye"
-            )  # no message of this protocol: the connection ends when all before it is dealt with
+            # No message of this protocol: the connection ends when all before it is dealt with.
+            await say(client, "bye")
         return await rest(client)
 
 
@@ -190,7 +189,7 @@ async def test_no_message_of_a_runner_upsets_the_server(attacked: Attacker) -> N
 async def test_no_message_and_no_frame_of_an_executor_upsets_the_server(attacked: Attacker) -> None:
     stage = attacked.stage
     granted = stage.executors["another job's executor"]
-    own = messages.ExecutorHello(granted.spec.job_id, 1, "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
+    own = executor_hello(ref_of(granted))
     names = [*stage.refs, granted.spec.job_id, *(ref.job_id for ref in stage.refs)]
     kinds = [broken(kind, names) for kind in get_args(messages.FromExecutor)]
 
@@ -227,7 +226,7 @@ async def test_valid_messages_in_any_order_change_nothing_but_their_own_job(atta
 
     async def attack(said: tuple[bool, str, list[Any]]) -> tuple[str, list[Any]]:
         granted = await _own(stage, instance, said[1])
-        hello = messages.ExecutorHello(*_pair(ref_of(granted)), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
+        hello = executor_hello(ref_of(granted))
         out: list[Any] = [hello] if said[0] else []
         number = 1
         for each in said[2]:
@@ -244,10 +243,6 @@ async def test_valid_messages_in_any_order_change_nothing_but_their_own_job(atta
     )
     await asyncio.to_thread(attacked.fuzz, order, attack)
     await attacked.unchanged()
-
-
-def _pair(ref: AttemptRef) -> tuple[str, int]:
-    return ref.job_id, ref.attempt
 
 
 async def _own(stage: AttackedHub, instance: Instance, kind: str) -> messages.Granted:

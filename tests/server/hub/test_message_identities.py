@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from terracrew.protocol import events, frames, messages, version
+from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import (
     EngineUsed,
     KeptPlan,
@@ -27,7 +27,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.hub.runners import ended_attempts
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged
-from tests.server.hub.hub_clients import Client, Hub, ref_of
+from tests.server.hub.hub_clients import Client, Hub, executor_hello, ref_of
 
 pytestmark = pytest.mark.feature("X2", "X4", "S1", "C4")
 Attack = Callable[[AttackedHub], list[Any]]
@@ -50,9 +50,7 @@ FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
     messages.Renew: lambda it: [messages.Renew(it.working.credentials.hub), messages.Renew(it.working.credentials.api)],
 }
 FROM_EXECUTOR: dict[type[msgspec.Struct], Attack] = {
-    messages.ExecutorHello: lambda it: [
-        messages.ExecutorHello(*_of(ref), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION) for ref in it.refs
-    ],
+    messages.ExecutorHello: lambda it: [executor_hello(ref) for ref in it.refs],
     messages.Begin: lambda _: [messages.Begin(0), messages.Begin(0, 1), messages.Begin(1, 2)],
 }
 FACTS: dict[type[msgspec.Struct], Any] = {
@@ -89,6 +87,12 @@ async def differences(stage: AttackedHub, before: dict[str, Any]) -> list[str]:
     return [name for name in before if before[name] != after[name]]
 
 
+async def harm(stage: AttackedHub, before: dict[str, Any], who: str) -> list[str]:
+    """What somebody has changed or disturbed."""
+    changed, disturbed = await differences(stage, before), await stage.is_undisturbed()
+    return [f"after {who}: {changed} {disturbed}"] if changed or disturbed else []
+
+
 async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
     """The first thing that they say is the last, whatever it is."""
     wrong: list[str] = []
@@ -103,10 +107,7 @@ async def test_who_has_no_place_here_is_refused_at_the_door(hub: Hub) -> None:
                         told = await rest(client)
                 if [each["type"] for each in told] != ["refused"] or told[0]["code"] == "internal":
                     wrong.append(f"{who} said {message!r:.100} and was told {told}")
-            if changed := await differences(stage, before):
-                wrong.append(f"{who} has changed {changed}")
-            if disturbed := await stage.is_undisturbed():
-                wrong.append(f"after {who}: {disturbed}")
+            wrong += await harm(stage, before, who)
     assert not wrong, "\n".join(wrong)
 
 
@@ -117,22 +118,22 @@ async def test_a_runner_speaks_for_nobody_but_itself(hub: Hub, monkeypatch: pyte
         before = await stage.everything()
         for who, (token, hello) in stage.runners.items():
             for message in attacks(stage):
-                with no_errors():
-                    told = await _inside(hub, token, hello, message)
-                if bad := [
-                    each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"
-                ]:
-                    wrong.append(f"{who} said {message!r:.100} and was told {bad}")
-                if isinstance(message, messages.RunnerHello):
-                    async with hub.connected(token) as client:
-                        answer = await client.ask(message)
-                    if answer["type"] != "refused" or answer["code"] != "not_found":
-                        wrong.append(f"{who} said {message} and was told {answer}")
-            if changed := await differences(stage, before):
-                wrong.append(f"{who} has changed {changed}")
-            if disturbed := await stage.is_undisturbed():
-                wrong.append(f"after {who}: {disturbed}")
+                wrong += await tried(hub, who, token, hello, message)
+            wrong += await harm(stage, before, who)
     assert not wrong, "\n".join(wrong)
+
+
+async def tried(hub: Hub, who: str, token: str, hello: msgspec.Struct, message: Any) -> list[str]:
+    """What is wrong with the answers to a client that says this when it is welcome, or as its hello."""
+    with no_errors():
+        told = await _inside(hub, token, hello, message)
+    bad = [each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"]
+    if isinstance(message, type(hello)):
+        async with hub.connected(token) as client:
+            answer = await client.ask(message)
+        if answer["type"] != "refused" or answer["code"] not in ("not_found", "forbidden"):
+            bad.append(answer)
+    return [f"{who} said {message!r:.100} and was told {bad}"] if bad else []
 
 
 async def _inside(hub: Hub, token: str, hello: msgspec.Struct, message: Any) -> list[dict[str, Any]]:
@@ -157,35 +158,18 @@ async def test_an_executor_reaches_nothing_but_its_own_attempt(hub: Hub) -> None
     async with staged(hub) as stage:
         before = await stage.everything()
         for who, granted in (stage.executors | {"a superseded executor": stage.superseded}).items():
-            own = messages.ExecutorHello(*_of(ref_of(granted)), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
+            own = executor_hello(ref_of(granted))
             for message in attacks(stage, first=1 if granted is not stage.superseded else 3):
-                with no_errors():
-                    told = await _inside(hub, granted.credentials.hub, own, message)
-                if bad := [
-                    each for each in told if each["type"] in ("granted", "begun") or each.get("code") == "internal"
-                ]:
-                    wrong.append(f"{who} said {message!r:.100} and was told {bad}")
-                if isinstance(message, messages.ExecutorHello):
-                    async with hub.connected(granted.credentials.hub) as client:
-                        answer = await client.ask(message)
-                    if answer["type"] != "refused" or answer["code"] not in ("not_found", "forbidden"):
-                        wrong.append(f"{who} said {message} and was told {answer}")
-            if changed := await differences(stage, before):
-                wrong.append(f"{who} has changed {changed}")
-            if disturbed := await stage.is_undisturbed():
-                wrong.append(f"after {who}: {disturbed}")
+                wrong += await tried(hub, who, granted.credentials.hub, own, message)
+            wrong += await harm(stage, before, who)
     assert not wrong, "\n".join(wrong)
 
 
 async def test_a_superseded_executor_is_told_so_and_can_only_leave_notes(hub: Hub) -> None:
     async with staged(hub) as stage:
         before = await stage.everything()
-        old = ref_of(stage.superseded)
         async with hub.connected(stage.superseded.credentials.hub) as client:
-            welcome = await client.ask(
-                messages.ExecutorHello(*_of(old), "0.1.0", version.OLDEST_VERSION, version.NEWEST_VERSION)
-            )
-            assert welcome["is_superseded"]
+            assert (await client.ask(executor_hello(ref_of(stage.superseded))))["is_superseded"]
             for plan in (None, 1, 2):
                 assert (await client.ask(messages.Begin(0, plan)))["code"] == "superseded"
             kept = Result("WAITING", kept=KeptPlan(0, "ab", 2, "/x"))

@@ -11,7 +11,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.process import serve
@@ -170,17 +170,16 @@ async def _is(hub: Hub, wanted: str) -> bool:
 
 
 async def test_a_heartbeat_is_written_with_its_own_time_and_not_with_that_of_the_batch(
-    database: Database, clock: ShiftedClock
+    rows: JobRows, clock: ShiftedClock
 ) -> None:
     """A runner that fell silent just after a heartbeat was offline up to five seconds late."""
-    world = await JobRows.make(database)
-    instance, servers = await world.runner(), ManualClock(1_000.0)
-    heartbeats = Heartbeats(database, Registry(servers))
+    instance, servers = await rows.runner(), ManualClock(1_000.0)
+    heartbeats = Heartbeats(rows.db, Registry(servers))
     clock.advance(60)
     heartbeats.note(instance.id, 1)
     servers.advance(4)
     await heartbeats.step()
-    row = await database.read(lambda tx: _age(tx, instance.id))
+    row = await rows.db.read(lambda tx: _age(tx, instance.id))
     assert 4 <= row < 5
 
 

@@ -11,7 +11,6 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.connections import heartbeats
-from terracrew.server.db.seam import Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
@@ -19,6 +18,7 @@ from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import KEY, Application, open_application
 from tests.server.hub.hub_clients import Hub, listening, ref_of
 from tests.server.simulated_runner import SimulatedRunner
@@ -149,20 +149,10 @@ async def test_one_idempotency_key_used_on_two_servers_at_once_makes_one_job(hub
     module = await one.crew.world.module()
     wanted = JobRequest(one.crew.app.admin.principal, module, NewJob(JobType.PLAN), "nightly")
     organization = wanted.principal.organization_id
-    go_on, is_locked = asyncio.Event(), asyncio.Event()
-
-    async def hold_numbers(tx: Tx) -> None:
-        await tx.all("SELECT id FROM organizations WHERE id = :id FOR UPDATE", id=organization)
-        is_locked.set()
-        await go_on.wait()
-
-    holding = asyncio.create_task(one.server.db.write(hold_numbers))
-    await is_locked.wait()
-    making = [asyncio.ensure_future(hub.server.create_job(wanted)) for hub in hubs]
-    while await one.crew.app.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2:
-        await asyncio.sleep(0.01)  # both have looked for the key, found nothing, and wait for a number
-    go_on.set()
-    await holding
+    numbers = "SELECT id FROM organizations WHERE id = :id FOR UPDATE"
+    async with held_open(one.server.db, lambda tx: tx.all(numbers, id=organization)):
+        making = [asyncio.ensure_future(hub.server.create_job(wanted)) for hub in hubs]
+        await until_blocked(one.server.db, 2)  # both have looked for the key, found nothing, and wait for a number
     made = [await each for each in making]
     assert made[0].job.id == made[1].job.id
     assert sorted(each.is_new for each in made) == [False, True]

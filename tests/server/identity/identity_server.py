@@ -94,6 +94,13 @@ class IdentityServer:
         cookie = await self.db.write(work)
         return cookie, sessions.csrf_token(cookie)
 
+    async def exchange(self, client_id: str, secret: str, next_sha256: str = "", **options: Any) -> httpx.Response:
+        """Ask for an access token, as a program does."""
+        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+        following = {"next_secret_sha256": next_sha256} if next_sha256 else {}
+        async with self.client(**options) as client:
+            return await client.post("/connect/token", data=form | following)
+
     async def organization(self, name: str) -> str:
         return (await self.db.write(lambda tx: groups.ensure_organization(tx, name))).id
 

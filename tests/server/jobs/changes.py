@@ -1,17 +1,17 @@
 """Builds an attempt that changes things and saves states, step by step."""
 
 from terracrew.protocol.events import StateFact, StepStatus
-from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
+from terracrew.protocol.messages import AttemptRef, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, service
+from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims, received_states
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin, begin_code
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 
@@ -61,7 +61,7 @@ class Change:
 
     async def gone(self, *, last: int | None, is_delivered: bool = True) -> None:
         report = decide.Report("the executor was ended by signal 9", last, is_delivered)
-        await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
+        await self.world.gone(self.ref, report)
 
     async def attempt(self) -> Attempt:
         return (await self.world.attempts(self.job_id))[0]
@@ -72,5 +72,4 @@ class Change:
     async def code(self, ref: AttemptRef) -> str:
         """What an attempt that asks for a permit is told, from the state as it is now."""
         module = await self.world.db.read(lambda tx: received_states.standing(tx, self.module))
-        answer = await begin(self.world.db, ref, module.state_version, registry=self.registry)
-        return answer.code if isinstance(answer, BeginRefused) else "begun"
+        return await begin_code(self.world.db, ref, module.state_version, registry=self.registry)

@@ -11,7 +11,7 @@ from terracrew.protocol.events import EngineUsed, Output, OutputsRead, PlanSumma
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.state import service as states
@@ -27,7 +27,7 @@ async def _claimed(database: Database, kind: str = "PLAN") -> tuple[JobRows, Ins
 
 
 async def _gone(database: Database, ref: AttemptRef, reason: str = "killed") -> None:
-    await service.settle(database, ref, lambda job, attempt, now: decide.gone(job, attempt, decide.Report(reason), now))
+    await JobRows(database).gone(ref, decide.Report(reason))
 
 
 @pytest.mark.feature("O5")

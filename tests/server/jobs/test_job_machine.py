@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from terracrew.errors import Conflict, Invalid, Superseded
-from terracrew.server.db.seam import Database
 from terracrew.server.jobs import store
 from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.testing.job_rows import JobRows
@@ -38,32 +37,28 @@ async def _job_in(world: JobRows, status: JobStatus) -> Job:
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS)
-async def test_every_pair_of_statuses_goes_by_the_table(
-    database: Database, before: JobStatus, after: JobStatus
-) -> None:
-    world = await JobRows.make(database)
-    job = await _job_in(world, before)
+async def test_every_pair_of_statuses_goes_by_the_table(rows: JobRows, before: JobStatus, after: JobStatus) -> None:
+    job = await _job_in(rows, before)
     changes = {"runner_id": "r", "instance_id": "i"} if after in ACTIVE else {}
     if after in TRANSITIONS[before]:
         moved = job.to(after, NOW, **changes)
-        await database.write(lambda tx: store.save_transition(tx, job, moved))
-        assert (await world.load(job.id)).status is after
+        await rows.db.write(lambda tx: store.save_transition(tx, job, moved))
+        assert (await rows.load(job.id)).status is after
     else:
         with pytest.raises(Conflict):
             job.to(after, NOW, **changes)
-        assert (await world.load(job.id)).status is before
+        assert (await rows.load(job.id)).status is before
 
 
 def test_terminal_is_terminal() -> None:
     assert all(not TRANSITIONS[status] for status in TERMINAL)
 
 
-async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -> None:
-    world = await JobRows.make(database)
-    job = await _job_in(world, JobStatus.QUEUED)
-    await database.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.CANCELED, NOW)))
+async def test_saving_over_a_job_that_has_moved_is_refused(rows: JobRows) -> None:
+    job = await _job_in(rows, JobStatus.QUEUED)
+    await rows.db.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.CANCELED, NOW)))
     with pytest.raises(Superseded):
-        await database.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.FAILED, NOW)))
+        await rows.db.write(lambda tx: store.save_transition(tx, job, job.to(JobStatus.FAILED, NOW)))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +72,7 @@ async def test_saving_over_a_job_that_has_moved_is_refused(database: Database) -
         "UPDATE jobs SET finished_at = 1",
     ],
 )
-async def test_the_database_itself_refuses_what_the_table_excludes(database: Database, rubbish: str) -> None:
-    world = await JobRows.make(database)
-    await _job_in(world, JobStatus.QUEUED)
+async def test_the_database_itself_refuses_what_the_table_excludes(rows: JobRows, rubbish: str) -> None:
+    await _job_in(rows, JobStatus.QUEUED)
     with pytest.raises((Invalid, Conflict)):
-        await database.write(lambda tx: tx.run(rubbish))  # pyright: ignore[reportArgumentType]
+        await rows.db.write(lambda tx: tx.run(rubbish))  # pyright: ignore[reportArgumentType]

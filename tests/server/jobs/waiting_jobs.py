@@ -1,13 +1,13 @@
 """Builds a job whose saved plan waits for a person."""
 
 from terracrew.protocol.events import KeptPlan, Record, Result
-from terracrew.protocol.messages import AttemptRef, BeginRefused
+from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import delivery, fact
-from terracrew.testing.job_rows import Instance, JobRows, begin
+from terracrew.testing.job_rows import Instance, JobRows, begin_code
 
 
 def waiting(version: int = 0, why: str = "") -> Record:
@@ -30,9 +30,7 @@ class Waiting:
         await world.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)
         made = cls(world, runner, module, job)
         ref = await made.start(1)
-        refused = await begin(db, ref, 0)
-        assert isinstance(refused, BeginRefused)
-        assert refused.code == "approval"
+        assert await begin_code(db, ref, 0) == "approval"
         await made.take(delivery(ref, 2, waiting()))
         return made
 

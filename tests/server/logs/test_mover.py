@@ -215,16 +215,12 @@ async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_d
     assert await patient.step() == 0
     assert await mover_of(crew).step() == 1  # its time to deliver is over
     await running.deliver(fact(Result("FAILED")))
-    await server.db.write(
-        lambda tx: tx.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=running.ref.job_id)
-    )
+    await crew.world.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=running.ref.job_id)
     assert await mover_of(crew).step() == 0
 
 
 async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     await attempt.deliver(*(log(f"a.x[{n}]: Creating...\n") for n in range(30)), log("the last line\n"))
     await attempt.deliver(fact(Result("FAILED")))
     path = f"/api/v1/jobs/{attempt.ref.job_id}"

@@ -71,9 +71,7 @@ async def test_jobs_their_waits_and_what_they_deliver_are_counted(crew: Simulate
 async def test_losses_and_doubts_are_counted_when_they_are_committed(crew: SimulatedRunner) -> None:
     """There was nothing to alert on: no figure said that attempts were lost or modules in doubt."""
     before = await scraped(crew)
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     db = crew.server.db
     await service.settle(
         db, attempt.ref, lambda job, own, now: lost(job, own, LastContact(now - SILENCE, is_closed=True), now)

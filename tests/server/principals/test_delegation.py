@@ -55,8 +55,7 @@ async def test_a_secret_that_ends_makes_no_secret_that_does_not(server: Identity
         account = (await post(client, "/service-accounts", {"name": "ci"})).json()["id"]
         await post(client, "/roles", {"principal": account, "role": "owner"})
         secret = (await post(client, f"/service-accounts/{account}/secrets", {"expires_in_days": 1})).json()
-    form = {"grant_type": "client_credentials", **{name: secret[name] for name in ("client_id", "client_secret")}}
-    access = (await server.client().post("/connect/token", data=form)).json()["access_token"]
+    access = (await server.exchange(secret["client_id"], secret["client_secret"])).json()["access_token"]
     async with server.client(access) as client:
         made = await post(client, f"/service-accounts/{account}/secrets")
         assert (made.status_code, made.json()["expires_at"]) == (201, secret["expires_at"])

@@ -41,24 +41,23 @@ class RecordingTx:
         return getattr(self._tx, name)
 
 
-async def test_no_loop_reads_a_large_table_from_end_to_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hundreds of thousands of jobs, a statement without an index stops a server on SQLite every second."""
-    world = await JobRows.make(database)
-    instance = await world.runner()
-    await instance.has(await world.job(await world.module()))
+    instance = await rows.runner()
+    await instance.has(await rows.job(await rows.module()))
     said: list[tuple[LiteralString, dict[str, Param]]] = []
-    on_each_unit(database, monkeypatch, lambda tx: RecordingTx(tx, said))
+    on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
     registry = Registry()
-    await Reaper(database, registry).step()
-    await Scheduler(database, registry).sweep()
-    await Heartbeats(database, registry, "srv").step()
-    await approvals.expire(database)
-    await Leftovers(database, "srv", 30.0).step()
+    await Reaper(rows.db, registry).step()
+    await Scheduler(rows.db, registry).sweep()
+    await Heartbeats(rows.db, registry, "srv").step()
+    await approvals.expire(rows.db)
+    await Leftovers(rows.db, "srv", 30.0).step()
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:
         if sql.lstrip().startswith(("SELECT", "DELETE", "UPDATE")):
-            read = await _tables_read_whole(database, sql, params)
+            read = await _tables_read_whole(rows.db, sql, params)
             assert read <= set(SMALL), f"{read} by {sql}"
 
 

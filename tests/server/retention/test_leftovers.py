@@ -28,19 +28,18 @@ async def _ids(database: Database, sql: Any) -> set[str]:
 
 
 async def test_instances_that_do_not_come_back_are_removed_and_their_attempts_keep_the_name(
-    database: Database, clock: ShiftedClock
+    rows: JobRows, clock: ShiftedClock
 ) -> None:
     """`instances` only grew: each host that ever connected stayed a row, and every list of runners read them all."""
-    world = await JobRows.make(database)
-    here, recent, unused, worked = [await world.runner() for _ in range(4)]
-    await worked.finish(await world.job(await world.module()))
+    here, recent, unused, worked = [await rows.runner() for _ in range(4)]
+    await worked.finish(await rows.job(await rows.module()))
     await unused.disconnect()
     await worked.disconnect()
     clock.advance(OLD_SECONDS)
     await recent.disconnect()
-    assert await pruned(database).step() == {"instances": 2}
-    assert await _ids(database, "SELECT id FROM instances") == {here.id, recent.id}
-    assert await _ids(database, "SELECT id FROM removed") == {worked.id}, "an attempt shows this one's name"
+    assert await pruned(rows.db).step() == {"instances": 2}
+    assert await _ids(rows.db, "SELECT id FROM instances") == {here.id, recent.id}
+    assert await _ids(rows.db, "SELECT id FROM removed") == {worked.id}, "an attempt shows this one's name"
 
 
 async def changing(database: Database) -> Instance:
@@ -69,27 +68,25 @@ async def test_an_instance_that_may_still_be_needed_stays_however_old(
     assert await _ids(database, "SELECT id FROM instances") == {instance.id}
 
 
-async def test_a_name_goes_with_the_last_attempt_that_shows_it(database: Database, clock: ShiftedClock) -> None:
-    world = await JobRows.make(database)
-    instance = await world.runner()
-    await instance.has(await world.job(await world.module()))
+async def test_a_name_goes_with_the_last_attempt_that_shows_it(rows: JobRows, clock: ShiftedClock) -> None:
+    instance = await rows.runner()
+    await instance.has(await rows.job(await rows.module()))
     names = [instance.id, instance.runner_id, ids.new("ins")]
     for name in names:
-        await world.run("INSERT INTO removed (id, name, removed_at) VALUES (:id, 'n', :now)", id=name, now=clock())
+        await rows.run("INSERT INTO removed (id, name, removed_at) VALUES (:id, 'n', :now)", id=name, now=clock())
     clock.advance(OLD_SECONDS)
-    assert await pruned(database).step() == {"names of removed runners": 1}
-    assert await _ids(database, "SELECT id FROM removed") == set(names[:2])
+    assert await pruned(rows.db).step() == {"names of removed runners": 1}
+    assert await _ids(rows.db, "SELECT id FROM removed") == set(names[:2])
 
 
-async def test_old_jobs_stay_and_their_idempotency_keys_go(database: Database, clock: ShiftedClock) -> None:
-    world = await JobRows.make(database)
-    module = await world.module()
-    await world.job(module)
+async def test_old_jobs_stay_and_their_idempotency_keys_go(rows: JobRows, clock: ShiftedClock) -> None:
+    module = await rows.module()
+    await rows.job(module)
     clock.advance(OLD_SECONDS)
-    new = await world.job(module)
-    await world.run("UPDATE jobs SET idempotency_key = id")
-    assert await pruned(database).step() == {"idempotency keys": 1}
-    assert await _ids(database, "SELECT idempotency_key AS id FROM jobs") == {None, new}
+    new = await rows.job(module)
+    await rows.run("UPDATE jobs SET idempotency_key = id")
+    assert await pruned(rows.db).step() == {"idempotency keys": 1}
+    assert await _ids(rows.db, "SELECT idempotency_key AS id FROM jobs") == {None, new}
 
 
 async def test_expired_credentials_are_removed_tokens_and_secrets_only_after_a_while(
@@ -116,19 +113,18 @@ async def test_expired_credentials_are_removed_tokens_and_secrets_only_after_a_w
 
 
 async def test_one_server_removes_batch_by_batch_and_lets_others_write_in_between(
-    database: Database, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+    rows: JobRows, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "BATCH_ROWS", 2)
-    world = await JobRows.make(database)
     for _ in range(5):
-        await (await world.runner()).disconnect()
+        await (await rows.runner()).disconnect()
     clock.advance(OLD_SECONDS)
-    pruning = asyncio.create_task(pruned(database).step())
+    pruning = asyncio.create_task(pruned(rows.db).step())
     counts = set[int]()
     async with asyncio.timeout(20):
         while not pruning.done():
-            counts.add(len(await _ids(database, "SELECT id FROM instances")))
+            counts.add(len(await _ids(rows.db, "SELECT id FROM instances")))
             await asyncio.sleep(0.01)
     assert await pruning == {"instances": 5}
     assert counts & {1, 3}, "somebody else got a turn between two batches"
-    assert await Leftovers(database, "two", 30.0).step() == {}, "the lease is the first one's"
+    assert await Leftovers(rows.db, "two", 30.0).step() == {}, "the lease is the first one's"

@@ -92,9 +92,7 @@ async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_st
 async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_are_removed(
     crew: SimulatedRunner,
 ) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     await attempt.write(b'{"version": 4}')
     await attempt.deliver(log("printed\n"), DONE)
     state = await crew.app.scalar("SELECT id FROM states")
@@ -126,9 +124,7 @@ async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_objec
 ) -> None:
     monkeypatch.setattr(deletion, "BATCH_ROWS", 3)
     server = crew.server
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     await attempt.write(b'{"version": 4, "serial": 1}' + b" " * MAX_INLINE_BYTES)
     for n in range(10):
         await attempt.deliver(log(f"{n}\n"))

@@ -72,9 +72,7 @@ async def test_what_another_database_may_need_is_not_swept(crew: SimulatedRunner
 
 
 async def test_what_a_row_names_is_not_swept(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     await attempt.write(b'{"version": 4}' + b" " * MAX_INLINE_BYTES)
     await attempt.deliver(DONE)
     await put(crew, "logs/job_1/1/1_deleted")

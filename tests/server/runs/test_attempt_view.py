@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.server.db.seam import Work
-from terracrew.testing.deliveries import RUNNING, log
+from terracrew.testing.deliveries import log
 from tests.server.simulated_runner import SimulatedRunner
 
 
@@ -12,9 +12,7 @@ async def test_the_view_of_an_attempt_reads_its_log_beside_the_event_loop(
     crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to 2 MiB of a log were read and searched on the event loop, and every other request waited for it."""
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     await attempt.deliver(log("a.x: Creating...\n"))
     reads: list[str] = []
     read_in_background = crew.server.db.read_in_background

@@ -22,10 +22,7 @@ def texts(events: list[Event]) -> list[str]:
 @pytest.mark.feature("L2", "L4")
 async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
-    async with (
-        crew.listening() as url,
-        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
-    ):
+    async with attempt.watched() as viewer:
         first = await viewer.next()
         assert (first.name, json.loads(first.data)["status"]) == ("job", "CLAIMED")
         for n in range(1, 6):
@@ -45,10 +42,7 @@ async def test_a_viewer_sees_each_line_as_it_is_stored_and_the_end(crew: Simulat
 async def test_a_late_viewer_gets_the_whole_log_and_then_the_end(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     await attempt.deliver(RUNNING, *(log(f"{n}:{'x' * 1000}\n") for n in range(1000)), DONE)
-    async with (
-        crew.listening() as url,
-        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
-    ):
+    async with attempt.watched() as viewer:
         rest = await viewer.rest()
         assert "".join(texts(rest)) == "".join(f"{n}:{'x' * 1000}\n" for n in range(1000))
         assert rest[-1].name == "end"
@@ -80,9 +74,6 @@ async def test_a_viewer_that_comes_back_goes_on_exactly_where_it_was(crew: Simul
                 assert texts(await viewer.rest()) == seen[taken - 1 :]
 
 
-BETWEEN = "Attempt 1 was lost"
-
-
 async def test_the_stream_goes_on_to_the_next_attempt(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
     path = f"/api/v1/jobs/{attempt.ref.job_id}/log/stream"
@@ -102,22 +93,15 @@ async def test_the_stream_goes_on_to_the_next_attempt(crew: SimulatedRunner) -> 
             assert (await viewer.next("log")).id == "2.1,1.2"
             await second.deliver(DONE)
             assert texts(await viewer.rest()) == []
-        async with watching(url, crew.app.admin, path, "1.1") as viewer:
-            assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == [
-                "first\n",
-                BETWEEN,
-                "second\n",
-            ]
-        async with watching(url, crew.app.admin, path) as viewer:
-            assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == [
-                "first\n",
-                BETWEEN,
-                "second\n",
-            ]
-        async with watching(url, crew.app.admin, path, "2.0,1.2") as viewer:
-            assert texts(await viewer.rest()) == ["second\n"]
-        async with watching(url, crew.app.admin, f"{path}?attempt=2") as viewer:
-            assert texts(await viewer.rest()) == ["second\n"]
+        whole = ["first\n", "Attempt 1 was lost", "second\n"]
+        for asked, last, expected in (
+            (path, "1.1", whole),
+            (path, "", whole),
+            (path, "2.0,1.2", whole[2:]),
+            (f"{path}?attempt=2", "", whole[2:]),
+        ):
+            async with watching(url, crew.app.admin, asked, last) as viewer:
+                assert [each.partition(" after")[0] for each in texts(await viewer.rest())] == expected
 
 
 async def test_lines_that_a_lost_attempt_delivers_late_reach_who_follows(crew: SimulatedRunner) -> None:
@@ -150,10 +134,7 @@ async def test_what_is_no_id_of_the_stream_is_refused(crew: SimulatedRunner) -> 
 
 async def test_a_stream_ends_at_once_when_the_server_stops(crew: SimulatedRunner) -> None:
     attempt = await crew.run()
-    async with (
-        crew.listening() as url,
-        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
-    ):
+    async with attempt.watched() as viewer:
         await attempt.deliver(RUNNING, log("one\n"))
         await viewer.next("log")
         crew.server.closing.set()
@@ -164,10 +145,7 @@ async def test_a_stream_ends_at_once_when_the_server_stops(crew: SimulatedRunner
 async def test_a_quiet_stream_shows_that_it_is_alive(crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("terracrew.server.runs.follow.QUIET_SECONDS", 0.01)
     attempt = await crew.run()
-    async with (
-        crew.listening() as url,
-        watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer,
-    ):
+    async with attempt.watched() as viewer:
         assert (await viewer.next()).name == "job"
         assert (await viewer.next()).name == "ping"
 
@@ -206,12 +184,11 @@ async def test_the_executor_ships_at_once_while_anybody_watches(crew: SimulatedR
 async def test_when_the_last_viewer_has_left_the_executor_goes_back_to_its_own_pace(crew: SimulatedRunner) -> None:
     attempt, executor = await crew.run(), Socket()
     crew.server.registry.add_executor(ExecutorSession(executor, attempt.ref))  # pyright: ignore[reportArgumentType]
-    async with crew.listening() as url:
-        async with watching(url, crew.app.admin, f"/api/v1/jobs/{attempt.ref.job_id}/log/stream") as viewer:
-            await viewer.next("job")
-            assert crew.server.watchers.is_watched(attempt.ref.job_id)
-        async with asyncio.timeout(PATIENCE):
-            await executor.is_left.wait()
+    async with attempt.watched() as viewer:
+        await viewer.next("job")
+        assert crew.server.watchers.is_watched(attempt.ref.job_id)
+    async with asyncio.timeout(PATIENCE):
+        await executor.is_left.wait()
     assert executor.told == [True, False]
     assert not crew.server.watchers.is_watched(attempt.ref.job_id)
 

@@ -8,7 +8,7 @@ import pytest
 from terracrew.server.runs import follow
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING
-from tests.server.simulated_runner import SimulatedRunner, watching
+from tests.server.simulated_runner import SimulatedRunner
 
 
 @pytest.mark.feature("S6", "L4")
@@ -18,10 +18,7 @@ async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
     monkeypatch.setattr(follow, "QUIET_SECONDS", 0.1)
     job = await crew.run()
     await job.deliver(RUNNING)
-    async with (
-        crew.listening() as url,
-        watching(url, crew.app.admin, f"/api/v1/jobs/{job.ref.job_id}/log/stream") as viewer,
-    ):
+    async with job.watched() as viewer:
         assert msgspec.json.decode((await viewer.next("job")).data)["reason"] is None
         await viewer.next("ping")
         crew.server.registry.now = lambda: time.monotonic() + 500

@@ -60,14 +60,13 @@ async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered
     ],
 )
 async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothing_up(
-    database: Database, closing: Any, is_told: bool
+    rows: JobRows, closing: Any, is_told: bool
 ) -> None:
     """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
-    world = await JobRows.make(database)
-    stage = OfferRecorder(world)
-    near, far = await world.runner(), await world.runner()
-    module = await world.module()
-    await database.write(
+    stage = OfferRecorder(rows)
+    near, far = await rows.runner(), await rows.runner()
+    module = await rows.module()
+    await rows.db.write(
         lambda tx: tx.run(
             "UPDATE assignments SET kind = 'module', place_id = :module WHERE runner_id = :id",
             module=module,
@@ -75,10 +74,10 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
         )
     )
     _, socket = stage.connect(far)
-    job = await world.job(module)
+    job = await rows.job(module)
     await stage.scheduler.sweep()
     assert socket.offers == [], "the nearer one is online, elsewhere"
-    await database.write(lambda tx: tx.run(closing, id=near.runner_id))
+    await rows.db.write(lambda tx: tx.run(closing, id=near.runner_id))
     await stage.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
     assert socket.offers == [job]
 

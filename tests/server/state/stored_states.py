@@ -2,7 +2,7 @@
 
 import json
 
-from terracrew.testing.deliveries import APPLIED, DONE, RUNNING
+from terracrew.testing.deliveries import APPLIED, DONE
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
@@ -19,9 +19,7 @@ async def applied(crew: SimulatedRunner, *states: bytes, module_id: str | None =
 
 async def written(crew: SimulatedRunner, *states: bytes, module_id: str | None = None) -> SimulatedAttempt:
     """An apply whose engine has ended, and whose result is still to come."""
-    attempt = await crew.run(module_id, kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun(module_id)
     for serial, state in enumerate(states, 1):
         await attempt.write(state, serial=serial)
     await attempt.deliver(APPLIED)

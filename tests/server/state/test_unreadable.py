@@ -15,14 +15,14 @@ from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import begin
 from tests.server.hub.hub_clients import Hub
 from tests.server.simulated_runner import SimulatedRunner
-from tests.server.state.stored_states import content
+from tests.server.state.stored_states import content, written
 
 pytestmark = pytest.mark.feature("J15", "O4")
 GARBAGE = bytes(range(256)) * 4
 
 
-async def delivered(hub: Hub, state: bytes, *, upload: tuple[bytes, bool] | None = None) -> Granted:
-    """The whole life of an attempt with this record of a state; returns when the server has all of it."""
+async def delivered(hub: Hub, state: bytes, *, count: int = 1, upload: tuple[bytes, bool] | None = None) -> Granted:
+    """The whole life of an attempt with these records of states; returns when the server has all of it."""
     async with hub.runner() as runner:
         granted = await runner.granted(await hub.job("APPLY"))
         ref = (granted.spec.job_id, granted.spec.attempt)
@@ -39,8 +39,8 @@ async def delivered(hub: Hub, state: bytes, *, upload: tuple[bytes, bool] | None
                 assert (await person.put(path, content=upload[0], headers=headers)).status_code == 204
             ended = events.pack_fact(StepStatus(Step.APPLY, "FAILED", 1), Step.APPLY, now)
             result = events.pack_fact(Result("FAILED", "apply failed"), Step.APPLY, now)
-            await executor.connection.send(frames.pack(2, 3, state + ended + result))
-            assert (await executor.get("ack", "refused"))["mark"] == 4
+            await executor.connection.send(frames.pack(2, count + 2, state + ended + result))
+            assert (await executor.get("ack", "refused"))["mark"] == count + 3
     return granted
 
 
@@ -83,20 +83,22 @@ async def test_a_state_that_cannot_be_read_is_kept_raw_in_quarantine_and_its_res
     assert all(GARBAGE not in (row["content"] or b"") for row in stored), "it is encrypted at rest like any state"
 
 
-async def test_a_file_that_is_no_state_is_kept_with_the_executors_reason(hub: Hub) -> None:
-    sent = record(GARBAGE, b"", is_inline=False, problem="this is not a state: it is malformed")
-    granted = await delivered(hub, sent, upload=(GARBAGE, True))
-    state, found = await kept(hub, granted)
+@pytest.mark.parametrize(
+    ("told", "problem", "shown"),
+    [
+        (GARBAGE, "this is not a state: it is malformed", "this is not a state: it is malformed"),
+        (content(1), "", "not what its event says"),
+    ],
+    ids=["the executor says so", "not the one of its event"],
+)
+async def test_an_upload_that_is_no_state_is_kept_in_quarantine_with_the_reason(
+    hub: Hub, told: bytes, problem: str, shown: str
+) -> None:
+    """The event of another state was never taken, because the object of its hash never came."""
+    sent = record(told, b"", is_inline=False, problem=problem)
+    state, found = await kept(hub, await delivered(hub, sent, upload=(GARBAGE, True)))
     assert (found, state["status"]) == (GARBAGE, "quarantined")
-    assert state["problem"] == "this is not a state: it is malformed"
-
-
-async def test_an_uploaded_state_that_is_not_the_one_of_its_event_is_kept_in_quarantine(hub: Hub) -> None:
-    """The event was never taken, because the object of its hash never came."""
-    granted = await delivered(hub, record(content(1), b"", is_inline=False), upload=(GARBAGE, True))
-    state, found = await kept(hub, granted)
-    assert (found, state["status"]) == (GARBAGE, "quarantined")
-    assert "not what its event says" in str(state["problem"])
+    assert shown in str(state["problem"])
 
 
 async def test_an_unreadable_state_can_be_discarded_and_not_be_adopted(hub: Hub) -> None:
@@ -115,19 +117,8 @@ async def test_an_unreadable_state_can_be_discarded_and_not_be_adopted(hub: Hub)
 async def test_a_flood_of_unreadable_states_leaves_only_some_of_them_and_a_note(hub: Hub) -> None:
     """One frame of an executor made 4,000 states in quarantine, and a person had to discard each of them."""
     many = 3 * MAX_UNREADABLE
-    async with hub.runner() as runner:
-        granted = await runner.granted(await hub.job("APPLY"))
-        now = time.time()
-        async with hub.executor(granted) as executor:
-            start = events.pack_fact(StepStatus(Step.APPLY, "RUNNING"), Step.APPLY, now)
-            await executor.connection.send(frames.pack(1, 1, start))
-            assert (await executor.get("ack"))["mark"] == 1
-            await begin(hub.server.db, AttemptRef(granted.spec.job_id, granted.spec.attempt), 0)
-            flood = events.pack(Kind.STATE, Stream.SYSTEM, Step.APPLY, now, b"no state") * many
-            ended = events.pack_fact(StepStatus(Step.APPLY, "FAILED", 1), Step.APPLY, now)
-            result = events.pack_fact(Result("FAILED", "apply failed"), Step.APPLY, now)
-            await executor.connection.send(frames.pack(2, many + 2, flood + ended + result))
-            assert (await executor.get("ack", "refused"))["mark"] == many + 3
+    flood = events.pack(Kind.STATE, Stream.SYSTEM, Step.APPLY, time.time(), b"no state") * many
+    granted = await delivered(hub, flood, count=many)
     assert await hub.crew.app.scalar("SELECT count(*) FROM states") == MAX_UNREADABLE
     job = (await hub.crew.app.admin.get(f"/api/v1/jobs/{granted.spec.job_id}")).json()
     assert job["status"] == "FAILED"
@@ -152,9 +143,6 @@ async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quaranti
 
 
 async def test_what_can_be_read_is_not_affected(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    await attempt.write(content(1))
+    attempt = await written(crew, content(1))
     [state] = (await crew.app.admin.get(f"/api/v1/modules/{attempt.module_id}/states")).json()["items"]
     assert (state["status"], state["problem"]) == ("current", "")

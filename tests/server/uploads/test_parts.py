@@ -37,16 +37,9 @@ async def parts_of(crew: SimulatedRunner, upload: str) -> list[str]:
     return await crew.server.objects.names(f"parts/{upload}")
 
 
-async def applying(crew: SimulatedRunner) -> SimulatedAttempt:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    return attempt
-
-
 @pytest.mark.feature("J15", "O1")
 async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(crew: SimulatedRunner) -> None:
-    attempt = await applying(crew)
+    attempt = await crew.begun()
     body = attempt.seal(LARGE)
     parts = cut(body)
     upload, missing = await stage(attempt, "states/2", body)
@@ -70,7 +63,7 @@ async def test_parts_may_come_in_any_order_and_again_and_the_whole_is_used_once(
 
 
 async def test_an_upload_that_lacks_parts_is_not_used_and_says_which(crew: SimulatedRunner) -> None:
-    attempt = await applying(crew)
+    attempt = await crew.begun()
     body = attempt.seal(LARGE)
     upload, _ = await stage(attempt, "states/2", body)
     await send(attempt, upload, 1, cut(body)[1])
@@ -88,7 +81,7 @@ async def test_an_upload_that_lacks_parts_is_not_used_and_says_which(crew: Simul
 async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_sent_again(
     crew: SimulatedRunner,
 ) -> None:
-    attempt = await applying(crew)
+    attempt = await crew.begun()
     body = attempt.seal(LARGE)
     parts = cut(body)
     upload, _ = await stage(attempt, "states/2", body)
@@ -106,7 +99,7 @@ async def test_what_does_not_have_the_announced_hash_is_thrown_away_and_may_be_s
 
 @pytest.mark.feature("X2")
 async def test_parts_are_encrypted_and_only_their_owners(crew: SimulatedRunner) -> None:
-    attempt, other = await applying(crew), await crew.run(kind="APPLY")
+    attempt, other = await crew.begun(), await crew.run(kind="APPLY")
     upload, _ = await stage(attempt, "states/2", LARGE)  # in plain, as a salvaged state comes
     await send(attempt, upload, 0, LARGE[:PART_BYTES])
     assert b"lineage" not in await crew.server.objects.get(f"parts/{upload}/0")
@@ -120,7 +113,7 @@ async def test_parts_are_encrypted_and_only_their_owners(crew: SimulatedRunner) 
 async def test_an_owner_has_a_few_uploads_under_way_and_old_ones_are_removed(
     crew: SimulatedRunner, clock: ShiftedClock
 ) -> None:
-    attempt = await applying(crew)
+    attempt = await crew.begun()
     uploads = list[str]()
     for number in range(service.MAX_UNFINISHED + 2):
         body = attempt.seal(LARGE)
@@ -162,7 +155,7 @@ async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
     crew: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part of an upload that was removed at this moment stayed in the object store for ever."""
-    attempt = await applying(crew)
+    attempt = await crew.begun()
     body = attempt.seal(LARGE)
     upload, _ = await stage(attempt, "states/2", body)
     put = crew.server.objects.put
@@ -179,12 +172,10 @@ async def test_a_part_that_arrives_while_its_upload_is_removed_is_not_kept(
 @pytest.mark.feature("X4")
 async def test_a_sweep_removes_all_old_uploads_and_not_only_the_first_hundred(crew: SimulatedRunner) -> None:
     """Half an hour passed before the next hundred was removed, and more than that can be staged meanwhile."""
-    await crew.server.db.write(
-        lambda tx: tx.run(
-            """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 250)
-               INSERT INTO uploads (id, owner, target, sha256, size, result, used_at)
-               SELECT 'upl_' || n, 'a:1', 'states/' || n, 'a', 1, NULL, 1.0 FROM numbers"""
-        )
+    await crew.world.run(
+        """WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 250)
+        INSERT INTO uploads (id, owner, target, sha256, size, result, used_at)
+        SELECT 'upl_' || n, 'a:1', 'states/' || n, 'a', 1, NULL, 1.0 FROM numbers"""
     )
     assert await service.sweep(crew.server.db, crew.server.objects) == 250
     assert await crew.app.scalar("SELECT count(*) FROM uploads") == 0

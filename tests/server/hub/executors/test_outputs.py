@@ -11,7 +11,7 @@ from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.retention.deletion import remove_deleted
-from terracrew.testing.deliveries import DONE, RUNNING, fact
+from terracrew.testing.deliveries import DONE, fact
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 pytestmark = pytest.mark.feature("J13")
@@ -34,15 +34,8 @@ async def uploaded(attempt: SimulatedAttempt, content: bytes) -> None:
     attempt.next = await server.ingest(delivery) + 1
 
 
-async def begun(crew: SimulatedRunner, module_id: str | None = None) -> SimulatedAttempt:
-    attempt = await crew.run(module_id, kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
-    return attempt
-
-
 async def test_outputs_that_came_by_http_are_read_back_and_lie_open_nowhere(crew: SimulatedRunner) -> None:
-    attempt = await begun(crew)
+    attempt = await crew.begun()
     await uploaded(attempt, msgspec.json.encode(LARGE))
     await attempt.deliver(APPLIED, DONE)
     path = f"/api/v1/modules/{attempt.module_id}/outputs"
@@ -67,7 +60,7 @@ async def test_large_outputs_that_cannot_be_read_leave_a_note_and_the_job_ends(
     if content == b"deep":
         nested = "[" * (MAX_OUTPUT_LEVELS + 1) + "]" * (MAX_OUTPUT_LEVELS + 1)
         content = f'{{"a": {{"value": {nested}}}}}'.encode()
-    attempt = await begun(crew)
+    attempt = await crew.begun()
     await uploaded(attempt, content)
     await attempt.deliver(APPLIED, DONE)
     view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
@@ -80,7 +73,7 @@ async def test_outputs_that_are_too_large_are_never_decoded_and_the_job_ends_wit
 ) -> None:
     """Any attempt could deliver outputs of 256 MiB, which the server decoded while everything else waited."""
     monkeypatch.setattr(event_contents, "_problem_of_outputs", None)  # so that a call of it fails
-    attempt = await begun(crew)
+    attempt = await crew.begun()
     await uploaded(attempt, b'{"a":{"value":"' + b"x" * MAX_OUTPUTS_BYTES + b'"}}')
     await attempt.deliver(APPLIED, DONE)
     view = (await crew.app.admin.get(f"/api/v1/jobs/{attempt.ref.job_id}")).json()
@@ -93,18 +86,18 @@ async def test_outputs_that_are_too_large_are_never_decoded_and_the_job_ends_wit
 
 async def test_outputs_of_an_older_job_are_told_from_current_ones(crew: SimulatedRunner) -> None:
     """They were printed as if they were those of the last apply."""
-    first = await begun(crew)
+    first = await crew.begun()
     await first.deliver(fact(OutputsRead({"a": Output(1)}, "ab")), APPLIED, DONE)
     path = f"/api/v1/modules/{first.module_id}/outputs"
     assert (await crew.app.admin.get(path)).json()["outdated_by"] is None
-    second = await begun(crew, first.module_id)
+    second = await crew.begun(first.module_id)
     warned = fact(Result("SUCCEEDED", "applied, but its outputs are not kept: output failed"))
     await second.deliver(APPLIED, warned)
     told = (await crew.app.admin.get(path)).json()
     assert (told["job_id"], told["outdated_by"]) == (first.ref.job_id, second.ref.job_id)
     assert told["outdated_since"] > told["created_at"]
     assert told["outputs"]["a"]["value"] == 1
-    third = await begun(crew, first.module_id)
+    third = await crew.begun(first.module_id)
     await third.deliver(fact(OutputsRead({"a": Output(3)}, "cd")), APPLIED, DONE)
     told = (await crew.app.admin.get(path)).json()
     assert (told["outputs"]["a"]["value"], told["outdated_since"]) == (3, None)

@@ -9,6 +9,7 @@ import pytest
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.testing.job_rows import insert_instance
+from terracrew.testing.transactions import held_open
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
 from tests.server.hub.statement_counts import on_each_unit
 
@@ -85,21 +86,13 @@ async def test_an_instance_that_comes_makes_nobody_look_at_the_other_instances(
 @on_postgres
 async def test_hellos_of_one_fleet_do_not_wait_for_each_other(fleet: Hub) -> None:
     """Each locked the record of its runner until it was committed: of a whole fleet, one came at a time."""
-    is_held, go_on = asyncio.Event(), asyncio.Event()
-
-    async def hold(tx: Tx) -> None:
-        await tx.one("SELECT id FROM runners WHERE id = :id FOR NO KEY UPDATE", id=fleet.runner_id)
-        is_held.set()
-        await go_on.wait()
-
-    holding = asyncio.create_task(fleet.server.db.write(hold))
-    await is_held.wait()
-    try:
-        async with asyncio.timeout(5), fleet.runner():
-            pass
-    finally:
-        go_on.set()
-        await holding
+    record = "SELECT id FROM runners WHERE id = :id FOR NO KEY UPDATE"
+    async with (
+        held_open(fleet.server.db, lambda tx: tx.one(record, id=fleet.runner_id)),
+        asyncio.timeout(5),
+        fleet.runner(),
+    ):
+        pass
 
 
 async def test_of_two_processes_of_a_fleet_with_one_name_that_come_at_once_one_is_welcome(fleet: Hub) -> None:

@@ -20,9 +20,7 @@ LARGE = content(1, 3 << 20)
 
 @pytest.mark.feature("J15")
 async def test_a_large_state_goes_by_http_and_counts_when_its_event_arrives(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     assert await attempt.write(LARGE, is_inline=False) == 1  # the mark does not pass a state that is not stored
     path = f"{attempt.path}/states/2"
     for _ in range(2):
@@ -39,9 +37,7 @@ async def test_a_large_state_goes_by_http_and_counts_when_its_event_arrives(crew
 
 
 async def test_a_salvaged_state_comes_in_plain_and_is_kept_encrypted(crew: SimulatedRunner) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     put = await attempt.executor.put(f"{attempt.path}/states/2", content=content(1), headers={"X-Plain": "1"})
     assert put.status_code == 204
     assert await attempt.write(content(1), is_inline=False) == 2
@@ -86,9 +82,7 @@ async def test_an_executor_fetches_the_current_state_with_its_version(crew: Simu
 
 
 async def test_a_fenced_attempt_may_still_deliver_its_state_but_reads_nothing_more(crew: SimulatedRunner) -> None:
-    first = await crew.run(kind="APPLY")
-    await first.deliver(RUNNING)
-    await first.begin()
+    first = await crew.begun()
     await first.lose()
     await crew.again(first.ref.job_id, 2)
     await first.executor.refused("GET", f"{first.path}/state", 409)
@@ -101,9 +95,7 @@ async def test_an_executor_fetches_its_jobs_archive(crew: SimulatedRunner) -> No
     attempt = await crew.run()
     await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
     source = json.dumps({"kind": "archive", "archive_id": "arc_1", "size": 3_000_000})
-    await crew.server.db.write(
-        lambda tx: tx.run("UPDATE jobs SET source = :source WHERE id = :id", source=source, id=attempt.ref.job_id)
-    )
+    await crew.world.run("UPDATE jobs SET source = :source WHERE id = :id", source=source, id=attempt.ref.job_id)
     await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
     packed = hashlib.shake_128(b"archive").digest(3_000_000)
     await crew.server.objects.put("archives/arc_1", packed)
@@ -128,9 +120,7 @@ async def test_a_state_in_an_event_that_is_not_what_it_says_is_kept_with_the_pro
 async def test_nothing_that_was_stored_is_replaced_by_a_later_delivery_of_the_same_number(
     crew: SimulatedRunner,
 ) -> None:
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     large = content(1, MAX_INLINE_BYTES)
     assert await attempt.write(large) == 2
     await attempt.deliver(log("more\n"), DONE)
@@ -171,9 +161,7 @@ async def test_an_attempt_has_so_many_states_ahead_of_its_events_and_one_for_eac
 @pytest.mark.parametrize("form", ["sealed", "raw", "plain"])
 async def test_no_other_content_is_stored_for_an_event_that_has_arrived(crew: SimulatedRunner, form: str) -> None:
     """One executor filled the object store: 80 uploads to the number of an event that had arrived left 80 objects."""
-    attempt = await crew.run(kind="APPLY")
-    await attempt.deliver(RUNNING)
-    await attempt.begin()
+    attempt = await crew.begun()
     path, delivered = f"{attempt.path}/states/2", attempt.seal(LARGE)
     assert (await attempt.executor.put(path, content=delivered)).status_code == 204
     assert await attempt.write(LARGE, is_inline=False) == 2

@@ -20,13 +20,8 @@ CLOUD = "sts.amazonaws.com"
 
 async def running(crew: SimulatedRunner, kind: str, *audiences: str) -> SimulatedAttempt:
     module_id = await crew.world.module("vpc")
-    await crew.server.db.write(
-        lambda tx: tx.run(
-            "UPDATE modules SET oidc_audiences = :audiences WHERE id = :id",
-            audiences=msgspec.json.encode(audiences or (CLOUD,)).decode(),
-            id=module_id,
-        )
-    )
+    given = msgspec.json.encode(audiences or (CLOUD,)).decode()
+    await crew.world.run("UPDATE modules SET oidc_audiences = :given WHERE id = :id", given=given, id=module_id)
     return await crew.run(module_id, kind)
 
 

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 from joserfc import jws, jwt
@@ -26,12 +25,6 @@ from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
 
 
-async def ask(server: IdentityServer, client_id: str, secret: str, **options: Any) -> httpx.Response:
-    async with server.client(**options) as client:
-        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        return await client.post("/connect/token", data=form)
-
-
 async def claims_of(server: IdentityServer, token: str) -> dict[str, Any]:
     return await server.identity.tokens.signing.verify(token, "at+jwt")
 
@@ -39,7 +32,7 @@ async def claims_of(server: IdentityServer, token: str) -> dict[str, Any]:
 @pytest.mark.feature("A1")
 async def test_a_service_account_trades_its_secret_for_a_short_lived_token(server: IdentityServer) -> None:
     account, secret_id, secret = await server.account()
-    answer = await ask(server, f"{server.organization_id}:{account}", secret)
+    answer = await server.exchange(f"{server.organization_id}:{account}", secret)
     assert answer.status_code == 200
     assert answer.headers["Cache-Control"] == "no-store"
     body = answer.json()
@@ -77,11 +70,11 @@ async def test_the_organization_may_be_given_by_name_and_the_secret_by_http_basi
 @pytest.mark.feature("A2")
 async def test_a_worker_id_and_token_go_through_the_same_endpoint(server: IdentityServer) -> None:
     runner, secret = await server.runner(server.organization_id)
-    answer = await ask(server, f"{server.organization_id}:{runner}", secret)
+    answer = await server.exchange(f"{server.organization_id}:{runner}", secret)
     principal = await principal_from_bearer(server.identity, answer.json()["access_token"])
     assert (principal.kind, principal.id, principal.organization_id) == ("runner", runner, server.organization_id)
     shared, secret = await server.runner(None, "built-in")
-    answer = await ask(server, shared, secret)
+    answer = await server.exchange(shared, secret)
     principal = await principal_from_bearer(server.identity, answer.json()["access_token"])
     assert (principal.id, principal.organization_id) == (shared, None)
 
@@ -103,7 +96,7 @@ async def test_every_wrong_client_gets_the_same_answer(server: IdentityServer) -
         (f"\x00:{account}", secret),
         (":", secret),
     ]
-    answers = [await ask(server, *each, address=f"10.0.0.{n}") for n, each in enumerate(wrong)]
+    answers = [await server.exchange(*each, address=f"10.0.0.{n}") for n, each in enumerate(wrong)]
     assert {answer.status_code for answer in answers} == {401}
     assert len({answer.text for answer in answers}) == 1
     said = answers[0].json()
@@ -135,10 +128,10 @@ async def test_a_malformed_request_is_told_what_it_lacks(server: IdentityServer,
 async def test_guessing_is_slowed_down_and_who_knows_the_secret_gets_through(server: IdentityServer) -> None:
     account, _, secret = await server.account()
     client_id = f"{server.organization_id}:{account}"
-    answers = await asyncio.gather(*[ask(server, client_id, f"tcs_{number}") for number in range(60)])
+    answers = await asyncio.gather(*[server.exchange(client_id, f"tcs_{number}") for number in range(60)])
     assert Counter(answer.status_code for answer in answers) == {401: GUESSES.failures, 429: 60 - GUESSES.failures}
     assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers if answer.status_code == 429)
-    assert (await ask(server, client_id, secret)).status_code == 200
+    assert (await server.exchange(client_id, secret)).status_code == 200
 
 
 @pytest.mark.feature("A6")
@@ -148,7 +141,7 @@ async def test_a_token_ends_with_its_secret_and_the_other_secret_goes_on(server:
     _, _, second = await access.create_secret(server.db, owner, account, None)
     client_id = f"{server.organization_id}:{account}"
     first_token, second_token = [
-        (await ask(server, client_id, each)).json()["access_token"] for each in (secret, second.text)
+        (await server.exchange(client_id, each)).json()["access_token"] for each in (secret, second.text)
     ]
     for token in (first_token, second_token):
         await principal_from_bearer(server.identity, token)
@@ -165,14 +158,14 @@ async def test_a_token_ends_with_its_secret_and_the_other_secret_goes_on(server:
                 break
             await server.db.read(lambda tx: tx.one("SELECT 1 AS one"))
     assert (await principal_from_bearer(server.identity, second_token)).id == account
-    assert (await ask(server, client_id, secret)).status_code == 401
+    assert (await server.exchange(client_id, secret)).status_code == 401
     listener.cancel()
 
 
 @pytest.mark.feature("A6")
 async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(server: IdentityServer) -> None:
     runner, secret = await server.runner(server.organization_id)
-    token = (await ask(server, f"default:{runner}", secret)).json()["access_token"]
+    token = (await server.exchange(f"default:{runner}", secret)).json()["access_token"]
     await principal_from_bearer(server.identity, token)
     await server.run("UPDATE runners SET worker_token_sha256 = 'another' WHERE id = :id", id=runner)
     server.identity.tokens.forget(runner)
@@ -186,16 +179,16 @@ async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(server
 async def test_an_expired_secret_gets_nothing_and_ends_what_it_got(server: IdentityServer, clock: ShiftedClock) -> None:
     account, _, _ = await server.account()
     _, _, secret = await access.create_secret(server.db, await server.user("olga", Role.OWNER), account, 1)
-    token = (await ask(server, f"default:{account}", secret.text)).json()["access_token"]
+    token = (await server.exchange(f"default:{account}", secret.text)).json()["access_token"]
     clock.advance(86400)
     with pytest.raises(Unauthenticated):
         await principal_from_bearer(server.identity, token)
-    assert (await ask(server, f"default:{account}", secret.text)).status_code == 401
+    assert (await server.exchange(f"default:{account}", secret.text)).status_code == 401
 
 
 async def good_claims(server: IdentityServer) -> dict[str, Any]:
     account, _, secret = await server.account()
-    return await claims_of(server, (await ask(server, f"default:{account}", secret)).json()["access_token"])
+    return await claims_of(server, (await server.exchange(f"default:{account}", secret)).json()["access_token"])
 
 
 def part(value: Any) -> str:
@@ -326,7 +319,7 @@ async def test_the_public_keys_are_public_and_nothing_else_is(server: IdentitySe
         keys = (await client.get("/.well-known/jwks.json")).json()["keys"]
     assert [set(key) for key in keys] == [{"kty", "crv", "x", "y", "kid", "use", "alg"}]
     account, _, secret = await server.account()
-    token = (await ask(server, f"default:{account}", secret)).json()["access_token"]
+    token = (await server.exchange(f"default:{account}", secret)).json()["access_token"]
     assert jwt.decode(token, ECKey.import_key(keys[0]), ["ES256"]).claims["sub"] == account
     stored = await server.db.read(lambda tx: tx.all("SELECT private_jwk FROM signing_keys"))
     assert b'"d"' not in bytes(stored[0]["private_jwk"])

@@ -20,8 +20,9 @@ from terracrew.server.db import Database
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
+from terracrew.server.identity.people.model import Session
 from terracrew.server.principals.authorize import Verb, organization, require
-from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.server.principals.model import SYSTEM, Principal, Role
 from terracrew.server.secrets import credentials
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
@@ -105,6 +106,13 @@ async def test_links_cannot_be_guessed_for_long(server: IdentityServer) -> None:
 async def with_password(server: IdentityServer, name: str = "vera") -> None:
     user = await server.user(name)
     await service.redeem_link(server.identity, await service.make_link(server.db, user.id), "a", PASSWORD)
+
+
+async def logged_in(server: IdentityServer) -> tuple[Session, Principal]:
+    session = await logins.login(server.identity, "vera", PASSWORD, "a")
+    who = await sessions.principal(server.db, session.token)
+    assert who is not None
+    return session, who
 
 
 async def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(server: IdentityServer) -> None:
@@ -202,7 +210,11 @@ async def test_only_so_many_passwords_wait_for_their_turn(
     await with_password(server)
     monkeypatch.setattr(passwords, "MAX_PENDING_HASHES", 5)
     gate, verify = threading.Event(), passwords._verify  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(passwords, "_verify", lambda *given: gate.wait(30) and verify(*given))
+
+    def verify_later(password: str, password_hash: str) -> bool:
+        return gate.wait(30) and verify(password, password_hash)
+
+    monkeypatch.setattr(passwords, "_verify", verify_later)
     guesses = {
         asyncio.create_task(logins.login(server.identity, "vera", "wrong", f"bot {number}")) for number in range(50)
     }
@@ -254,9 +266,7 @@ async def test_a_new_password_needs_the_old_one_and_ends_every_other_session_and
 
 async def test_a_link_that_resets_a_password_ends_everything_that_was_there(server: IdentityServer) -> None:
     await with_password(server)
-    session = await logins.login(server.identity, "vera", PASSWORD, "a")
-    who = await sessions.principal(server.db, session.token)
-    assert who is not None
+    session, who = await logged_in(server)
     leaked = await server.token(who)
     await service.redeem_link(server.identity, await service.make_link(server.db, "vera"), "a", "the next password")
     assert await sessions.principal(server.db, session.token) is None
@@ -266,9 +276,7 @@ async def test_a_link_that_resets_a_password_ends_everything_that_was_there(serv
 
 async def test_guesses_of_the_current_password_are_limited(server: IdentityServer) -> None:
     await with_password(server)
-    session = await logins.login(server.identity, "vera", PASSWORD, "a")
-    who = await sessions.principal(server.db, session.token)
-    assert who is not None
+    _, who = await logged_in(server)
     guesses = [logins.set_password(server.identity, who, "the next password", f"guess {n}") for n in range(30)]
     results = await asyncio.gather(*guesses, return_exceptions=True)
     assert [type(result) for result in results].count(Forbidden) == GUESSES.failures
@@ -279,9 +287,7 @@ async def test_a_change_of_password_that_was_not_evaluated_is_not_counted(
 ) -> None:
     """Whoever tried to change a password while the queue of hashes was full used up their guesses."""
     await with_password(server)
-    session = await logins.login(server.identity, "vera", PASSWORD, "a")
-    who = await sessions.principal(server.db, session.token)
-    assert who is not None
+    _, who = await logged_in(server)
     with monkeypatch.context() as full:
         full.setattr(passwords, "MAX_PENDING_HASHES", 0)
         for _ in range(GUESSES.failures):
@@ -309,9 +315,7 @@ async def test_a_disabled_user_is_out_at_once_and_an_owner_cannot_disable_an_adm
 ) -> None:
     await with_password(server)
     owner, admin = await server.user("olga", Role.OWNER), await server.user("root", is_system_admin=True)
-    session = await logins.login(server.identity, "vera", PASSWORD, "a")
-    vera = await sessions.principal(server.db, session.token)
-    assert vera is not None
+    session, vera = await logged_in(server)
     await server.db.write(lambda tx: service.set_disabled(tx, owner, vera.id, True))
     assert await sessions.principal(server.db, session.token) is None
     with pytest.raises(Unauthenticated):

@@ -12,47 +12,42 @@ from terracrew.testing.job_rows import JobRows
 pytestmark = pytest.mark.feature("S3")
 
 
-async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_one_wins(database: Database) -> None:
-    world = await JobRows.make(database)
-    runners = [await world.runner() for _ in range(20)]
-    job = await world.job(await world.module())
+async def test_of_two_hundred_concurrent_claims_from_twenty_connections_exactly_one_wins(rows: JobRows) -> None:
+    runners = [await rows.runner() for _ in range(20)]
+    job = await rows.job(await rows.module())
     results = await asyncio.gather(*(runners[n % 20].claim(job) for n in range(200)))
     assert sum(won is not None for won in results) == 1
-    assert (await world.load(job)).status == "CLAIMED"
-    assert len(await world.attempts(job)) == 1
+    assert (await rows.load(job)).status == "CLAIMED"
+    assert len(await rows.attempts(job)) == 1
 
 
-async def test_one_free_slot_and_five_offers_give_one_grant(database: Database) -> None:
-    world = await JobRows.make(database)
-    runner = await world.runner(slots=1)
-    jobs = [await world.job(await world.module()) for _ in range(5)]
+async def test_one_free_slot_and_five_offers_give_one_grant(rows: JobRows) -> None:
+    runner = await rows.runner(slots=1)
+    jobs = [await rows.job(await rows.module()) for _ in range(5)]
     results = await asyncio.gather(*(runner.claim(job) for job in jobs))
     assert sum(won is not None for won in results) == 1
 
 
-async def test_two_jobs_of_one_module_run_one_at_a_time(database: Database) -> None:
-    world = await JobRows.make(database)
-    runners = [await world.runner() for _ in range(2)]
-    module = await world.module()
-    jobs = [await world.job(module) for _ in range(2)]
+async def test_two_jobs_of_one_module_run_one_at_a_time(rows: JobRows) -> None:
+    runners = [await rows.runner() for _ in range(2)]
+    module = await rows.module()
+    jobs = [await rows.job(module) for _ in range(2)]
     results = await asyncio.gather(*(runner.claim(job) for runner, job in zip(runners, jobs, strict=True)))
     assert sum(won is not None for won in results) == 1
 
 
-async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(database: Database) -> None:
-    world = await JobRows.make(database)
-    runner = await world.runner()
-    job = await world.job(await world.module())
+async def test_a_claim_for_another_attempt_or_by_an_older_connection_is_refused(rows: JobRows) -> None:
+    runner = await rows.runner()
+    job = await rows.job(await rows.module())
     assert await runner.claim(job, attempt=2) is None
     assert await runner.claim(job, epoch=2) is None
     assert await runner.claim(job) is not None
 
 
 @pytest.mark.feature("X2", "S1")
-async def test_a_runner_that_is_not_assigned_cannot_claim(database: Database) -> None:
-    world = await JobRows.make(database)
-    stranger = await world.runner(assigned=False)
-    assert await stranger.claim(await world.job(await world.module())) is None
+async def test_a_runner_that_is_not_assigned_cannot_claim(rows: JobRows) -> None:
+    stranger = await rows.runner(assigned=False)
+    assert await stranger.claim(await rows.job(await rows.module())) is None
 
 
 @pytest.mark.feature("X2", "R8")
@@ -73,36 +68,33 @@ async def test_a_runner_of_another_organization_cannot_claim(database: Database)
         "UPDATE modules SET runner_id = 'another'",
     ],
 )
-async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(database: Database, closing: LiteralString) -> None:
-    world = await JobRows.make(database)
-    runner = await world.runner()
-    job = await world.job(await world.module())
-    await database.write(lambda tx: tx.run(closing))
+async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(rows: JobRows, closing: LiteralString) -> None:
+    runner = await rows.runner()
+    job = await rows.job(await rows.module())
+    await rows.db.write(lambda tx: tx.run(closing))
     assert await runner.claim(job) is None
-    assert (await world.load(job)).status == "QUEUED"
+    assert (await rows.load(job)).status == "QUEUED"
 
 
-async def test_a_grant_carries_the_specification_and_credentials_of_its_own(database: Database) -> None:
-    world = await JobRows.make(database)
-    runner = await world.runner()
-    module = await world.module("platform/vpc")
-    granted = await runner.has(await world.job(module))
+async def test_a_grant_carries_the_specification_and_credentials_of_its_own(rows: JobRows) -> None:
+    runner = await rows.runner()
+    module = await rows.module("platform/vpc")
+    granted = await runner.has(await rows.job(module))
     assert (granted.spec.module_id, granted.spec.module_path, granted.spec.attempt) == (module, "platform/vpc", 1)
     assert granted.credentials.hub != granted.credentials.api
     assert granted.credentials.hub not in repr(granted)
 
 
 @pytest.mark.feature("O6")
-async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(database: Database) -> None:
+async def test_a_claim_whose_answer_was_lost_is_taken_back_and_no_other(rows: JobRows) -> None:
     """The database went away between the commit and its answer: the job belonged to an attempt that nobody had heard of."""
-    world = await JobRows.make(database)
-    job, runner = await world.job(await world.module()), await world.runner()
+    job, runner = await rows.job(await rows.module()), await rows.runner()
     claimant = claims.Claimant(job, 1, runner.runner_id, runner.id, 1)
     unheard = claims.ClaimRequest(claimant, claims.make_credentials())
-    assert await world.claim(unheard) is not None
-    await claims.take_back(database, claims.ClaimRequest(claimant, claims.make_credentials()))
-    assert (await world.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
-    await claims.take_back(database, unheard)
-    await claims.take_back(database, unheard)
-    again = await world.load(job)
+    assert await rows.claim(unheard) is not None
+    await claims.take_back(rows.db, claims.ClaimRequest(claimant, claims.make_credentials()))
+    assert (await rows.load(job)).status == "CLAIMED", "another claim of the same attempt is not this one"
+    await claims.take_back(rows.db, unheard)
+    await claims.take_back(rows.db, unheard)
+    again = await rows.load(job)
     assert (again.status, again.attempt, again.losses) == ("QUEUED", 2, 0)

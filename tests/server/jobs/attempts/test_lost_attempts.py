@@ -19,7 +19,7 @@ from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import Instance, JobRows, begin
+from terracrew.testing.job_rows import Instance, JobRows, begin, begin_code
 from tests.stateful.faulty_database import Cut, Faulty
 
 HOUR_SECONDS = 3600.0
@@ -56,7 +56,7 @@ class Lost:
         return await self.runner.start(self.ref.job_id, attempt)
 
     async def gone(self, report: decide.Report) -> None:
-        await service.settle(self.world.db, self.ref, lambda job, attempt, now: decide.gone(job, attempt, report, now))
+        await self.world.gone(self.ref, report)
 
     async def step(self) -> None:
         self.time += 1
@@ -168,9 +168,7 @@ async def test_an_approved_plan_waits_while_the_attempt_that_was_given_up_is_hea
     await approvals.approve(lost.world.db, lost.registry, lost.admin, lost.ref.job_id, 2, [lost.ref])
     third = await lost.start(3)
     await lost.runner.heartbeat(lost.ref)
-    refused = await begin(lost.world.db, third, 0, 2, lost.registry)
-    assert isinstance(refused, BeginRefused)
-    assert refused.code == "wait"
+    assert await begin_code(lost.world.db, third, 0, 2, lost.registry) == "wait"
     await lost.gone(decide.Report("gone"))
     assert await begin(lost.world.db, third, 0, 2, lost.registry) == Begun(0)
 

@@ -8,7 +8,6 @@ import pytest
 from terracrew.errors import Conflict, NotFound
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, decide, service
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.modules import contents
@@ -19,7 +18,7 @@ from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, JobRows, begin
+from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 
@@ -55,9 +54,7 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
         await job.approve(plan=7)
     await job.approve()
     ref = await job.start(2)
-    refused = await begin(job.world.db, ref, 0)
-    assert isinstance(refused, BeginRefused)
-    assert refused.code == "approval", "a plan of its own is another one"
+    assert await begin_code(job.world.db, ref, 0) == "approval", "a plan of its own is another one"
     await job.take(delivery(ref, 2, waiting()))
     with pytest.raises(Conflict, match="no longer the one"):
         await job.approve(plan=1)
@@ -69,12 +66,10 @@ async def test_a_plan_is_applied_once(job: Waiting) -> None:
     await job.approve()
     ref = await job.start(2)
     assert await begin(job.world.db, ref, 0, 1) == Begun(0)
-    await service.settle(job.world.db, ref, lambda j, a, now: decide.gone(j, a, decide.Report("killed"), now))
+    await job.world.gone(ref)
     assert (await job.job()).plan_attempt is None
     third = await job.start(3)
-    refused = await begin(job.world.db, third, 0, 1)
-    assert isinstance(refused, BeginRefused)
-    assert refused.code == "approval"
+    assert await begin_code(job.world.db, third, 0, 1) == "approval"
 
 
 @pytest.mark.feature("J8")
@@ -96,13 +91,6 @@ async def test_what_is_planned_from_other_content_is_planned_again(job: Waiting,
     assert (await job.runner.has(job.id, 2)).spec.resume is None
 
 
-@pytest.mark.feature("J8")
-async def test_what_is_planned_from_another_state_is_planned_again(job: Waiting) -> None:
-    await job.approve()
-    await job.world.db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module))
-    assert (await job.runner.has(job.id, 2)).spec.resume is None
-
-
 @pytest.mark.feature("J8", "S3")
 async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) -> None:
     await job.approve()
@@ -114,17 +102,19 @@ async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) 
 @pytest.mark.feature("J8", "R7")
 async def test_when_the_runner_that_made_the_plan_is_disabled_another_one_plans_again(job: Waiting) -> None:
     await job.approve()
-    sql = "UPDATE runners SET is_disabled = true WHERE id = :id"
-    await job.world.db.write(lambda tx: tx.run(sql, id=job.runner.runner_id))
+    await job.world.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=job.runner.runner_id)
     assert (await (await job.world.runner()).claim(job.id, 2)) is not None
 
 
 @pytest.mark.feature("J8")
-async def test_a_plan_that_the_state_has_overtaken_binds_the_job_to_no_runner(job: Waiting) -> None:
+@pytest.mark.parametrize("by_its_runner", [True, False])
+async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner(
+    job: Waiting, by_its_runner: bool
+) -> None:
     await job.approve()
-    await job.world.db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module))
-    granted = await (await job.world.runner()).has(job.id, 2)
-    assert granted.spec.resume is None
+    await job.world.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module)
+    runner = job.runner if by_its_runner else await job.world.runner()
+    assert (await runner.has(job.id, 2)).spec.resume is None
 
 
 @pytest.mark.feature("J8")
@@ -176,15 +166,14 @@ async def test_a_job_that_waits_is_canceled_at_once(job: Waiting) -> None:
 
 
 @pytest.mark.feature("J8")
-async def test_a_canceled_job_does_not_begin_to_wait(database: Database) -> None:
-    world = await JobRows.make(database)
-    module, runner = await world.module(), await world.runner()
-    made = Waiting(world, runner, module, await world.job(module, kind="APPLY"))
+async def test_a_canceled_job_does_not_begin_to_wait(rows: JobRows) -> None:
+    module, runner = await rows.module(), await rows.runner()
+    made = Waiting(rows, runner, module, await rows.job(module, kind="APPLY"))
     ref = await made.start(1)
-    await service.cancel(database, made.admin, made.id, "after_step")
+    await service.cancel(rows.db, made.admin, made.id, "after_step")
     await made.take(delivery(ref, 2, waiting()))
     assert (await made.job()).status == "CANCELED"
-    kept = await database.read(lambda tx: plan_store.get(tx, made.id, 1))
+    kept = await rows.db.read(lambda tx: plan_store.get(tx, made.id, 1))
     assert kept is not None, "without its row, nothing would remove the object that was stored for the plan"
     assert kept.decision is None
 
