@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
@@ -158,3 +159,11 @@ def executor_hello(ref: AttemptRef) -> messages.ExecutorHello:
 
 def ref_of(granted: Granted) -> AttemptRef:
     return AttemptRef(granted.spec.job_id, granted.spec.attempt)
+
+
+async def refusal(client: Client) -> tuple[str, bool]:
+    """Why the server ends the connection, and whether that is for good."""
+    found = await client.get("refused")
+    with pytest.raises(ConnectionClosed):
+        await client.get()
+    return found["code"], found["is_final"]

@@ -8,8 +8,7 @@ import pytest
 from terracrew.protocol import messages
 from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
-from tests.server.hub.hub_clients import Hub, executor_hello, ref_of
-from tests.server.hub.refusals import refusal
+from tests.server.hub.hub_clients import Hub, executor_hello, ref_of, refusal
 
 pytestmark = pytest.mark.feature("C2")
 

@@ -17,8 +17,7 @@ from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
-from tests.server.hub.hub_clients import PATIENCE, Hub, on_postgres, ref_of
-from tests.server.hub.refusals import refusal
+from tests.server.hub.hub_clients import PATIENCE, Hub, on_postgres, ref_of, refusal
 
 
 def batch(first: int, *texts: str) -> bytes:

@@ -18,8 +18,7 @@ from terracrew.server.process import serve
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import JobRows
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
-from tests.server.hub.hub_clients import PATIENCE, Hub, listening
-from tests.server.hub.refusals import refusal
+from tests.server.hub.hub_clients import PATIENCE, Hub, listening, refusal
 
 pytestmark = pytest.mark.feature("O2", "C3")
 BEAT = messages.Heartbeat("0.1.0", is_draining=False, attempts=[])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from terracrew.protocol.messages import AttemptRef, LogSettings
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
+from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import PATIENCE, SimulatedRunner, watching
 
@@ -217,3 +219,21 @@ async def test_many_viewers_at_once_all_see_everything_in_order(crew: SimulatedR
             await attempt.deliver(log(f"{n}\n"))
         await attempt.deliver(log("end\n"), DONE)
     assert [task.result() for task in tasks] == [list(range(2, 203))] * viewers
+
+
+@pytest.mark.feature("S6", "L4")
+async def test_a_job_that_falls_silent_says_so_to_whoever_follows_it(
+    crew: SimulatedRunner, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("terracrew.server.runs.follow.QUIET_SECONDS", 0.1)
+    job = await crew.run()
+    await job.deliver(RUNNING)
+    async with job.watched() as viewer:
+        assert json.loads((await viewer.next("job")).data)["reason"] is None
+        await viewer.next("ping")
+        crew.server.registry.now = lambda: time.monotonic() + 500
+        clock.advance(300)  # nobody is woken by this
+        while (told := json.loads((await viewer.next("job")).data)["reason"]) is None:
+            pass
+        assert told["code"] == "silent"
+        await viewer.next("ping")
