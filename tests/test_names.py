@@ -23,6 +23,13 @@ WITHOUT_UNIT = {
 """Numbers that the kernel or the logging library defines, the number of no event, and exit codes in a module of that name."""
 
 
+REFUSED_WORD = re.compile(
+    r"(?:\A|_)(hear|hears|heard|unheard|told|patience|outlast|strangers?|whoever)(?:_|\Z)", re.IGNORECASE
+)
+COLUMN_NAMES = {"heard_at", "executor_heard_at"}
+"""The database and the API have these names; see the glossary."""
+
+
 def modules() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(SOURCE.rglob("*.py")):
         if "testing" not in path.parts:
@@ -74,3 +81,28 @@ def is_number(value: ast.expr) -> bool:
 
 def is_constant(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id.isupper()
+
+
+def test_names_use_the_ordinary_words() -> None:
+    """A client was "heard" in some names and "in contact" in others; `told` named outputs, refusals and lines of text."""
+    # The pages are read separately: their templates use the same names.
+    found = [f"{path}: {name}" for path, tree in modules() if "dashboard" not in path.parts for name in refused(tree)]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["told = 1", "def is_heard(): ...", "run(x.on_heard)", "def run(patience): ..."])
+def test_a_refused_word_is_found_wherever_it_stands(text: str) -> None:
+    assert len(list(refused(ast.parse(text)))) == 1
+
+
+def refused(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case _:
+                continue
+        if name not in COLUMN_NAMES and REFUSED_WORD.search(name):
+            yield name

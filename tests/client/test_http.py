@@ -183,7 +183,7 @@ def test_a_silent_stream_is_opened_again(site: ScriptedServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        events = Api(f"http://127.0.0.1:{silent.getsockname()[1]}").events("/events", quiet=0.1, patience=0.2)
+        events = Api(f"http://127.0.0.1:{silent.getsockname()[1]}").events("/events", quiet=0.1, max_outage_seconds=0.2)
         with pytest.raises(errors.Unreachable):
             next(events)
 
@@ -222,5 +222,5 @@ def test_whoever_has_patience_outlasts_more_than_a_few_answers(site: ScriptedSer
     with pytest.raises(errors.Unavailable):
         Api(site.url).get("/jobs/1")
     api = Api(site.url)
-    api.patience = 60
+    api.max_outage_seconds = 60
     assert api.get("/jobs/1") == {"id": 1}

@@ -11,7 +11,7 @@ def mark_done(directory: Path, last_event: int) -> None:
 
 
 def mark_refused(directory: Path, last_event: int) -> None:
-    """Record that the server refused the rest for good."""
+    """Record that the server refuses everything else from this attempt."""
     _write(directory, files.REFUSED, last_event)
 
 

@@ -34,7 +34,7 @@ class AttemptCipher:
         return nonce + self._cipher.encrypt(nonce, content, self._context)
 
     def decrypt(self, encrypted: bytes) -> bytes:
-        """Return the content. Raises ValueError where it was changed, or belongs to another attempt or key."""
+        """Return the content. Raise ValueError if it was changed, or belongs to another attempt or key."""
         try:
             return self._cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], self._context)
         except (InvalidTag, ValueError):

@@ -41,7 +41,7 @@ def write(directory: Path, record: AttemptRecord) -> None:
 
 
 def read(directory: Path) -> AttemptRecord:
-    """Read the record. Raises FileNotFoundError, or ValueError where it is damaged."""
+    """Read the record. Raise FileNotFoundError if there is none, and ValueError if it is damaged."""
     return _decode((directory / files.RECORD).read_bytes())
 
 

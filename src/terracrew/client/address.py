@@ -21,7 +21,7 @@ def checked(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether an address is this machine's own, by name or number; no name service is asked."""
+    """Return whether an address is a loopback address, by its name or number. This makes no DNS request."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

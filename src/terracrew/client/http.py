@@ -41,7 +41,7 @@ def no_server(url: str) -> errors.Unreachable:
 
 
 def segment(reference: str) -> str:
-    """Return an id or a path as the one segment of a URL that it has to be."""
+    """Return an id or a path, encoded as one segment of a URL."""
     return quote(reference, safe="")
 
 
@@ -53,8 +53,8 @@ class Api:
         self._token = token
         self._timeout = timeout
         self._pool = transport.pool(self.base_url, connections=_MAX_CONNECTIONS)
-        self.patience = 0.0
-        """Seconds for which a request that may be repeated is, while the server or its database is away; a few tries at least."""
+        self.max_outage_seconds = 0.0
+        """How long a request that may be repeated is retried while the server or its database is away; a few tries are always made."""
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
         """Called with the error that a request waits for."""
 
@@ -86,7 +86,7 @@ class Api:
         target: str,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Any:
-        """Post a body of any size through proxies that limit the size of one. `progress` is told the bytes that arrived."""
+        """Post a body of any size through proxies that limit the size of one. `progress` gets the number of bytes that have arrived."""
         if len(data) <= PART_BYTES:
             return self.upload(path, data, content_type)
         wanted = UploadWanted(target, hashlib.sha256(data).hexdigest(), len(data))
@@ -135,12 +135,12 @@ class Api:
             response.close()
 
     def events(
-        self, path: str, last_id: str | None = None, *, patience: float = 300, quiet: float = 60
+        self, path: str, last_id: str | None = None, *, max_outage_seconds: float = 300, quiet: float = 60
     ) -> Iterator[Event]:
         """Follow a stream for as long as it is read.
 
         It is resumed after its last event whenever it breaks, or when nothing, not even a sign of life, has come for
-        `quiet` seconds. After `patience` seconds without a server it gives up.
+        `quiet` seconds. It gives up after `max_outage_seconds` without a server.
         """
         parser = Parser(last_id or "")
         answered_at, delays = time.monotonic(), Backoff(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
@@ -151,7 +151,7 @@ class Api:
                     delays.reset()
                     yield event
             except _TRANSIENT_ERRORS as error:
-                if time.monotonic() - answered_at > patience:
+                if time.monotonic() - answered_at > max_outage_seconds:
                     raise
                 self.on_wait(error)
             time.sleep(delays.next())
@@ -193,7 +193,7 @@ class Api:
             except _TRANSIENT_ERRORS as error:
                 tried += 1
                 pause = max(delays.next(), float(error.details.get("retry_after", 0)))
-                is_tried_out = tried >= _TRIES and time.monotonic() + pause - began > self.patience
+                is_tried_out = tried >= _TRIES and time.monotonic() + pause - began > self.max_outage_seconds
                 if once or rewind is None or is_tried_out or pause > _MAX_WAIT_SECONDS:
                     raise
                 self.on_wait(error)

@@ -30,7 +30,7 @@ class _Connect(_connect):
 
 
 async def connect(server_url: str, credential: str, *, max_frame: int = MAX_GRANT_FRAME_BYTES) -> ClientConnection:
-    """Open a connection. Unauthenticated, Forbidden and Incompatible are for good; after Unreachable, try again.
+    """Open a connection. Unauthenticated, Forbidden and Incompatible are final; after Unreachable, the caller should retry.
 
     Our server accepts every handshake and sends its refusal as a message. A handshake that fails was therefore answered by
     something else, unless the answer has a problem code of ours.

@@ -1,4 +1,4 @@
-"""Reads a stream of server-sent events, whatever pieces its bytes arrive in."""
+"""Parses a stream of server-sent events. Its bytes may be split anywhere."""
 
 import re
 

@@ -17,7 +17,7 @@ class Control:
     def __init__(self) -> None:
         self.cancel: CancelMode | None = None
         self.ended_by: str | None = None
-        """What told this process to end, where that was not the server: nobody asked for a cancel of the job."""
+        """What asked this process to end, if it was not the server. The job was then not canceled by a request."""
         self.superseded: str | None = None
         self.refused: str | None = None
         self.is_refused_for_now = False
@@ -32,7 +32,7 @@ class Control:
     def stop_mode(self, *, is_mutating: bool) -> StopMode | None:
         """Return how a running engine is to be stopped, if at all.
 
-        An engine that changes the world for a superseded attempt is left to finish: stopping it would mend nothing.
+        An engine that is applying for a superseded attempt may finish, because stopping it would leave more undone.
         """
         if self.cancel in ("interrupt", "kill"):
             return self.cancel
@@ -48,7 +48,7 @@ class Control:
             self._tell()
 
     def end(self, reason: str) -> None:
-        """This process was told to end, by something else than the server."""
+        """Record that something other than the server asked this process to end."""
         if self.ended_by is None:
             self.ended_by = reason
             self._tell()

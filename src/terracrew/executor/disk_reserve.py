@@ -47,7 +47,7 @@ class Room:
 
 
 def give_back(descriptor: int, size: int) -> None:
-    """The beginning of a file is needed no more: its room is the disk's again, and what follows stays where it is."""
+    """Free the disk space of the beginning of a file. The rest of the file stays at its offset."""
     _libc.fallocate(
         descriptor, _KEEP_SIZE_FLAG | _PUNCH_HOLE_FLAG, 0, size
-    )  # where that is not possible, nothing is gained
+    )  # if the file system cannot do that, no space is freed

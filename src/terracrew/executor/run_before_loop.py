@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def begin(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    """Run it to where it first gives way; the rest is for a task. One that is over by then only has its result left."""
+    """Run a coroutine until it first yields, and return the rest for a task. If it has ended by then, only its result is left."""
     try:
         waits_for = coroutine.send(None)
     except StopIteration as over:

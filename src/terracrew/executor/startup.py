@@ -33,7 +33,7 @@ def exit_code_of(work: Callable[[], int]) -> int:
     try:
         return work()
     except OSError as error:
-        if error.errno == errno.ENOSPC:  # the runner starts a delivery again until the disk has room
+        if error.errno == errno.ENOSPC:  # the runner starts the delivery again until the disk has space
             print(f"an executor cannot start: {error}", file=sys.stderr)
         else:
             traceback.print_exc()

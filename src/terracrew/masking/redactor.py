@@ -30,7 +30,7 @@ class Redactor:
         return f"Redactor({len(self._patterns_of)} secrets)"
 
     def add(self, secret: str) -> None:
-        """Mask this secret from now on, too."""
+        """Mask this secret in everything from now on."""
         self._take(secret)
         self._index()
 

@@ -43,7 +43,7 @@ async def run(
             connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
             supervisor.recover()
             connecting = tasks.create_task(connection.run())
-            stopping = tasks.create_task(_stop_when_told(stop, connection, supervisor, claims))
+            stopping = tasks.create_task(_stop_on_signal(stop, connection, supervisor, claims))
             try:
                 await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if connecting.done() and isinstance(error := connecting.result(), Removed):
@@ -66,14 +66,14 @@ async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> Non
     """Wait until a removed runner's attempts are delivered. Executors use the attempts' own credentials for that, and
     the runner uses them for an executor that dies."""
     if supervisor.refs:
-        log.warning("ending when %d attempts have been delivered; told to stop, at once", len(supervisor.refs))
+        log.warning("exiting when %d attempts have been delivered; SIGTERM exits at once", len(supervisor.refs))
     while supervisor.refs and not stop.drain.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):
                 await stop.drain.wait()
 
 
-async def _stop_when_told(stop: Stop, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims) -> None:
+async def _stop_on_signal(stop: Stop, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims) -> None:
     await stop.drain.wait()
     connection.drain()
     if supervisor.refs:

@@ -28,8 +28,8 @@ def fact(value: events.Fact) -> Record:
 
 
 def state(serial: int, lineage: str = "a") -> tuple[Record, Received]:
-    told = StateFact(sha256=f"{serial}", size=2, serial=serial, lineage=lineage, is_inline=True)
-    return _record(events.pack_state(told, b"xx", Step.APPLY, time.time())), Received(told, b"sealed", None)
+    fact = StateFact(sha256=f"{serial}", size=2, serial=serial, lineage=lineage, is_inline=True)
+    return _record(events.pack_state(fact, b"xx", Step.APPLY, time.time())), Received(fact, b"sealed", None)
 
 
 def _record(packed: bytes) -> Record:

@@ -62,8 +62,8 @@ def _check(spec: specs.Spec, version: str, path: Path) -> None:
     path.chmod(0o755)
     said = discovery.ask_version(spec, path)
     if said != version:
-        told = f"says it is {said}" if said else f"does not answer `{' '.join(spec.ask)}`"
-        raise Invalid(f"what was to be {spec.title} {version} {told}: nothing was installed")
+        problem = f"says it is {said}" if said else f"does not answer `{' '.join(spec.ask)}`"
+        raise Invalid(f"the file for {spec.title} {version} {problem}: nothing was installed")
 
 
 def _ready(spec: specs.Spec, version: str, path: Path, report: Report) -> FoundEngine:

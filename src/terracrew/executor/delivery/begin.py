@@ -49,7 +49,7 @@ class ApplyPermit:
             if isinstance(answer, Begun):
                 if answer.state_version == state_version and _now() - sent < PERMIT_SECONDS:
                     return
-                continue  # it came too late: only a fresh permit excludes that this attempt was declared lost in the meantime
+                continue  # it arrived too late: only a new permit proves that this attempt was not declared lost in the meantime
             match answer.code:
                 case "wait":
                     if answer.message != said:
@@ -88,7 +88,7 @@ class ApplyPermit:
             self._answer.set_result((message, sent))
 
     def disconnected(self) -> None:
-        """No answer can come to what was asked on that connection; it is asked again on the next."""
+        """Forget the requests of the connection that has ended. They are sent again on the next one."""
         self._sent = None
 
     # ----

@@ -27,7 +27,7 @@ from terracrew.protocol.events import (
 from terracrew.protocol.spec import Step
 
 RESERVE_BYTES = MAX_INLINE_STATE_BYTES + (1 << 20)
-"""Bytes that the log leaves free for what may not wait for room: facts, and a state as large as an event can hold."""
+"""The bytes that the log leaves free for records that cannot wait for disk space: facts, and a state as large as an event can hold."""
 _SCAN_BYTES = 1 << 20
 
 
@@ -43,7 +43,7 @@ class OutboxBatch(NamedTuple):
 
 class Outbox:
     def __init__(self, path: Path, on_append: Callable[[], None] = lambda: None) -> None:
-        """Open it, new or as a dead executor left it; a record that was cut off by the crash is cut off for good."""
+        """Open the outbox of this executor or of one that has died. A record that a crash left incomplete is removed."""
         self.on_append = on_append
         self._path = path
         self._is_name_durable = False
@@ -109,7 +109,7 @@ class Outbox:
             self._is_name_durable = True
 
     def size_after(self, number: int) -> int:
-        """Return how many bytes stand after this event."""
+        """Return the number of bytes after this event."""
         return self._ends[-1] - self._ends[number - self._base]
 
     def batch(self, after: int, *, up_to: int, count: int) -> OutboxBatch:
@@ -130,7 +130,7 @@ class Outbox:
                 self._base = mark
 
     def rewind(self, mark: int) -> None:
-        """Take the server's word for what it has, even where it once had more (a restored backup)."""
+        """Move the mark back to what the server has, which can be less than before if a backup was restored."""
         if mark < self._base:
             self._base, self._ends = 0, array("Q", [0])
             self._ends.extend(end for end, _ in self._scan())

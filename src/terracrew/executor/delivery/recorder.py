@@ -86,7 +86,7 @@ class Recorder:
         self.outbox.append(events.pack_fact(facts.masked(fact, self.redactor), self.step, time.time()))
 
     def state(self, record: bytes) -> int:
-        """A state is on the disk for good when this returns."""
+        """Record a state. When this returns, the state is synced to the disk."""
         number = self.outbox.append(record)
         self.outbox.sync()
         return number

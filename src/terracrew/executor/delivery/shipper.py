@@ -34,7 +34,7 @@ WINDOW_BATCHES = 16
 """Batches on their way at once, so that throughput does not fall with distance."""
 _STABLE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
-"""What a server said before it closed the connection is read for this long."""
+"""How long to read the server's last messages after the connection was closed."""
 _CONNECTING = "the connection to the runner hub"
 
 
@@ -76,7 +76,7 @@ class Shipper:
         permit.on_silence = self._drop
 
     async def run(self) -> None:
-        """Keep a connection until cancelled, or until the server refuses this attempt for good."""
+        """Keep a connection until this task is cancelled, or until the server refuses this attempt permanently."""
         backoff = Backoff()
         while self._control.refused is None:
             try:

@@ -1,4 +1,4 @@
-"""The few things of an attempt that go by HTTP: archives, states and plans, too large for the hub, and tokens for clouds."""
+"""Transfers by HTTP what is too large for the hub (archives, states and plans), and requests cloud tokens."""
 
 import asyncio
 import hashlib

@@ -119,7 +119,7 @@ class Ruleset:
             os.close(target)
 
     def restrict_thread(self) -> None:
-        """Take from the calling thread, for good, every right that no rule gives, and every way to gain privileges."""
+        """Permanently remove from the calling thread every right that no rule grants, and every way to gain privileges."""
         if _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             number = ctypes.get_errno()
             raise OSError(number, f"no_new_privs: {os.strerror(number)}")

@@ -62,7 +62,7 @@ class EngineOutput:
             yield
         finally:
             self._engine = None
-            self._give_up_ahead()  # nobody prints: what waits to be recorded can have it
+            self._give_up_ahead()  # no engine is printing, so waiting records can use the space
 
     def follow(self) -> None:
         loop = asyncio.get_running_loop()
@@ -170,7 +170,7 @@ class EngineOutput:
         self._is_full = is_full
         if self._engine:
             self._engine.pause() if is_full else self._engine.resume()
-        with contextlib.suppress(OSError):  # it is said where it can be said
+        with contextlib.suppress(OSError):  # it is logged if there is space for it
             self._recorder.say(_FULL if is_full else _ROOM_AGAIN)
 
     def _has_room(self) -> bool:
@@ -181,7 +181,7 @@ class EngineOutput:
         self._ahead.forget()
 
     def _give_back(self) -> bool:
-        """What has become events is in the outbox, too. Once that is on the disk for good, one of the two is enough."""
+        """Free the part of the output that is in the outbox as events, once the outbox is synced."""
         position = self._recorder.offsets.position
         if position - self._given_back < _MIN_GIVE_BACK_BYTES:
             return False

@@ -58,7 +58,7 @@ class Sealing(io.RawIOBase):
 
 
 def opened(file: IO[bytes], key: bytes, context: str) -> io.BufferedReader:
-    """Return the plain text of what was sealed in this context; reading raises Invalid where it is not that."""
+    """Return a stream of the decrypted content. Reading it raises Invalid if it was not encrypted in this context."""
     return io.BufferedReader(_Pieces(_open(file, AESGCM(key), context)), PIECE_BYTES)
 
 

@@ -60,7 +60,7 @@ async def keep(
 async def restore(
     engine: FoundEngine, plan: Path, resume: Resume, *, job_id: str, root: Path, directory: Path, transfer: Transfer
 ) -> Path:
-    """Put an approved plan and its workspace back to where they were; the workspace. Where that fails, nothing of it is left."""
+    """Restore an approved plan and its workspace to their place, and return the workspace. After a failure, nothing is left there."""
     place = Path(resume.path)
     if place.parent != root or not workspace.is_name(place.name, job_id):
         raise Invalid(f"it was made in {resume.path}, which is not a workspace of this runner ({root})")

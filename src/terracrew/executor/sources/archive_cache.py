@@ -45,7 +45,7 @@ class ArchiveCache:
         self.prune(sha256)
 
     def prune(self, kept: str = "") -> int:
-        """Remove what nobody has used for long, and then the least recently used until the rest fits; how many."""
+        """Remove archives that have not been used for long, then the least recently used ones until the rest fits. Return how many."""
         now, removed, total = time.time(), 0, 0
         found: list[tuple[float, int, Path]] = []
         for file in self._folder.iterdir():

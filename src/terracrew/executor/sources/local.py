@@ -31,7 +31,7 @@ def _allowed(source: LocalSource, roots: Sequence[str]) -> Path:
     if not path.is_absolute():
         raise Invalid(f"the source {source.path!r} is not an absolute path")
     path = path.resolve()
-    # Said before whether it exists, so that nobody can look around on this machine.
+    # This is checked before the path's existence, so that the error does not reveal which paths exist on this machine.
     if not any(path.is_relative_to(Path(root).expanduser().resolve()) for root in roots):
         allowed = ", ".join(roots) or "none"
         raise Forbidden(f"the source {source.path!r} is not under a folder that this runner allows ({allowed})")

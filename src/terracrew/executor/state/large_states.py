@@ -16,7 +16,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 
 PLAIN = ".plain"
-"""Marks what is not encrypted: a state that was salvaged when nobody had the key any more."""
+"""Marks a state that is not encrypted, because it was salvaged after the key was lost."""
 EVENT = ".event"
 _NEW = "new"
 

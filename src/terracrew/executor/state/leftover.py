@@ -21,7 +21,7 @@ class MutationRecord(msgspec.Struct, frozen=True):
     leftover: str
     """The path of the file, relative to the workspace."""
     engine: str = "tofu"
-    """Whose state it is. Records of earlier versions do not say so."""
+    """The engine that wrote the state. Records of earlier versions do not have it."""
 
 
 def remove(path: Path, place: Path) -> bool:
@@ -66,7 +66,7 @@ def find_after_crash(directory: Path) -> tuple[Path, str] | None:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the content of the file; None where it is larger than any state may be. A sparse file of 8 GB costs nobody a disk."""
+    """Return the content of the file; None where it is larger than any state may be. A sparse file of 8 GB uses no disk space."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_STATE_BYTES:
             return None

@@ -48,7 +48,7 @@ class States:
         self._writing = asyncio.Lock()
 
     async def write(self, content: bytes, origin: Literal["engine", "errored"] = "engine") -> int:
-        """Keep it for good and put it into the outbox; the state's number.
+        """Store a state durably, record it in the outbox, and return its number.
 
         A file that the engine left is kept whatever is in it: there is no other copy. The server puts it into quarantine.
         """
@@ -63,7 +63,7 @@ class States:
             await self.write(identities.emptied(self._engine, self.current))
 
     async def settle(self) -> None:
-        """Return when no state is being written: what follows must stand behind it in the outbox."""
+        """Wait until no state is being written, so that the next record comes after it in the outbox."""
         async with self._writing:
             return
 

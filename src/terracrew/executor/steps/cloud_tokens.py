@@ -57,7 +57,7 @@ class CloudTokens:
             await self._fetch(phase)
 
     def environment(self) -> dict[str, str]:
-        """Return where the engine finds what it was given: the first audience's token without its name, too."""
+        """Return the variables that name the token files. The first audience's token also has a variable without its name."""
         if self._phase is None:
             return {}
         files = {f"{VARIABLE}_{audience_slug(each)}": str(self._file(self._phase, each)) for each in self._audiences}
@@ -82,7 +82,7 @@ class CloudTokens:
 
     async def _renew(self, phase: Phase) -> None:
         while True:
-            # In short naps: the clock of a nap stands still while the machine is suspended, a token's does not.
+            # It sleeps for short times, because a sleep is extended while the machine is suspended and the lifetime of a token is not.
             await asyncio.sleep(max(0.0, min(_LOOK_SECONDS, self._renew_at - _now())))
             if _now() < self._renew_at:
                 continue

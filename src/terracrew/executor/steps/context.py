@@ -74,7 +74,7 @@ class StepContext:
         return Result("FAILED", f"{step} was not started: {what}{error}")
 
     def has_stopped(self, error: TerracrewError | OSError) -> bool:
-        """Whether this error is not a failure, because the attempt was told to stop."""
+        """Whether this error is not a failure, because a stop was requested."""
         if isinstance(error, Superseded):
             self.control.supersede(error.message)
         return self.control.is_stopping

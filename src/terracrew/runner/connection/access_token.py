@@ -145,8 +145,8 @@ class Tokens:
         if error := problems.own(response.headers, response.data):
             return error
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            told = msgspec.json.decode(response.data, type=_Refusal)
+            refusal = msgspec.json.decode(response.data, type=_Refusal)
             # A server of the version before this one gives a code only where its answer is final.
-            if kind := errors.tree().get(told.code) or _WITHOUT_CODE.get(told.error):
-                return kind(told.error_description, **problems.retry_after(response.headers))
+            if kind := errors.tree().get(refusal.code) or _WITHOUT_CODE.get(refusal.error):
+                return kind(refusal.error_description, **problems.retry_after(response.headers))
         return problems.foreign(response.status, response.headers, f"POST {self._url}")

@@ -87,14 +87,17 @@ class RunnerSession:
     def cancel(self, ref: AttemptRef, mode: CancelMode) -> None:
         """Cancel an attempt whose executor no server can reach. The same request is sent only once."""
         if self._canceled.get(ref) != mode:
-            self._canceled = {known: told for known, told in self._canceled.items() if known in self.reported_attempts}
+            self._canceled = {known: sent for known, sent in self._canceled.items() if known in self.reported_attempts}
             self._canceled[ref] = mode
             self.socket.post(messages.CancelAttempt(ref.job_id, ref.attempt, mode))
 
     def configure(self, wanted: Configuration) -> None:
-        is_told = (wanted.heartbeat, wanted.log_level) == (self.configuration.heartbeat, self.configuration.log_level)
+        is_unchanged = (wanted.heartbeat, wanted.log_level) == (
+            self.configuration.heartbeat,
+            self.configuration.log_level,
+        )
         self.configuration = wanted
-        if not is_told:
+        if not is_unchanged:
             self.socket.post(messages.ConfigureRunner(wanted.heartbeat, wanted.levels))
 
     @property

@@ -5,7 +5,7 @@ NEWEST = """SELECT max(at) AS newest FROM (
     UNION ALL SELECT max(claimed_at) FROM attempts UNION ALL SELECT max(lost_at) FROM attempts
     UNION ALL SELECT max(queued_at) FROM jobs) AS times"""
 """The columns with times that a server has set; times of steps and lines come from the clocks of other machines."""
-HEARD_SINCE = "SELECT id FROM instances WHERE is_connected AND heard_at > $1 LIMIT 1"
+CONTACT_SINCE = "SELECT id FROM instances WHERE is_connected AND heard_at > $1 LIMIT 1"
 """Whether another server has noted contact after this time."""
 HAS_DEADLINE = "SELECT id FROM jobs WHERE status IN ('CLAIMED', 'PROCESSING', 'AWAITING_APPROVAL') LIMIT 1"
 """Whether any job has a deadline that runs."""

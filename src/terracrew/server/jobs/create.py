@@ -176,8 +176,8 @@ async def _insert(tx: Tx, checked: Sequence[_Checked]) -> list[Job]:
 
 def _details(job: Job, module: Module) -> dict[str, Any]:
     """Return the details of a new job for the audit log."""
-    told: dict[str, Any] = {"type": job.type, "module": module.path}
-    return told | {"is_destroy_plan": True} if job.is_destroy_plan else told
+    details: dict[str, Any] = {"type": job.type, "module": module.path}
+    return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 
 async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:

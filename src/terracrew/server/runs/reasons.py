@@ -113,7 +113,7 @@ async def _held_up(tx: Tx, active: Sequence[Job], watch: Watch) -> dict[str, Rea
     rows = await attempt_reads.progress(tx, [(job.id, job.attempt) for job in _sorted(active)])
     attempts = {row["job_id"]: row for row in rows}
     beginning = [job for job in active if MUTATING & set(STEPS_OF.get(job.type, ()))]
-    fenced = await _heard_again(
+    fenced = await _waiting_for_fenced(
         tx, [job for job in beginning if job.id in attempts and attempts[job.id]["begun_at"] is None], watch.registry
     )
     found: dict[str, Reason] = {}
@@ -159,7 +159,7 @@ def _lost(job: Job, row: Row, lease: timedelta) -> Reason:
     return Reason("lost", text, f"{_page(job.id)}#lost", since=since, until=since + lease)
 
 
-async def _heard_again(tx: Tx, beginning: Sequence[Job], registry: Registry) -> dict[str, Reason]:
+async def _waiting_for_fenced(tx: Tx, beginning: Sequence[Job], registry: Registry) -> dict[str, Reason]:
     """Explain the wait for an attempt that was given up, is not known to be gone, and is in contact again."""
     rows = await attempt_reads.in_doubt_for_each(tx, _with_modules(beginning))
     found: dict[str, Reason] = {}

@@ -133,4 +133,4 @@ def _wait_out_outages(api: "Api") -> None:
             printed.add(error.message)
             output.note(f"waiting: {error.message}")
 
-    api.patience, api.on_wait = MAX_OUTAGE_SECONDS, note
+    api.max_outage_seconds, api.on_wait = MAX_OUTAGE_SECONDS, note

@@ -45,9 +45,9 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         ]
         output.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
     run: list[dict[str, Any]] = found.get("run") or []
-    if told := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
+    if lines := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
         click.echo()
-        click.echo("\n".join(told))
+        click.echo("\n".join(lines))
     if attempts := found.get("attempts"):
         click.echo()
         rows = [

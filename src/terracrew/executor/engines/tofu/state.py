@@ -55,7 +55,7 @@ def emptied(content: bytes) -> bytes:
 
 
 def _count(resources: list[_Resource] | None) -> int | None:
-    """Count what was created. Data sources are in the state, too, but nothing was created for them."""
+    """Count the resources. Data sources are also in the state, but the engine did not create them."""
     if resources is None:
         return None
     return sum(len(each.instances) for each in resources if each.mode != "data")

@@ -119,18 +119,18 @@ async def outputs(
 
     context = request.context
     row, later = await (context.db.write(work) if sensitive else context.db.read(work))
-    told = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
+    outputs = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
     if later is not None:
         since = datetime.fromtimestamp(later["begun_at"], UTC)
-        told = msgspec.structs.replace(told, outdated_since=since, outdated_by=later["job_id"])
+        outputs = msgspec.structs.replace(outputs, outdated_since=since, outdated_by=later["job_id"])
     if row is None:
-        return told
+        return outputs
     if row["object"] is None:
         plain = context.keys.decrypt(row["content"], states.outputs_context(row["job_id"]))
     else:
         found = await content.read_object(context.objects, context.keys, row["module_id"], row["object"])
         plain = found.content
-    return msgspec.structs.replace(told, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
+    return msgspec.structs.replace(outputs, outputs=await asyncio.to_thread(_shown, plain, sensitive=sensitive))
 
 
 def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from terracrew.logging import get_logger
 from terracrew.server.db.clock import SLEW_RATE, remaining, steady
-from terracrew.server.db.clock_reads import HEARD_SINCE, NEWEST
+from terracrew.server.db.clock_reads import CONTACT_SINCE, NEWEST
 
 FRESH_SECONDS = 5.0
 """For how long the local steady clock is used before the database is asked again."""
@@ -82,4 +82,4 @@ class Clock:
         if row["stored_at"] is not None and 0 <= row["wall"] - row["stored_at"] < SETTLED_SECONDS:
             return True
         # Another server has noted contact at a later time, so the machine of this process was stopped in between.
-        return row["wall"] > expected and await connection.fetchval(HEARD_SINCE, expected + JUMP_SECONDS) is not None
+        return row["wall"] > expected and await connection.fetchval(CONTACT_SINCE, expected + JUMP_SECONDS) is not None
