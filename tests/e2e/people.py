@@ -1,7 +1,8 @@
 """People beside the administrator, and a second organization, put into a server's database while the server is stopped."""
 
-import hashlib
 import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
+from terracrew.testing.clock import ShiftedClock
 
+DAY_SECONDS = 86_400.0
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 
 
 class People:
-    """Makes them; a token each."""
+    """Makes people in this database, whose clock it may move, and tokens for them."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, clock: ShiftedClock) -> None:
+        self._db, self._clock = db, clock
 
     async def organization(self, name: str) -> str:
         return (await self._db.write(lambda tx: groups.ensure_organization(tx, name))).id
@@ -38,21 +41,22 @@ class People:
             )
         return user
 
-    async def token(self, user: User) -> str:
-        _, secret = await identity.create_token(self._db, person(user, None), "for a test", None)
+    async def token(self, user: User, days: int | None = None) -> str:
+        _, secret = await identity.create_token(self._db, person(user, None), "for a test", days)
         return secret.text
+
+    async def expired_token(self, user: User) -> str:
+        """Make a token of one day, two days ago."""
+        self._clock.advance(-2 * DAY_SECONDS)
+        try:
+            return await self.token(user, days=1)
+        finally:
+            self._clock.advance(2 * DAY_SECONDS)
 
     async def session(self, user_id: str) -> str:
         """The id of a session of this user."""
         made = await self._db.write(lambda tx: store.insert_session(tx, user_id, "0" * 64, tx.now + 3600, None))
         return made.id
-
-    async def end(self, token: str) -> None:
-        """Let its time be up."""
-        sha256 = hashlib.sha256(token.encode()).hexdigest()
-        await self._db.write(
-            lambda tx: tx.run("UPDATE api_tokens SET expires_at = 1 WHERE token_sha256 = :sha256", sha256=sha256)
-        )
 
     async def disable(self, user: User) -> None:
         await self._db.write(lambda tx: store.set_disabled(tx, user.id, is_disabled=True))
@@ -90,8 +94,14 @@ class People:
         return made
 
 
-async def opened(data: Path) -> Database:
-    return await open_database(str(data / "terracrew.db"))
+@asynccontextmanager
+async def opened(data: Path) -> AsyncGenerator[People]:
+    """Open the database of a server that is stopped."""
+    db = await open_database(str(data / "terracrew.db"), clock := ShiftedClock())
+    try:
+        yield People(db, clock)
+    finally:
+        await db.close()
 
 
 def everything(data: Path) -> dict[str, Any]:

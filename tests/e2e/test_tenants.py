@@ -315,8 +315,11 @@ def _team(system: System) -> dict[str, str]:
 
 
 async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
-    db = await opened(data)
-    people = People(db)
+    async with opened(data) as people:
+        return await _made_by(people, ours)
+
+
+async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None]:
     here, elsewhere = await people.default(), await people.organization("elsewhere")
     tokens: dict[str, str | None] = {}
     for name, organization_id, role, path in (
@@ -331,16 +334,13 @@ async def _people(data: Path, ours: dict[str, str]) -> dict[str, str | None]:
         ("disabled user", here, "owner", ""),
     ):
         user = await people.person(organization_id, name.replace(" ", "-").replace("'", ""), role, path)
-        tokens[name] = token = await people.token(user)
-        if name == "expired token":
-            await people.end(token)
+        tokens[name] = await (people.expired_token(user) if name == "expired token" else people.token(user))
         if name == "disabled user":
             await people.disable(user)
     ours["user"] = "victim"
     ours["session_id"] = await people.session(ours["user_id"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
-    await db.close()
     return tokens
 
 
