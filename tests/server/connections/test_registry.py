@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, Begun
+from terracrew.server.connections import heartbeats
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import REMEMBER_SECONDS, Registry
 from terracrew.server.db.seam import Database
@@ -127,11 +128,28 @@ async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(datab
     session.active_jobs = {ref.job_id}
     registry.add(session)
     registry.name(session, [ref])
-    heartbeats = Heartbeats(database, registry)
-    heartbeats.note(session.instance_id, 1)
-    await heartbeats.step()
+    heard = Heartbeats(database, registry)
+    heard.note(session.instance_id, 1)
+    await heard.step()
     (attempt,) = await world.attempts(ref.job_id)
     assert attempt.heard_at is None
+
+
+async def test_the_heartbeats_of_a_large_fleet_are_all_written(
+    database: Database, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "MAX_INSTANCES_PER_WRITE", 2)
+    world = await JobRows.make(database)
+    instances = [await world.runner() for _ in range(5)]
+    clock.advance(LONG)
+    heard = Heartbeats(database, Registry())
+    for each in instances:
+        heard.note(each.id, 1)
+    await heard.step()
+    since = "SELECT count(*) AS heard FROM instances WHERE heard_at > :since"
+    row = await database.read(lambda tx: tx.one(since, since=tx.now - 1))
+    assert row is not None
+    assert row["heard"] == 5
 
 
 async def test_an_attempt_that_has_begun_is_not_requeued_by_silence(database: Database, clock: ShiftedClock) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
@@ -30,6 +31,18 @@ async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_on
     assert second not in its.offers + theirs.offers, "one slot each, and both are kept for the first job"
     stage.scheduler.claimed(first, modules[0], one)
     assert theirs.offers == [first, second]
+
+
+async def test_a_queue_of_several_pages_is_compared_as_a_whole(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "PAGE_ROWS", 2)
+    world = await JobRows.make(database)
+    jobs = [await world.job(await world.module()) for _ in range(5)]
+    known = dict.fromkeys(jobs[1:], 1) | {jobs[2]: 7, "job_gone": 1}
+    assert await reads.changed(database, known) == {jobs[0], jobs[2], "job_gone"}
+    here, *elsewhere = [await world.runner() for _ in range(5)]
+    assert await reads.online_elsewhere(database, {here.id}) == {each.runner_id for each in elsewhere}
 
 
 @on_postgres
