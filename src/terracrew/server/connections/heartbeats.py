@@ -10,8 +10,8 @@ from terracrew.server.connections.registry import GAP_SECONDS, Registry
 from terracrew.server.db.seam import Database, Param, Tx
 
 WRITE_SECONDS = 5.0
-MAX_INSTANCES_PER_WRITE = 500
-"""On SQLite so many take 4 ms, for which the event loop waits; thousands of connected runners are written in several parts."""
+MAX_INSTANCES_PER_WRITE = 200
+"""On SQLite so many take up to 5 ms, for which the event loop waits; thousands of connected runners are written in several parts."""
 STALE_SECONDS = 3 * WRITE_SECONDS
 """If a server has written nothing about its executor for this long, it may have been killed."""
 
