@@ -3,7 +3,7 @@
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store, store
 from terracrew.server.jobs.model import Attempt, Job, Plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import reasons
@@ -37,7 +37,7 @@ class Snapshot:
         now = cls()
         now.modules = {row["id"]: row["state_version"] for row in await tx.all("SELECT id, state_version FROM modules")}
         now.jobs = {job.id: job for job in rows_to(Job, await tx.all("SELECT " + store.JOBS.columns + " FROM jobs"))}
-        for attempt in rows_to(Attempt, await tx.all("SELECT " + store.ATTEMPTS.columns + " FROM attempts")):
+        for attempt in rows_to(Attempt, await tx.all("SELECT " + attempt_store.ATTEMPTS.columns + " FROM attempts")):
             now.attempts[AttemptRef(attempt.job_id, attempt.number)] = attempt
         now.plans = {
             (plan.job_id, plan.attempt): plan

@@ -10,7 +10,7 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.connections import store as connections
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Tx
-from terracrew.server.jobs import decide, service, store
+from terracrew.server.jobs import attempt_store, decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.ingest import ingest
@@ -122,7 +122,7 @@ class JobRows:
         return await self.db.read(lambda tx: store.get(tx, job_id))
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        return await self.db.read(lambda tx: store.attempts(tx, job_id))
+        return await self.db.read(lambda tx: attempt_store.attempts(tx, job_id))
 
 
 class Instance:

@@ -90,7 +90,7 @@ def test_rows_of_a_described_table_are_inserted_by_a_derived_column_list() -> No
         for change in each.changes
         if change.verb == "INSERT INTO" and change.table in described
     }
-    assert by_hand == {("jobs/store.py", "notes")}
+    assert by_hand == {("jobs/attempt_store.py", "notes")}
 
 
 def test_no_exception_is_left_over() -> None:

@@ -11,7 +11,7 @@ from terracrew.protocol.events import EngineUsed, Output, OutputsRead, PlanSumma
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.state import service as states
@@ -60,7 +60,7 @@ async def test_no_step_of_an_attempt_that_has_ended_is_running(database: Databas
     _, _, ref = await _claimed(database)
     await ingest(database, KEYS)(delivery(ref, 1, RUNNING))
     await _gone(database, ref)
-    (step,) = await database.read(lambda tx: store.steps(tx, ref.job_id, 1))
+    (step,) = await database.read(lambda tx: attempt_store.steps(tx, ref.job_id, 1))
     assert step.status == "CANCELED"
     assert step.finished_at is not None
 

@@ -7,6 +7,7 @@ that do it at the same time delete each row once.
 from terracrew.errors import Conflict, Superseded
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs import reads as job_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
@@ -72,7 +73,7 @@ async def _remove_job(db: Database, job_id: str) -> None:
 
 async def _delete_small_rows(tx: Tx, job_id: str) -> None:
     """Delete everything of a job but the chunks of its log: a handful of rows for each attempt."""
-    await job_store.delete_details(tx, job_id)  # first, in the order in which the ingest locks rows
+    await attempt_store.delete_details(tx, job_id)  # first, in the order in which the ingest locks rows
     named = await log_store.delete_objects(tx, job_id)
     named += await state_store.delete_outputs(tx, job_id)
     named += await plan_store.delete_of_job(tx, job_id)

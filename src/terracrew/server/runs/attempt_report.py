@@ -6,7 +6,7 @@ from terracrew.errors import NotFound
 from terracrew.escapes import plain
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
@@ -38,7 +38,7 @@ async def report(
     if row is None:
         raise NotFound(f"{job_id} has no attempt {attempt}")
     found = row_to(AttemptReport, row)
-    steps = await store.steps(tx, job_id, attempt)
+    steps = await attempt_store.steps(tx, job_id, attempt)
     latest = max(steps, key=lambda step: (step.started_at is not None, step.started_at), default=None)
     may_miss_state = found.begun_at is not None and not row["is_change_ended"]
     changed, is_cut = list[LoggedChange](), may_miss_state

@@ -6,7 +6,7 @@ import msgspec
 
 from terracrew.protocol.spec import MUTATING, JobType
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store, store
 from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs.durations import duration
@@ -17,7 +17,7 @@ _DONE = {JobType.PLAN: "Planned", JobType.APPLY: "Applied", JobType.DESTROY: "De
 
 async def parts(tx: Tx, job: Job, attempts: Sequence[Attempt] | None = None) -> list[RunPart]:
     """Return what became of each attempt of a job, in their order."""
-    attempts = await store.attempts(tx, job.id) if attempts is None else attempts
+    attempts = await attempt_store.attempts(tx, job.id) if attempts is None else attempts
     plans = {plan.attempt: plan for plan in await plan_store.of_job(tx, job.id)}
     return [part(job, each, plans.get(each.number)) for each in attempts]
 
@@ -35,7 +35,7 @@ async def after(tx: Tx, job_id: str, number: int) -> RunPart | None:
 
 async def may_deliver_late(tx: Tx, job_id: str, number: int) -> bool:
     """Return whether more of this attempt's log can arrive after its job has gone on without it."""
-    found = await store.get_attempt(tx, job_id, number)
+    found = await attempt_store.get_attempt(tx, job_id, number)
     return found is not None and not found.has_result and found.outcome in ("lost", "gone")
 
 

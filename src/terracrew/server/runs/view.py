@@ -4,7 +4,7 @@ import msgspec
 
 from terracrew.protocol.spec import STEPS_OF
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import service, store
+from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.model import Job, StepRow
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report, reads, reasons, summary
@@ -17,13 +17,13 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     assert row is not None
     names = {name: value for name, value in row.items() if name != "state_version"}
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
-    attempts = await store.attempts(tx, job.id)
+    attempts = await attempt_store.attempts(tx, job.id)
     return JobView(
         **msgspec.structs.asdict(job),
         steps=await _steps(tx, job),
         attempts=attempts,
         run=await summary.parts(tx, job, attempts),
-        notes=await store.notes(tx, job.id),
+        notes=await attempt_store.notes(tx, job.id),
         lock=await service.lock(tx, job.module_id),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
@@ -35,8 +35,10 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
 
 async def _steps(tx: Tx, job: Job) -> list[StepRow]:
     """Return its steps as one sequence: those of its attempt and, with a saved plan, of the attempt that made the plan."""
-    found = {step.name: step for step in await store.steps(tx, job.id, job.attempt)}
+    found = {step.name: step for step in await attempt_store.steps(tx, job.id, job.attempt)}
     own = [found.get(step, StepRow(step, "PENDING")) for step in STEPS_OF.get(job.type, ())]
     is_resumed = job.plan_attempt not in (None, job.attempt)
-    made = await store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
+    made = (
+        await attempt_store.steps(tx, job.id, job.plan_attempt) if is_resumed and job.plan_attempt is not None else []
+    )
     return summary.merged(own, job.attempt, made, job.plan_attempt)

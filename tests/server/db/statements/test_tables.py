@@ -9,7 +9,7 @@ import pytest
 import terracrew.server
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.table import KNOWN_TABLES, Table
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store
 
 _POSTGRES_COLUMNS = """SELECT column_name AS name, data_type AS type, is_nullable = 'YES' AS is_nullable
 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = :name"""
@@ -95,4 +95,4 @@ def test_a_table_makes_the_statements_that_insert_its_rows(table: Table[Thing]) 
 
 
 def test_a_step_is_saved_in_the_order_of_its_columns() -> None:
-    assert store.SavedStep._fields == ("job_id", *store.STEPS.fields)
+    assert attempt_store.SavedStep._fields == ("job_id", *attempt_store.STEPS.fields)

@@ -15,7 +15,7 @@ from terracrew.protocol.events import (
 from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.logs import chunks
@@ -82,7 +82,7 @@ async def test_an_attempt_goes_from_claimed_to_its_end_by_its_own_events(rows: J
     )
     ended = await rows.load(job)
     assert (ended.status, ended.plan and ended.plan.add) == ("SUCCEEDED", 2)
-    (step,) = await rows.db.read(lambda tx: store.steps(tx, job, 1))
+    (step,) = await rows.db.read(lambda tx: attempt_store.steps(tx, job, 1))
     assert (step.status, step.exit_code) == ("SUCCEEDED", 0)
     assert step.started_at is not None
     (attempt,) = await rows.attempts(job)
@@ -104,7 +104,7 @@ async def test_a_superseded_attempt_changes_nothing(rows: JobRows) -> None:
     assert await rows.load(job) == before
     assert await _text(rows.db, first) == "first\nlate\n"
     assert await _text(rows.db, second) == "second\n"
-    (note,) = await rows.db.read(lambda tx: store.notes(tx, job))
+    (note,) = await rows.db.read(lambda tx: attempt_store.notes(tx, job))
     assert "SUCCEEDED too late" in note.text
     assert isinstance(await begin(rows.db, first, 0), BeginRefused)
 

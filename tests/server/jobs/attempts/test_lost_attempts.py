@@ -10,7 +10,7 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs import approvals, decide, service, store
+from terracrew.server.jobs import approvals, attempt_store, decide, service
 from terracrew.server.jobs.attempts import contact, lost_attempts
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.reaper import Reaper
@@ -202,7 +202,7 @@ async def test_the_late_result_of_a_fenced_attempt_changes_nothing_but_ends_the_
     assert (attempt.outcome, attempt.is_in_doubt, attempt.is_gone) == ("lost", False, True)
     adopted = await lost.world.db.read(lambda tx: states.current(tx, lost.module))
     assert adopted is not None, "nobody else wrote since its begin, and nothing mutates: it is taken over by itself"
-    notes = await lost.world.db.read(lambda tx: store.notes(tx, lost.ref.job_id))
+    notes = await lost.world.db.read(lambda tx: attempt_store.notes(tx, lost.ref.job_id))
     assert "SUCCEEDED" in notes[0].text
 
 

@@ -5,7 +5,7 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store
 from terracrew.server.runners import eligibility
 
 # A deleted module is moved out of its jobs' organization, so that a job which was queued at that moment does not run.
@@ -36,9 +36,12 @@ RETURNING id"""
 
 _CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_at", "inputs_sha256")
 """The columns of an attempt that its claim decides."""
-_ATTEMPT_TYPES = store.ATTEMPTS.types_of(*_CLAIMED_OF_ATTEMPT, hub_sha256="text", api_sha256="text", state_key="bytea")
+_ATTEMPT_TYPES = attempt_store.ATTEMPTS.types_of(
+    *_CLAIMED_OF_ATTEMPT, hub_sha256="text", api_sha256="text", state_key="bytea"
+)
 _INSERT_ATTEMPTS: LiteralString = (
-    store.ATTEMPTS.insert_batch(*_CLAIMED_OF_ATTEMPT, "hub_sha256", "api_sha256", "state_key") + " RETURNING job_id"
+    attempt_store.ATTEMPTS.insert_batch(*_CLAIMED_OF_ATTEMPT, "hub_sha256", "api_sha256", "state_key")
+    + " RETURNING job_id"
 )
 
 _GRANTS: LiteralString = """

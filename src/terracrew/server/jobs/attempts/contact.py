@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs.model import Attempt
 
 
@@ -30,5 +30,5 @@ async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[decide.Doub
             attempt.ended_at or now,
             is_in_contact=not attempt.is_gone and is_in_contact(registry, attempt, now),
         )
-        for attempt in await store.doubtful(tx, module_id)
+        for attempt in await attempt_store.doubtful(tx, module_id)
     ]

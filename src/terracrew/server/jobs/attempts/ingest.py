@@ -14,7 +14,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.model import Attempt, Job, Plan, plain
@@ -63,7 +63,7 @@ class _Change:
         self.delivery, self.now = delivery, now
         self.was_job, self.was_attempt = job, attempt
         self.job, self.attempt = job, attempt
-        self.steps: dict[str, store.SavedStep] = {}
+        self.steps: dict[str, attempt_store.SavedStep] = {}
         self.notes: list[tuple[int, str]] = []
         self.outputs: events.OutputsRead | None = None
         self.outputs_object: str | None = None
@@ -165,7 +165,9 @@ class _Change:
         name, ended = fact.step.value, None if is_running else time
         started = time if is_running else self.steps[name].started_at if name in self.steps else None
         number = self.attempt.number
-        self.steps[name] = store.SavedStep(self.job.id, name, fact.status, started, ended, fact.exit_code, number)
+        self.steps[name] = attempt_store.SavedStep(
+            self.job.id, name, fact.status, started, ended, fact.exit_code, number
+        )
 
 
 def ingest(db: Database, keys: Keyring, late_delivery: timedelta = decide.LATE_DELIVERY) -> Ingest:
@@ -182,7 +184,7 @@ async def _work_out(
 ) -> tuple[list[int | Exception], list[_Change]]:
     jobs = {job.id: job for job in await store.get_many(tx, [delivery.job_id for delivery in deliveries])}
     refs = [(delivery.job_id, delivery.attempt) for delivery in deliveries]
-    attempts = {(each.job_id, each.number): each for each in await store.get_attempts(tx, refs)}
+    attempts = {(each.job_id, each.number): each for each in await attempt_store.get_attempts(tx, refs)}
     results: list[int | Exception] = []
     changes: list[_Change] = []
     now = datetime.fromtimestamp(tx.now, UTC)
@@ -215,9 +217,9 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
     if found:
         await log_store.insert_chunks(tx, found)
     if steps := [step for change in changes for step in change.steps.values()]:
-        await store.save_steps(tx, steps)
+        await attempt_store.save_steps(tx, steps)
     moved = [(change.was_attempt, change.attempt) for change in changes if change.attempt != change.was_attempt]
-    await store.save_progress(tx, moved)
+    await attempt_store.save_progress(tx, moved)
     transitions = [store.Transition(change.was_job, change.job) for change in changes if change.job != change.was_job]
     await store.save_transitions(tx, transitions, is_own_report=True)
     for change in changes:
@@ -225,7 +227,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
             await _audit_late_delivery(tx, change)
         for number, text in change.notes:
-            await store.note(tx, change.job.id, change.attempt.number, number, text, most=MAX_NOTES)
+            await attempt_store.note(tx, change.job.id, change.attempt.number, number, text, most=MAX_NOTES)
         for number, received, job, attempt in change.states:
             if not await received_states.receive(tx, job, attempt, number, received, change.delivery.address):
                 await _note_unreadable(tx, change)
@@ -244,7 +246,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
 async def _note_unreadable(tx: Tx, change: _Change) -> None:
     """Note once for each attempt that some of its states were not stored."""
     text = f"more than {received_states.MAX_UNREADABLE} of its states cannot be read: those after that were not kept"
-    await store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MAX_NOTES + 1)
+    await attempt_store.note(tx, change.job.id, change.attempt.number, _NO_EVENT, text, most=MAX_NOTES + 1)
 
 
 def _count(change: _Change) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.jobs.store import ATTEMPTS
+from terracrew.server.jobs.attempt_store import ATTEMPTS
 
 _OF_MODULE: Columns = {"id": "text", "module_id": "text"}
 _NUMBERED: Columns = {"job_id": "text", "attempt": "bigint"}
