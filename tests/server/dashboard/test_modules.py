@@ -18,3 +18,12 @@ async def test_the_module_page_shows_an_orphaned_lock_and_where_to_free_it(
     listing = await someone.see("/dashboard/modules")
     assert "Lock orphaned" in listing
     assert "A state waits for your decision" in listing
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_the_destroy_page_refreshes_itself_at_its_own_address(world: Application) -> None:
+    """Every ten seconds, the page asked for `/destroy?again=`, and showed that the server answered 400."""
+    someone = await logged_in(world)
+    module = await world.scalar("SELECT id FROM modules WHERE path = 'hello'")
+    path = f"/dashboard/modules/{module}/destroy"
+    assert f'hx-get="{path}"' in await someone.see(path)
