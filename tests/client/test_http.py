@@ -137,7 +137,7 @@ def test_a_token_is_never_part_of_an_error(site: ScriptedServer, token: str) -> 
 
 def test_a_token_goes_only_to_the_server_it_is_for(site: ScriptedServer) -> None:
     site.then(lambda asked: asked.answer(302, Location="http://127.0.0.2:1/elsewhere"))
-    with pytest.raises(errors.Invalid, match=r"sends its visitors to http://127\.0\.0\.2:1/elsewhere"):
+    with pytest.raises(errors.Invalid, match=r"redirects to http://127\.0\.0\.2:1/elsewhere"):
         Api(site.url, SECRET).get("/me")
     assert site.asked[0].headers["Authorization"] == f"Bearer {SECRET}"
 

@@ -124,7 +124,7 @@ def test_a_site_without_this_version_or_system_has_no_release(site: ReleaseSite,
     with pytest.raises(NotFound, match="answers 404"):
         fetch(tmp_path)
     site.files[SUMS] = b"00  tofu_of_another_system.zip\n"
-    with pytest.raises(NotFound, match="names no tofu"):
+    with pytest.raises(NotFound, match="does not list tofu"):
         fetch(tmp_path)
 
 

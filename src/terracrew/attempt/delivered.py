@@ -24,7 +24,7 @@ def is_done(directory: Path) -> bool:
 
 
 def last_event(directory: Path) -> int | None:
-    """Return the number of the last event in the attempt's outbox, or None where no delivery recorded it."""
+    """Return the number of the last event in the attempt's outbox, or None if no delivery recorded it."""
     name = files.DONE if is_done(directory) else files.REFUSED
     try:
         return int((directory / name).read_text())

@@ -1,1 +1,1 @@
-"""How command line, runner and executor reach a server: one HTTP transport, the API client, events, the hub."""
+"""How the command line, the runner and the executor reach a server: one HTTP transport, the API client, events and the hub."""

@@ -1,4 +1,4 @@
-"""The public API over HTTP, for the command line, the demo and scripts: problems come back as our own errors."""
+"""The public API over HTTP, for the command line, the demo and scripts. Problems are raised as the server's own error classes."""
 
 import contextlib
 import hashlib
@@ -54,7 +54,7 @@ class Api:
         self._timeout = timeout
         self._pool = transport.pool(self.base_url, connections=_MAX_CONNECTIONS)
         self.max_outage_seconds = 0.0
-        """How long a request that may be repeated is retried while the server or its database is away; a few tries are always made."""
+        """How long a repeatable request is retried while the server or its database is unavailable. A few tries are always made."""
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
         """Called with the error that a request waits for."""
 
@@ -74,7 +74,7 @@ class Api:
         return self._call("PUT", path, data, headers)
 
     def upload(self, path: str, data: bytes | BinaryIO, content_type: str) -> Any:
-        """Post a file as the body. It is sent once: a repeat would make a second one."""
+        """Post a file as the body. The request is never repeated, because each one creates a new object."""
         return self._call("POST", path, data, {"Content-Type": content_type})
 
     def upload_in_parts(
@@ -86,7 +86,7 @@ class Api:
         target: str,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Any:
-        """Post a body of any size through proxies that limit the size of one. `progress` gets the number of bytes that have arrived."""
+        """Post a body of any size through proxies that limit the size of requests. `progress` gets the bytes that have arrived."""
         if len(data) <= PART_BYTES:
             return self.upload(path, data, content_type)
         wanted = UploadWanted(target, hashlib.sha256(data).hexdigest(), len(data))
@@ -96,7 +96,7 @@ class Api:
                 staged = msgspec.convert(answer, UploadStaged)
                 self._send_parts(staged, data, progress)
                 return self._call("POST", path, b"", {"Content-Type": content_type, HEADER: staged.id})
-            except errors.NotFound:  # a server of the version before this one knows no parts
+            except errors.NotFound:  # a server of the previous version does not accept parts
                 return self.upload(path, data, content_type)
             except errors.Incomplete:  # the server has removed parts in the meantime
                 if not tries_left:
@@ -124,7 +124,7 @@ class Api:
                 return
 
     def download(self, path: str, fileobj: BinaryIO, **query: Any) -> None:
-        """Write what is at the path into a file; it is read in pieces, and a short answer is an error."""
+        """Download the path into a file, piece by piece. An answer that is too short raises an error."""
         response = self._open(_with_query(path, query))
         try:
             while piece := response.read(_READ_BYTES):
@@ -137,10 +137,10 @@ class Api:
     def events(
         self, path: str, last_id: str | None = None, *, max_outage_seconds: float = 300, quiet: float = 60
     ) -> Iterator[Event]:
-        """Follow a stream for as long as it is read.
+        """Yield the events of a stream for as long as the caller reads them.
 
-        It is resumed after its last event whenever it breaks, or when nothing, not even a sign of life, has come for
-        `quiet` seconds. It gives up after `max_outage_seconds` without a server.
+        The stream is resumed after its last event whenever it breaks, or when nothing has arrived for `quiet` seconds, not even
+        a comment that keeps the connection alive. After `max_outage_seconds` without a server, this gives up.
         """
         parser = Parser(last_id or "")
         answered_at, delays = time.monotonic(), Backoff(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS)
@@ -157,7 +157,7 @@ class Api:
             time.sleep(delays.next())
 
     def is_ready(self) -> bool:
-        """Return whether the server says that it can serve; asked once, without a token."""
+        """Return whether the server says that it is ready. This makes one request, without a token."""
         try:
             return self._pool.request("GET", f"{self.base_url}/readyz", timeout=2, retries=False).status == 200
         except (HTTPError, OSError):
@@ -227,7 +227,7 @@ class Api:
                 body=body,
                 headers={"User-Agent": f"terracrew/{__version__}", **self._authorization(), **(headers or {})},
                 timeout=urllib3.Timeout(connect=min(10, self._timeout), read=read_timeout or self._timeout),
-                retries=False,  # also: no redirects, so that a token goes nowhere else
+                retries=False,  # this also disables redirects, so that a token is sent to no other server
                 preload_content=preload,
             )
         except (HTTPError, OSError) as error:
@@ -247,8 +247,8 @@ class Api:
         if not token:
             return {}
         if not token.isascii() or not token.isprintable() or " " in token:
-            # Said here, since the HTTP library would quote the whole header.
-            raise errors.Unauthenticated("the token has characters that no token has: paste it again")
+            # This is checked here, because the HTTP library would quote the whole header.
+            raise errors.Unauthenticated("the token contains characters that a token cannot have: paste it again")
         return {"Authorization": f"Bearer {token}"}
 
     def _decode(self, response: urllib3.BaseHTTPResponse, method: Method, path: str) -> Any:
@@ -264,12 +264,12 @@ class Api:
             return errors.Unreachable(f"{self.base_url} has a certificate that this machine does not trust: {error}")
         if isinstance(error, NewConnectionError):
             return no_server(self.base_url)
-        doubt = "" if method == "GET" else "; it may have been done nevertheless"
+        doubt = "" if method == "GET" else "; the request may have been carried out nevertheless"
         return errors.Unreachable(f"{self.base_url} did not answer a {method} ({type(error).__name__}){doubt}")
 
 
 def _rewinder(body: bytes | BinaryIO | None) -> Callable[[], object] | None:
-    """Return what makes a body ready to be sent again; None for a pipe, which is read only once."""
+    """Return a function that makes a body ready to be sent again, or None for a pipe, which can be read only once."""
     if body is None or isinstance(body, bytes):
         return lambda: None
     if not body.seekable():

@@ -13,7 +13,7 @@ _MEMBERS = frozenset({"type", "title", "status", "detail", "code", "instance", "
 
 
 def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None:
-    """Return the error that our server raised; None if the answer has no problem code of ours, so that it proves nothing."""
+    """Return the error that our server raised; None if the answer has no problem code of ours, so that another program may have sent it."""
     problem = _problem(headers, body)
     code, detail = problem.get("code"), problem.get("detail")
     kind = errors.tree().get(code) if isinstance(code, str) else None
@@ -24,7 +24,7 @@ def own(headers: Mapping[str, str], body: bytes) -> errors.TerracrewError | None
 
 
 def foreign(status: int, headers: Mapping[str, str], asked: str) -> errors.ForeignAnswer:
-    """Return what to say of an answer that is not our server's; `asked` names the request."""
+    """Return the error for an answer that did not come from our server; `asked` names the request."""
     name = headers.get("Server", "")[:80]
     by = f" ({name})" if name.isprintable() and name else ""
     to = f" It sends to {headers['Location'][:200]!r}." if 300 <= status < 400 and "Location" in headers else ""
@@ -41,9 +41,7 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes, asked: s
     if error := own(headers, body):
         return error
     if 300 <= status < 400:
-        return errors.Invalid(
-            f"that address sends its visitors to {headers.get('Location', 'elsewhere')}: use that address"
-        )
+        return errors.Invalid(f"that address redirects to {headers.get('Location', 'elsewhere')}: use that address")
     detail = _problem(headers, body).get("detail")
     return errors.TerracrewError(detail) if isinstance(detail, str) else foreign(status, headers, asked)
 
@@ -58,7 +56,7 @@ def _problem(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
 
 
 def retry_after(headers: Mapping[str, str]) -> dict[str, float]:
-    """Return the detail of an error that says how many seconds to wait, where the answer says so."""
+    """Return the detail of an error that says how many seconds to wait; empty if the answer does not say so."""
     return {"retry_after": float(wait)} if (wait := headers.get("Retry-After", "")).isdecimal() else {}
 
 

@@ -8,7 +8,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event. `open` is our own: the stream was (re)opened, so what is read from now on misses nothing."""
+    """One event. The client itself adds `open` when the stream was opened or reopened: no later change is missed from then on."""
 
     name: str
     data: str = ""
@@ -19,7 +19,7 @@ OPEN = Event("open")
 
 
 class Parser:
-    """Bytes in, whole events out; remembers the last id, with which a broken stream is resumed."""
+    """Turns bytes into whole events, and remembers the last id, with which a broken stream is resumed."""
 
     def __init__(self, last_id: str = "") -> None:
         self.last_id = last_id
@@ -32,12 +32,12 @@ class Parser:
         lines = _LINE_END.split(self._rest + chunk)
         self._rest = lines.pop()
         if not self._rest and chunk.endswith(b"\r"):
-            # Half of a CRLF, perhaps: the line waits until the next byte tells.
+            # This may be half of a CRLF, so the line waits for the next byte.
             self._rest = lines.pop() + b"\r"
         return [event for line in lines if (event := self._line(line))]
 
     def restart(self) -> None:
-        """Forget the half of an event that a broken connection left."""
+        """Forget the incomplete event that a broken connection left."""
         self._rest, self._name, self._data = b"", "", []
 
     def _line(self, line: bytes) -> Event | None:

@@ -1,6 +1,6 @@
 """The one place where HTTP connections are set up: pools, and the environment's proxy where it names one.
 
-Nothing here imports urllib3 at the start: an executor may never need it, and it costs 3 MB.
+The functions import urllib3 when they need it: an executor may never need it, and it takes 3 MB of memory.
 """
 
 import os

@@ -43,10 +43,10 @@ def _escaped(line: str) -> Iterator[str]:
 
 
 def _encoded(secret: bytes) -> Iterator[bytes]:
-    """Base64 in both alphabets, wherever the secret begins in what was encoded: at one of three places of a group."""
+    """Yield the secret as base64 in both alphabets, for each of the three positions in a group of bytes where it may begin."""
     for lead in range(3):
         text = base64.b64encode(bytes(lead) + secret)
-        first = -(-lead * 8 // 6)  # the characters before it depend on what stands before the secret, too
+        first = -(-lead * 8 // 6)  # earlier characters also depend on the bytes before the secret
         last = (lead + len(secret)) * 8 // 6
         yield text[first:last]
         yield text[first:last].translate(bytes.maketrans(b"+/", b"-_"))

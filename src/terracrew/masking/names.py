@@ -18,12 +18,12 @@ _DESCRIBING_WORD = re.compile(
     r"|length|lifetime|method|mode|names?|path|period|policy|port|prefix|provider|region|rotation|seconds|size|sock|socket"
     r"|spec|ttl|type|uri|url|usage|user|username|vault|version"
 )
-"""A name with such an ending describes a secret and is none itself: `TOKEN_TTL`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
+"""A name with such an ending describes a secret and does not hold one: `TOKEN_TTL`, `AWS_WEB_IDENTITY_TOKEN_FILE`."""
 _SHELL_NAMES = frozenset({"PWD", "OLDPWD"})
 MIN_SECRET_BYTES = 6
 """Shorter values are not masked: they are ordinary words or small numbers, and a log without them could not be read."""
 MAX_SECRETS = 1000
-"""The most secrets of one environment or one set of inputs. More would make each search slow."""
+"""At most this many secrets of one environment or one set of inputs are masked. More would make each search slow."""
 _MAX_LEVELS = 100
 
 

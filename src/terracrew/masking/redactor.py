@@ -8,7 +8,7 @@ from terracrew.masking import forms
 
 MASK = b"***"
 _SMALL_TEXT_BYTES = 4096
-"""A smaller text is searched without the automaton until there is one: building it takes milliseconds, and a job starts in less."""
+"""A smaller text is searched without the automaton until that exists: building it takes milliseconds, longer than a job's start."""
 MAX_ENCODED_BYTES = 16 << 10
 """The total size of the secrets that are also searched for in other forms. Further secrets are masked only as they are."""
 _PREFIX_BYTES = 4

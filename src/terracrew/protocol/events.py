@@ -1,4 +1,4 @@
-"""Events of an attempt: numbered records, laid out the same in the executor's outbox, on the wire and in the log store.
+"""Events of an attempt: numbered records with the same layout in the executor's outbox, on the wire and in the log store.
 
 A record is a header of sixteen bytes (payload size, kind, stream, step, time) and its payload. Only the number of the
 first record of a batch is sent; the others follow from it. Log records hold text, facts hold the JSON of one `Fact`, and a

@@ -17,7 +17,7 @@ class JobType(StrEnum):
 
 
 Phase = Literal["plan", "apply"]
-"""What a cloud can tell apart: the steps up to the plan change nothing, those after it do."""
+"""The two parts of a job that a cloud can distinguish: the steps up to the plan change nothing, and the later ones do."""
 
 
 class Step(StrEnum):
@@ -107,12 +107,12 @@ Source = LocalSource | ArchiveSource | PluginSource
 
 
 def source_kind(source: Source) -> str:
-    """The name by which executors find the code that fetches a source."""
+    """Return the name by which executors find the code that fetches a source."""
     return source.plugin if isinstance(source, PluginSource) else str(source.__struct_config__.tag)
 
 
 class StateSeed(msgspec.Struct, frozen=True):
-    """The state that the attempt starts from. `content` is None where it is too large for a frame and is fetched."""
+    """The state that the attempt starts from. `content` is None if it is too large for a frame; the executor then fetches it."""
 
     version: int
     sha256: str = ""
@@ -124,7 +124,7 @@ class Resume(msgspec.Struct, frozen=True):
     """An approved plan with its workspace to continue with; it is fetched with `GET …/plan`."""
 
     attempt: int
-    """Which made it."""
+    """The number of the attempt that made the plan."""
     state_version: int
     sha256: str
     size: int
@@ -151,29 +151,29 @@ class JobSpec(msgspec.Struct, frozen=True):
     backend: Literal["terracrew", "own"]
     state: StateSeed
     source_digest: str = ""
-    """What an earlier attempt of this job resolved its source to; a later one must find the same."""
+    """The digest of the source that an earlier attempt of this job used. Every later attempt must get the same source."""
     archive: bytes | None = None
-    """The uploaded archive itself, where it is small."""
+    """The content of the uploaded archive, if it is small enough for the grant."""
     oidc_audiences: list[str] = []
     """The clouds that the engine gets tokens for."""
     resume: Resume | None = None
-    """Go on with this plan instead of making one."""
+    """The saved plan to continue with, or None to make a plan."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
 
     @property
     def is_destroying(self) -> bool:
-        """Whether its plan is one of destroying everything."""
+        """Whether its plan destroys everything."""
         return self.type == JobType.DESTROY or self.is_destroy_plan
 
 
 def audience_slug(audience: str) -> str:
-    """Return how an audience is spelled in the name of a variable or a file."""
+    """Return the spelling of an audience in the name of a variable or a file."""
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in audience).upper()
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """The attempt's own: `hub` is the executor's, `api` is what the engine may see, `state_key` encrypts states on disk."""
+    """The attempt's own credentials: the executor uses `hub`, the engine may see `api`, and `state_key` encrypts states on disk."""
 
     hub: str
     api: str

@@ -22,28 +22,28 @@ class IsolationSettings(msgspec.Struct, frozen=True):
     write_paths: list[str] = []
     """Files and directories that modules may also change."""
     private_paths: list[str] = []
-    """Never given as part of a directory that engines may read by default."""
+    """Files and directories that stay hidden although they are in a directory that engines may read by default."""
 
 
 class ExecutorStart(msgspec.Struct, frozen=True):
-    """Travels by a pipe or a file, never by an argument list or the environment."""
+    """Everything that an executor is started with. It is passed in a pipe or a file, never as arguments or in the environment."""
 
     server_url: str
     directory: str
-    """The attempt's own directory; it exists, mode 0700."""
+    """The attempt's own directory, which exists and has mode 0700."""
     cache_directory: str
-    """Shared by all attempts of this runner: archives by hash, provider plug-ins."""
+    """The cache that all attempts of this runner share: archives by hash, and provider plug-ins."""
     workspaces: str
     """The directory of this runner's workspaces. A saved plan can be resumed by an instance with the same path."""
     engine_directory: str
     """The directory in which this attempt's engine and its executor exchange files; the engine may read all of it. The
     executor makes it, see `attempt/engine_directory.py`, and the runner removes it."""
     environment: dict[str, str]
-    """The engine's base environment, already less everything that is Terracrew's own."""
+    """The engine's base environment, from which Terracrew's own variables were already removed."""
     granted: Granted | None = None
     engine_paths: list[str] = []
     source_roots: list[str] = []
     log_stream: LogStreamSettings = LogStreamSettings()
     isolation: IsolationSettings = IsolationSettings()
     is_salvage: bool = False
-    """The executor of this attempt is dead: deliver what its directory still holds, run nothing. `granted` is then None."""
+    """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""

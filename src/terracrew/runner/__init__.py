@@ -1,1 +1,1 @@
-"""The runner: the process that claims jobs, has an executor started for each, and reports what became of it."""
+"""The runner: the process that claims jobs, starts an executor for each through a dispatcher, and reports how each attempt ended."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 PREFIX = "TERRACREW_"
 _ALLOWED_BESIDE_SERVER = re.compile(r"PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|SSL_CERT_\w+|\w+_proxy|\w+_PROXY")
-"""An engine of the built-in runner gets what it needs to run, and nothing else that the server was given."""
+"""The only variables of the server's environment that an engine of the built-in runner gets."""
 _NEEDED_BY_ZYGOTE = re.compile(r"PYTHON\w+|TERRACREW_CACHE|XDG_CACHE_HOME")
 """Python reads these when the zygote starts, and the search for engines reads the cache directories."""
 

@@ -18,7 +18,7 @@ def offer(config: RunnerConfig) -> int:
 
 
 def in_memory(name: str, content: bytes) -> int:
-    """Return the descriptor of a file that has no path. Unlike a pipe, it takes any size before somebody reads it."""
+    """Return the descriptor of a file that has no path. Unlike a pipe, it can hold content of any size before anything reads it."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(os.dup(descriptor), "wb") as file:
         file.write(content)

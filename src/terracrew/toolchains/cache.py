@@ -1,7 +1,7 @@
-"""The one place outside every checkout where installed engines live, safe for many installers at once.
+"""The cache of installed engines. It is outside every checkout, and several installers can use it at the same time.
 
-engines/<engine>/<version>/<os>_<arch>/<binary>    complete, or not there
-partial/<engine>-<version>/…                       being made by the holder of the lock, swept by the next one
+engines/<engine>/<version>/<os>_<arch>/<binary>    an installed engine; if it exists, it is complete
+partial/<engine>-<version>/…                       files of the lock's holder; the next holder removes what is left
 locks/<engine>-<version>
 """
 
@@ -20,7 +20,7 @@ from terracrew import durable
 from terracrew.errors import Invalid, Unavailable
 from terracrew.toolchains import specs
 
-MAX_INSTALL_SECONDS = 3600.0  # seconds; Pulumi from nothing on one slow core stays below half of it
+MAX_INSTALL_SECONDS = 3600.0  # a build of Pulumi with empty caches on one slow core takes less than half of it
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
@@ -32,18 +32,18 @@ def root() -> Path:
 
 
 def system() -> tuple[str, str]:
-    """This machine as releases name it: operating system and architecture."""
+    """Return the operating system and the architecture of this machine, as releases spell them."""
     machine = platform.machine()
     return platform.system().lower(), _ARCHITECTURES.get(machine, machine)
 
 
 def directory(engine: str, version: str) -> Path:
-    """Return where this engine is, or will be."""
+    """Return the directory that this engine is installed in, or would be."""
     return root() / "engines" / engine / version / "_".join(system())
 
 
 def binary(spec: specs.Spec, version: str) -> Path | None:
-    """Return the installed engine of exactly this version."""
+    """Return the program of exactly this version, or None if it is not installed."""
     path = directory(spec.name, version) / spec.programs[0].binary
     return path if os.access(path, os.X_OK) else None
 
@@ -55,7 +55,7 @@ def installed(spec: specs.Spec) -> list[tuple[str, Path]]:
         try:
             specs.order(entry.name)
         except Invalid:
-            continue  # not ours
+            continue  # something else made this entry
         if path := binary(spec, entry.name):
             found.append((entry.name, path))
     return sorted(found, key=lambda one: specs.order(one[0]), reverse=True)
@@ -63,10 +63,10 @@ def installed(spec: specs.Spec) -> list[tuple[str, Path]]:
 
 @contextmanager
 def locked(name: str, waiting: Callable[[], None]) -> Generator[Path]:
-    """Hold the lock of this name and give an empty directory to work in; `waiting` is called while another holds it.
+    """Hold the lock of this name and yield an empty directory to work in. `waiting` is called while another process holds it.
 
-    The kernel frees the lock of a killed installer, and what that one left is swept here. The directory's name is new
-    each time, so a compiler that outlives its installer cannot write into the work of the next.
+    The kernel releases the lock of a killed installer, and this function removes the files that the installer left. The
+    directory has a new name each time, so a compiler that outlives its installer cannot write into the next one's files.
     """
     handle = _open_lock(root() / "locks" / name)
     try:
@@ -83,7 +83,7 @@ def locked(name: str, waiting: Callable[[], None]) -> Generator[Path]:
 
 
 def publish(made: Iterable[Path], target: Path) -> None:
-    """Move finished files into place, the engine itself last: its presence is what says that all is there."""
+    """Move finished files into place. The engine itself comes last, because its presence means that everything is there."""
     durable.make_directory(target, 0o777)
     for path in reversed(list(made)):
         path.chmod(0o755)
@@ -98,7 +98,7 @@ def _open_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise Unavailable(
-            f"the cache {root()} cannot be written ({error.strerror}): set TERRACREW_CACHE to a directory that can"
+            f"the cache {root()} cannot be written ({error.strerror}): set TERRACREW_CACHE to a writable directory"
         ) from error
 
 

@@ -14,14 +14,14 @@ from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, specs
 
 _PROBE_TIMEOUT_SECONDS = 10.0
-# No secret, and no TF_ variable that names a broken file or switches on logging; but what version switchers need.
+# Version switchers need these variables. Secrets are left out, and so are TF_ variables, which may name a broken file or enable logging.
 _PASSED = re.compile(r"(PATH|HOME|USER|LANG|TMPDIR|(XDG|ASDF|MISE|TENV|TFENV|TOFUENV)_.*)$")
 _QUIET = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1", "PULUMI_SKIP_UPDATE_CHECK": "true"}
 _NUMBER = re.compile(r"v?(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
 
 
 class FoundEngine(msgspec.Struct, frozen=True):
-    """An engine that answered, and what it said its version is."""
+    """An engine on this machine, with the version that it reported."""
 
     name: str
     path: str
@@ -38,17 +38,17 @@ def find(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
 
 
 def find_on_path(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine | None:
-    """Return the engine that somebody else installed, or None."""
+    """Return the first engine in the configured directories and PATH, where Terracrew installs nothing, or None."""
     return next(_on_path(specs.get(engine), extra_paths), None)
 
 
 def find_all(extra_paths: Sequence[str] = ()) -> list[FoundEngine]:
-    """Every engine there is; of each name the first is the one that a job would use."""
+    """Return every engine on this machine. The first one of each name is the one that a job would use."""
     return [found for spec in specs.ENGINES.values() for found in _search(spec, extra_paths)]
 
 
 def require(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine:
-    """Return the engine that a job would use, or an error that says where we looked and what mends it."""
+    """Return the engine that a job would use, or raise an error that says where it was searched for and how to install it."""
     if found := find(engine, extra_paths):
         return found
     spec = specs.get(engine)
@@ -63,7 +63,7 @@ def require(engine: str, extra_paths: Sequence[str] = ()) -> FoundEngine:
 
 
 def ask_version(spec: specs.Spec, path: Path) -> str | None:
-    """Return what the program says its version is, asked once for each content of the file; None if it does not answer."""
+    """Return the version that the program reports, or None if it does not answer. It is asked again only if the file changes."""
     try:
         stat = path.stat()
         return _ask(str(path), stat.st_mtime_ns, stat.st_size, spec.ask)
@@ -76,7 +76,7 @@ def _search(spec: specs.Spec, extra_paths: Sequence[str]) -> Iterator[FoundEngin
     for found in _on_path(spec, extra_paths):
         seen.add(os.path.realpath(found.path))
         yield found
-    # The version was asked before the engine went into the cache; its directory is named after the answer.
+    # The engine was asked for its version before it was moved into the cache, and its directory is named after the answer.
     for version, path in cache.installed(spec):
         if os.path.realpath(path) not in seen:
             yield FoundEngine(spec.name, str(path), version)

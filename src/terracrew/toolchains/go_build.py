@@ -1,4 +1,4 @@
-"""Builds an engine from its Go module, the way that works where `go install` refuses a module with replacements."""
+"""Builds an engine from a copy of its Go module's source, because `go install` refuses a module with replacements."""
 
 import shutil
 from pathlib import Path
@@ -38,7 +38,7 @@ def _build_one(go: Go, one: specs.GoProgram, version: str, workplace: Path, repo
 
 
 def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report: Report) -> Path:
-    """Return a writable copy of the module's source: the module cache is read-only, and the same for everybody."""
+    """Return a writable copy of the module's source, because the module cache is read-only and shared."""
     wanted = f"{one.module}@v{one.version.format(version=version)}"
     fetching = InstallProgress("modules", f"fetching the source {wanted}")
     report(fetching)
@@ -46,11 +46,11 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
     answer = program.run(command, cwd=workplace, env=go.env, on_tick=lambda: report(fetching), may_fail=True)
     module = msgspec.json.decode(answer or b"{}", type=_Module)
     if not module.dir:
-        raise EngineMissing(f"{wanted} cannot be had: {module.error}")
+        raise EngineMissing(f"{wanted} cannot be downloaded: {module.error}")
     pinned = pins.GO_MODULES.get(wanted)
     if pinned and module.sum != pinned:
         raise Invalid(
-            f"the source of {wanted} is not what it was: its hash is {module.sum or 'unknown'}, not {pinned}. Nothing was built"
+            f"the source of {wanted} has changed: its hash is {module.sum or 'unknown'}, not {pinned}. Nothing was built"
         )
     source = workplace / f"{one.binary}.source"
     shutil.copytree(module.dir, source, copy_function=shutil.copyfile)
@@ -61,11 +61,11 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
 
 
 def _stale_packages(go: Go, one: specs.GoProgram, flags: list[str], source: Path, report: Report) -> set[str]:
-    """Return what remains to be compiled: with go's build cache it may be nothing, and progress should know."""
+    """Return the packages that remain to be compiled, for the progress. With go's build cache, there may be none."""
     fetched: list[str] = []
 
     def report_progress() -> None:
-        latest = fetched[-1] if fetched else f"what {one.binary} is made of"
+        latest = fetched[-1] if fetched else f"the modules of {one.binary}"
         report(InstallProgress("modules", f"fetching {latest}", len(fetched)))
 
     def is_expected(line: str) -> bool:

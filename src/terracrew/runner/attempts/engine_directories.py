@@ -19,7 +19,7 @@ class EngineDirectories:
         trees.remove_if_possible(self.of(attempt_directory))
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
-        """Remove what an earlier process left of attempts that have ended."""
+        """Remove the directories that an earlier process left behind for attempts that have ended."""
         names = {reference.directory_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.name not in names and entry.is_dir() and not entry.is_symlink():

@@ -18,7 +18,7 @@ class Reports:
         self._is_closed = False
 
     async def deliver(self, report: Report) -> None:
-        """Return when the server has acknowledged the report, or when no server will."""
+        """Return when the server has acknowledged the report, or after `close`, because no server will acknowledge it then."""
         ref, settled = AttemptRef(report.job_id, report.attempt), asyncio.Event()
         self._waiting[ref] = report, settled
         try:
@@ -31,7 +31,7 @@ class Reports:
             del self._waiting[ref]
 
     def repeat(self) -> None:
-        """Send every report again that is not acknowledged; a new connection calls this."""
+        """Send every unacknowledged report again. A new connection calls this."""
         for report, _ in self._waiting.values():
             self.send(report)
 

@@ -177,7 +177,7 @@ class AttemptSupervisor:
         await self._remove(ref, directory)
 
     async def _salvage_and_report(self, ref: AttemptRef, directory: Path, reason: str) -> bool:
-        """Deliver what an attempt left whose processes have all ended, then report it gone.
+        """Deliver what is left of an attempt whose processes have all ended, then report that the attempt is gone.
 
         Returns False if the server does not accept what is left.
         """
@@ -231,7 +231,7 @@ class AttemptSupervisor:
         await asyncio.to_thread(self._temp_directories.remove, ref)
 
     async def _quarantine_directory(self, ref: AttemptRef, directory: Path) -> None:
-        """Keep what the server refused for a person to look at and remove. It may be the only copy of a state."""
+        """Keep what the server refused, so that a person can look at it and remove it. It may be the only copy of a state."""
         await asyncio.to_thread(self._workspaces.move_into, directory)
         await asyncio.to_thread(self._engine_directories.remove, directory)
         kept = self._instance.undelivered / directory.name

@@ -40,7 +40,7 @@ class TempDirectories:
         trees.remove_if_possible(self._root / _name(ref))
 
     def sweep(self, kept: Iterable[AttemptRef]) -> None:
-        """Remove what an earlier process left of attempts that have ended."""
+        """Remove the directories that an earlier process left behind for attempts that have ended."""
         names = {_name(ref) for ref in kept}
         for entry in self._root.iterdir():
             if entry.is_dir() and entry.name not in names:
@@ -54,7 +54,7 @@ def _short_root() -> Path:
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise Invalid(
-            f"{root} is not a directory of this user alone: remove it, or set working_directory.temp_directory to a "
+            f"{root} is not a directory that only this user can access: remove it, or set working_directory.temp_directory to a "
             f"path of at most {MAX_PATH_BYTES - _NAME_CHARACTERS - 5} bytes"
         )
     return root

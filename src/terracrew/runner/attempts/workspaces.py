@@ -1,7 +1,7 @@
 """Removes and moves the workspaces of this runner. They are beside the attempts' directories, because a later attempt applies
 a plan at the path where it was made.
 
-An attempt's executor makes its workspace and links to it from the attempt's directory; one without a link is nobody's.
+An attempt's executor makes its workspace and links to it from the attempt's directory. A workspace without a link belongs to no attempt.
 """
 
 import os
@@ -38,9 +38,9 @@ class Workspaces:
             moved.rename(directory / files.WORKSPACE)
 
     def sweep(self, found: Mapping[AttemptRef, Path]) -> None:
-        """Remove what an earlier process left of attempts that no longer exist.
+        """Remove the workspaces that an earlier process left behind for attempts that no longer exist.
 
-        A job with an attempt here keeps all of its own: that attempt's executor may have made one this very moment.
+        All workspaces of a job that has an attempt here are kept, because that attempt's executor may just have made one.
         """
         jobs = {ref.job_id for ref in found}
         for entry in self._root.iterdir():
@@ -48,7 +48,7 @@ class Workspaces:
                 trees.remove_if_possible(entry)
 
     def _of(self, directory: Path) -> Path | None:
-        """Return what the link names, if that is a workspace of this runner.
+        """Return the target of the link, if that is a workspace of this runner.
 
         The engine runs as the same user, so it could have made another link.
         """

@@ -1,4 +1,4 @@
-"""The runner's short-lived token: asked for with its client id and secret, and again before it expires."""
+"""The runner's short-lived token, which it requests with its client id and secret and renews before it expires."""
 
 import asyncio
 import contextlib
@@ -57,10 +57,10 @@ class Tokens:
         self._token = ""
         self._renew_at = 0.0
         self._exchanging = threading.Lock()
-        """Serialize renewals: a thread continues when its task is cancelled, and two would overwrite each other's secrets."""
+        """Serializes renewals: a thread continues when its task is cancelled, and two would overwrite each other's secrets."""
 
     async def current(self) -> str:
-        """Return a token that has most of its life before it."""
+        """Return a token that does not have to be renewed yet."""
         if time.monotonic() >= self._renew_at:
             await self.renew()
         return self._token
@@ -86,9 +86,9 @@ class Tokens:
             return self._exchange()
 
     def _exchange(self) -> _Answer:
-        """Trade the secret for a token. One whose replacement the server has accepted is replaced by that, at once."""
+        """Exchange the secret for a token. If the server accepts a replacement for the secret, use the replacement at once."""
         *unconfirmed, current = self._secret.candidates
-        # A process that crashed may not have told the server of it yet.
+        # An earlier process may have crashed before it presented the next secret to the server.
         if answer := self._accepted_of(unconfirmed):
             return answer
         next_sha256 = self._secret.next_sha256()
@@ -107,7 +107,7 @@ class Tokens:
         return answer
 
     def _accepted_of(self, secrets: list[str]) -> _Answer | None:
-        """Show one after the other; None if the server accepts none of them."""
+        """Present these secrets one after the other. Returns None if the server accepts none of them."""
         for secret in secrets:
             with contextlib.suppress(*_REJECTIONS):
                 return self._ask(secret)
@@ -129,7 +129,7 @@ class Tokens:
                 body=form,
                 headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
                 timeout=_REQUEST_SECONDS,
-                retries=False,  # also: no redirects, so that the secret goes nowhere else
+                retries=False,  # this also disables redirects, so that the secret is sent to no other server
             )
         except (HTTPError, OSError) as error:
             raise Unreachable(f"{self._url} cannot be reached: {error}") from error
@@ -141,12 +141,12 @@ class Tokens:
             raise problems.foreign(response.status, response.headers, f"POST {self._url}") from error
 
     def _refusal(self, response: BaseHTTPResponse) -> TerracrewError:
-        """Return the error that our server meant: a problem, or the JSON of RFC 6749 with a code of ours."""
+        """Return the error that our server sent, as problem+json or as the JSON of RFC 6749 with one of Terracrew's codes."""
         if error := problems.own(response.headers, response.data):
             return error
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             refusal = msgspec.json.decode(response.data, type=_Refusal)
-            # A server of the version before this one gives a code only where its answer is final.
+            # A server of the previous version sends a code only if its answer is final.
             if kind := errors.tree().get(refusal.code) or _WITHOUT_CODE.get(refusal.error):
                 return kind(refusal.error_description, **problems.retry_after(response.headers))
         return problems.foreign(response.status, response.headers, f"POST {self._url}")

@@ -214,11 +214,11 @@ class HubConnection:
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
                 self._configure(heartbeat_seconds, log_level)
             case messages.Refused(code, text):
-                log.warning("the server refused something: %s (%s)", text, code)
+                log.warning("the server refused a request: %s (%s)", text, code)
             case messages.RunnerWelcome():
-                log.warning("the server said welcome twice")
+                log.warning("the server sent a second welcome, which is ignored")
             case None:
-                log.warning("the server said something that only newer runners know; it is passed over")
+                log.warning("the server sent a message that only newer runners know; it is ignored")
 
     def _configure(self, heartbeat_seconds: float, log_level: dict[str, str]) -> None:
         """Apply the server's settings. The heartbeat that follows acknowledges them."""
@@ -255,7 +255,7 @@ class HubConnection:
             self._send(claim)
 
     def _send(self, message: messages.FromRunner) -> None:
-        """Queue a message. Without a connection it is dropped: a new connection repeats every open report."""
+        """Queue a message. Without a connection it is dropped: a new connection repeats every unacknowledged report."""
         if self._queue is not None:
             self._queue.put_nowait(message)
 
@@ -281,4 +281,4 @@ def _decode(frame: str | bytes) -> messages.FromServerToRunner | None:
     try:
         return messages.decode_to_runner(frame)
     except msgspec.MsgspecError as error:
-        raise Unavailable(f"the server said something that this runner does not understand: {error}") from error
+        raise Unavailable(f"the server sent a message that this runner does not understand: {error}") from error

@@ -1,9 +1,9 @@
-"""The runner's worker token, which it replaces by itself: a copy that somebody made is worth nothing after the next change.
+"""The runner's worker token, which the runner replaces regularly, so that a stolen copy stops working at the next replacement.
 
-The runner makes each new token itself and tells the server only its hash, with the token that is in use. Both are good until
-the new one is used for the first time. The file is written before the server hears of the new one, so that a crash at any
-moment leaves a token that works. A server that was restored from a backup knows an earlier token only, so these are kept, too:
-they are worth nothing anywhere else.
+The runner makes each new token itself and sends the server only its hash, together with the token that is in use. Both are
+valid until the new one is used for the first time. The file is written before the server learns of the new token, so that a
+crash at any moment leaves a token that works. A server that was restored from a backup knows only an earlier token, so the
+earlier tokens are kept as well. No other server accepts them.
 """
 
 import hashlib
@@ -23,9 +23,10 @@ FILE = "worker.token"
 PREFIX = "tcw_"
 ROTATION_SECONDS = 24 * 3600.0
 MAX_EARLIER = 14
-"""Tokens that are kept for a server that was restored: a backup that is older needs the token of the settings, or a new one."""
+"""The number of earlier tokens that are kept for a server that is restored from a backup. With an older backup, only the
+token of the settings can still work; otherwise the runner needs a new one."""
 _VOLATILE = frozenset({"aufs", "overlay", "ramfs", "tmpfs"})
-"""File systems that do not outlive a container or the machine: a token that is kept there would be lost with them."""
+"""File systems whose content is lost when the container or the machine stops. A token that is kept there would be lost, too."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -35,21 +36,21 @@ class _Kept(msgspec.Struct, frozen=True):
     since: float
     """When the token in use was first used, in seconds since 1970."""
     next: str = ""
-    """Replaces the current one as soon as the server has accepted it."""
+    """The token that replaces the current one as soon as the server has accepted it; empty if there is none."""
     earlier: list[str] = []
     """The tokens that were in use before the current one, the latest first."""
 
 
 class WorkerToken:
     def __init__(self, directory: Path, configured: str, *, rotates: bool = True) -> None:
-        """`configured` is what the settings have: a worker token, or a secret of a service account, which stays as it is."""
+        """`configured` is what the settings have: a worker token, or a secret of a service account, which is never replaced."""
         self._path, self._configured = directory / FILE, configured
         self._kept = self._read(configured)
         self.rotates = rotates and configured.startswith(PREFIX) and not _is_volatile(directory)
 
     @property
     def is_worker_token(self) -> bool:
-        """Tell a worker token from the secret of a service account."""
+        """Return whether the settings have a worker token, not a secret of a service account."""
         return self._configured.startswith(PREFIX)
 
     @property
@@ -64,7 +65,7 @@ class WorkerToken:
         return [each for each in dict.fromkeys(known) if each not in self.candidates]
 
     def next_sha256(self) -> str:
-        """Return the hash of the token that is to follow; empty while it is not time for another one."""
+        """Return the hash of the next token, or an empty string while the current one is not due to be replaced."""
         if not self.rotates or abs(time.time() - self._kept.since) < ROTATION_SECONDS:
             return ""
         if not self._kept.next:
@@ -79,16 +80,18 @@ class WorkerToken:
             self._write(msgspec.structs.replace(kept, current=token, next="", since=time.time(), earlier=earlier))
             log.info("the worker token was replaced; the old one is not valid any more")
         elif token in self.earlier:
-            # Others may have seen this one while it was in use, so the next exchange replaces it.
-            # The ones after it stay: the server that was restored may be given up for the one that was there before.
+            # Somebody may have copied this token while it was in use, so the next exchange replaces it. The later tokens are
+            # kept, because the operators may go back from the restored server to the one that was there before.
             others = [each for each in (kept.next, kept.current, *kept.earlier) if each and each != token]
             self._write(msgspec.structs.replace(kept, current=token, next="", since=0.0, earlier=others[:MAX_EARLIER]))
-            log.warning("the server accepts an earlier worker token only (it was restored?); it is replaced soon")
+            log.warning(
+                "the server accepts only an earlier worker token, as after a restore from a backup; the token is replaced soon"
+            )
         elif self.rotates and not self._path.exists():
             self._write(self._kept)
 
     def declined(self) -> None:
-        """The server does not replace the token: several processes share it, or the server is of an earlier version."""
+        """Record that the server does not replace the token: several processes share it, or the server has an earlier version."""
         self._write(msgspec.structs.replace(self._kept, next="", since=time.time()))
 
     def _read(self, configured: str) -> _Kept:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _EXIT_CODE_SECONDS = 5.0
 KILL_SECONDS = 15.0
-"""How long an executor that is to be killed may take to end its engine in good order."""
+"""How long an executor may take to end its engine before all processes of the attempt are killed."""
 _PROMPT_END_SECONDS = 0.25
 """A process that outlives its executor by this time may have been paused by the executor, so it is resumed."""
 _INTERRUPT_SECONDS = (60.0, 20.0)
@@ -53,7 +53,7 @@ class Local:
         kill_seconds: float = KILL_SECONDS,
         cgroup: str = "off",
     ) -> None:
-        """`cgroup` is the setting of that name: below which cgroup each attempt gets its own."""
+        """`cgroup` is the setting `working_directory.cgroup`: the cgroup below which each attempt gets its own."""
         self._zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
@@ -141,7 +141,8 @@ class Local:
             return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
         if handle.process.is_guess:
             log.warning(
-                "process %d may be of no attempt, so it is not ended: its record is damaged", handle.process.pid
+                "process %d is not ended, because it may not belong to an attempt: the record is damaged",
+                handle.process.pid,
             )
             return
         if handle.pidfd is not None:

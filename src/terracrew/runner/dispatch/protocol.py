@@ -27,7 +27,7 @@ class Dispatcher(Protocol[H]):
     """`H` is the dispatcher's own handle on what it started or adopted."""
 
     def use_instance(self, key: str) -> None:
-        """This process is now the only one of the instance with this key. It is called once, before everything below.
+        """Set the key of the instance whose only process this is. The runner calls this once, before every other method.
 
         Several runners can share a machine or a cluster: a dispatcher marks what it starts with the key, and finds only that.
         """

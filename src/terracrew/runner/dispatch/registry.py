@@ -9,6 +9,6 @@ from terracrew.runner.dispatch.protocol import Dispatcher, DispatcherPlugin
 
 
 def open_dispatcher(config: RunnerConfig, environment: Mapping[str, str]) -> Dispatcher[Any]:
-    """Raises Invalid if no package provides the dispatcher, or if it cannot use its settings."""
+    """Open the dispatcher. Raises Invalid if no package provides the dispatcher, or if it cannot use its settings."""
     plugin = cast("DispatcherPlugin", plugins.load(plugins.DISPATCHERS, config.dispatcher))
     return plugin.open(config, environment)

@@ -2,8 +2,8 @@
 
 For each start it receives one descriptor, from which only the child reads, so later children inherit nothing of earlier ones.
 It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is forked
-from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. What is not about
-forking, such as taking the attempt's directory, is the executor's own business (`executor.startup`).
+from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. The executor
+itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
 """
 
 import argparse
@@ -34,7 +34,7 @@ START_NUMBER_BYTES = 8
 MAX_REQUEST_BYTES = START_NUMBER_BYTES + 4096
 MAX_ANSWER_BYTES = 4096
 _IDENTIFY_SECONDS = 10.0
-"""How long a child may take to say which process it is. A child that is stopped before must not block the others."""
+"""How long a child may take to report its identity. A child that was stopped before must not block the others."""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
@@ -100,7 +100,7 @@ def _start(runner: socket.socket, number: int, specification: int, cgroup: str, 
     theirs.close()
     with ours:
         if (process := _identity_from(ours)) is None:
-            os.kill(pid, signal.SIGKILL)  # it has not taken its directory: it identifies itself before it does
+            os.kill(pid, signal.SIGKILL)  # it has not taken its directory, because it identifies itself first
             os.waitpid(pid, 0)
             runner.send(_encode(Failed(number, "the new process ended before it had begun")))
             return None
@@ -115,13 +115,13 @@ def _start(runner: socket.socket, number: int, specification: int, cgroup: str, 
 def _fork(cgroup: str) -> tuple[int, bool]:
     """Fork, and return the process id and whether the child is in the cgroup from the start."""
     if cgroup:
-        with contextlib.suppress(OSError):  # an older kernel, or one that a sandbox hides; an ordinary fork may do
+        with contextlib.suppress(OSError):  # the kernel is too old, or a sandbox refuses the call
             return cgroups.fork_into(cgroup), True
     return os.fork(), False
 
 
 def _identity_from(child: socket.socket) -> ProcessRecord | None:
-    """Receive the record of the new executor; None where it ended before, or does not answer."""
+    """Receive the record of the new executor. Returns None if the executor ended before it sent one, or does not answer."""
     child.settimeout(_IDENTIFY_SECONDS)
     try:
         said = child.recv(MAX_ANSWER_BYTES)
@@ -138,7 +138,7 @@ def _reap(pidfd: int) -> int:
 
 
 def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: Entry) -> None:
-    """Become the executor. Never returns to the zygote's own loop."""
+    """Become the executor. This function never returns to the zygote's own loop."""
 
     def run() -> int:
         process = _separate(specification, zygote, cgroup, is_inside)
@@ -155,7 +155,7 @@ def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bo
     code = exit_codes.CRASHED
     try:
         code = startup.exit_code_of(run)
-    finally:  # also if the traceback cannot be written, because the disk is full: threads may run that would never end
+    finally:  # exit even if the traceback cannot be written to a full disk; other threads might keep the process alive
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -194,7 +194,7 @@ def main() -> None:
     module = importlib.import_module(name)
     entry: Entry = getattr(module, function)
     if warm := getattr(module, "warm", None):
-        warm(arguments.engine_path)  # so that not every child has to
+        warm(arguments.engine_path)  # so that not every child has to do it
     runner = socket.socket(fileno=arguments.socket)
     os.set_inheritable(runner.fileno(), False)
     gc.collect()

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
 _STABLE_SECONDS = 5.0
-"""A zygote that dies sooner is not restarted until an executor is to be started."""
+"""A zygote that dies within this time is restarted only when the next executor has to be started."""
 
 
 class ZygoteError(Exception):

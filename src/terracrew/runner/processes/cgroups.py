@@ -1,4 +1,4 @@
-"""A cgroup (version 2) for each attempt. A process and all that it starts stay in it, in whatever session they are."""
+"""A cgroup (version 2) for each attempt. A process and all its descendants stay in it, even if they start new sessions."""
 
 import asyncio
 import contextlib
@@ -63,10 +63,10 @@ class _CloneArguments(ctypes.Structure):
 
 
 def fork_into(path: str) -> int:
-    """Fork a child that is in the cgroup from the start; 0 in the child. Raises OSError where the kernel refuses.
+    """Fork a child that is in the cgroup from the start. Returns 0 in the child. Raises OSError if the kernel refuses.
 
-    To move a process later takes a grace period of the kernel, which is some 10 ms. This is for a process with one thread:
-    the C library does not know of the fork, and Python only because it is told here, as `os.fork` does it.
+    Moving a process into a cgroup later takes about 10 ms, because the kernel waits for a grace period. Only a process with
+    one thread may call this: the C library does not notice the fork, and Python is notified here in the same way as by `os.fork`.
     """
     directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -86,7 +86,7 @@ def fork_into(path: str) -> int:
 
 
 def join(path: str) -> bool:
-    """Move the calling process into the cgroup; False where that is not possible."""
+    """Move the calling process into the cgroup. Returns False if that is not possible."""
     try:
         with open(f"{path}/{_PROCS}", "wb", buffering=0) as file:
             file.write(b"0")
@@ -102,7 +102,7 @@ def is_known(path: str) -> bool:
 
 
 def processes(path: str) -> set[int]:
-    """Return every process in it, and in cgroups that those have made below it."""
+    """Return every process in the cgroup, and in the cgroups that its processes have made below it."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         found |= _members(os.open(f"{path}/{_PROCS}", os.O_RDONLY | os.O_CLOEXEC))
@@ -113,7 +113,7 @@ def processes(path: str) -> set[int]:
 
 
 def send(path: str, number: signal.Signals) -> None:
-    """Send a signal to every process in it."""
+    """Send a signal to every process in the cgroup."""
     opened: dict[int, int] = {}
     try:
         for pid in processes(path):
@@ -130,7 +130,7 @@ def send(path: str, number: signal.Signals) -> None:
 
 
 def kill(path: str) -> None:
-    """Kill every process in it, also those that are being started right now."""
+    """Kill every process in the cgroup, including those that are just being started."""
     try:
         Path(path, _KILL).write_bytes(b"1")
     except OSError:  # kernels before 5.14 do not have it
@@ -147,7 +147,7 @@ def is_empty(path: str) -> bool:
 
 
 async def until_empty(path: str) -> None:
-    """Return when no process is left in it; the kernel says when that changes."""
+    """Return when no process is left in the cgroup. The kernel reports the change, so this does not poll."""
     try:
         events = os.open(f"{path}/{_EVENTS}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -166,7 +166,7 @@ async def until_empty(path: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove it if it is empty, with the empty cgroups that its processes have made below it."""
+    """Remove a cgroup if it is empty, with the empty cgroups that its processes have made below it."""
     try:
         for parent, name in trees.below(path):
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Finds processes of an attempt in /proc where neither a cgroup nor a subreaper tells which they are."""
+"""Searches /proc for processes of an attempt, if neither a cgroup nor a subreaper identifies them."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ def holder_of(lock: Path) -> ProcessRecord | None:
         return None
     wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in lines:
-        fields = line.split()  # 1: FLOCK  ADVISORY  WRITE 708 08:01:2621442 0 EOF
+        fields = line.split()  # for example: 1: FLOCK  ADVISORY  WRITE 708 08:01:2621442 0 EOF
         if len(fields) == 8 and fields[1] == "FLOCK" and fields[5] == wanted:
             with contextlib.suppress(ProcessLookupError):
                 return process_record.of(int(fields[4]))

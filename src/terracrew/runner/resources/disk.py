@@ -5,7 +5,7 @@ import os
 
 MIN_FREE_BYTES = 64 << 20
 MIN_FREE_RATIO = 0.05
-"""The ratio that counts instead on a small disk."""
+"""On a small disk, this ratio of its size has to be free instead of MIN_FREE_BYTES."""
 log = logging.getLogger(__name__)
 
 
@@ -23,5 +23,5 @@ class Disk:
             if has_room:
                 log.info("%s has room again: taking jobs", self._directory)
             else:
-                log.warning("%s has %d MB left: no new jobs before there is more", self._directory, free >> 20)
+                log.warning("%s has %d MB left: taking no new jobs until more is free", self._directory, free >> 20)
         return has_room

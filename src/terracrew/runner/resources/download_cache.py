@@ -29,7 +29,7 @@ class DownloadCache:
         self._tried_at: dict[Download, float] = {}
 
     def want(self, engine: str, items: Iterable[str]) -> None:
-        """Queue these for download. One that failed is tried again after an hour, if an attempt uses it again."""
+        """Queue these items for download. A failed download is tried again after an hour, if an attempt uses the item again."""
         for wanted in (Download(engine, item) for item in items):
             if time.monotonic() - self._tried_at.get(wanted, -_RETRY_SECONDS) >= _RETRY_SECONDS:
                 with contextlib.suppress(asyncio.QueueFull):  # the next attempt that uses it asks again
