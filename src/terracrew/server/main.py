@@ -102,7 +102,7 @@ async def _serve(server: Server, listener: "serve.socket.socket", with_builtin_r
         web = tasks.create_task(serve.serve(server, listener, started))
         await _first(started, web)
         _settle_memory()
-        running.append(tasks.create_task(render.compile_templates(), name="templates"))
+        server.tasks.start(render.compile_templates())  # an error is logged there; in the group it would end the server
         if with_builtin_runner:
             running.append(tasks.create_task(builtin.run(server, stop), name="runner"))
         _greet(server, link)

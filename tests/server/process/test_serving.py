@@ -20,11 +20,11 @@ STARTS = 60.0  # seconds; a machine that is busy with other tests takes its time
 
 
 class Process:
-    """`terracrew server` on an empty data directory."""
+    """`terracrew server` on an empty data directory. It runs `setup`, a statement of Python, before anything else."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, setup: str = "pass") -> None:
         self.port = free_port()
-        program = [sys.executable, "-c", "from terracrew.cli.main import main; main()", "server"]
+        program = [sys.executable, "-c", f"{setup}\nfrom terracrew.cli.main import main; main()", "server"]
         self.child = subprocess.Popen(
             [*program, "--port", str(self.port), "--data-directory", str(folder / "data")],
             env={**os.environ, "XDG_STATE_HOME": str(folder)},
@@ -48,8 +48,8 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[Process]:
-    made = Process(tmp_path)
+def process(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Process]:
+    made = Process(tmp_path, getattr(request, "param", "pass"))
     try:
         yield made
     finally:
@@ -57,6 +57,25 @@ def process(tmp_path: Path) -> Iterator[Process]:
         if made.child.poll() is None:
             made.child.kill()
         made.child.communicate()
+
+
+BROKEN_TEMPLATE = """
+from jinja2 import DictLoader
+from terracrew.server.dashboard import render
+render.COMPILE_AFTER_SECONDS = 0.0
+render.environment().loader = DictLoader({"broken.html": "{% broken"})
+"""
+
+
+@pytest.mark.parametrize("process", [BROKEN_TEMPLATE], indirect=True)
+def test_a_template_that_cannot_be_compiled_does_not_end_the_server(process: Process) -> None:
+    """The task that compiles templates ended the whole server by its error, for example when no more files could be opened."""
+    assert process.child.stdout is not None
+    while "TemplateSyntaxError" not in (line := process.child.stdout.readline()):
+        assert line, "the server has ended"
+    assert process.client.get("/readyz").json() == {"status": "ok"}
+    process.child.send_signal(signal.SIGINT)
+    assert process.child.wait(STARTS) == 0
 
 
 def test_it_serves_refuses_large_bodies_and_stops_when_told(process: Process) -> None:
