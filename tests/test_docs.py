@@ -41,6 +41,18 @@ def test_packages_modules_and_what_is_in_them_exist_under_the_names_that_a_page_
     assert wrong == []
 
 
+def test_every_test_file_that_a_page_or_the_code_names_exists() -> None:
+    """ARCHITECTURE.md named `test_losses.py` and the encryption of saved plans `test_seal.py`, after both had moved."""
+    paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    names = [
+        (str(file.relative_to(ROOT)), name)
+        for file in (*PAGES, *SOURCES.rglob("*.py"))
+        if file.name != "CHANGELOG.md"
+        for name in re.findall(r"[\w/]*\btest_\w+\.py\b", file.read_text())
+    ]
+    assert [(file, name) for file, name in names if not any(f"/{path}".endswith(f"/{name}") for path in paths)] == []
+
+
 def test_the_diagram_of_statuses_is_current() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "statuses.py")]
     page = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -1,6 +1,7 @@
 """Encrypts a stream of any length in pieces, so that none of it can be changed, moved, left out or cut off.
 
-The format and why it is ours are in docs/decisions/0026-encryption-of-saved-plans.md; tests/executor/test_seal.py has test vectors.
+The format and why it is ours are in docs/decisions/0026-encryption-of-saved-plans.md;
+tests/executor/saved_plan/test_encrypt.py has test vectors.
 """
 
 import hashlib
