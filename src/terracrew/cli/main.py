@@ -16,7 +16,7 @@ INTERRUPTED_EXIT_CODE = 130
 
 COMMANDS = {
     "up": ("terracrew.cli.commands.up:up", "Start everything on this machine: server, SQLite, a runner."),
-    "demo": ("terracrew.cli.commands.demo:demo", "Start everything and run the sample modules."),
+    "demo": ("terracrew.demo.command:demo", "Start everything and run the sample modules."),
     "login": ("terracrew.cli.commands.login:login", "Store the address of a server and a token for it."),
     "logout": ("terracrew.cli.commands.login:logout", "Delete the stored token of a server."),
     "whoami": ("terracrew.cli.commands.whoami:whoami", "Show the user and the server of this command line."),
