@@ -7,9 +7,9 @@ import pytest
 
 from terracrew import durable
 from terracrew.attempt import directories, ownership, process_record, record
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import StateFact

@@ -22,11 +22,10 @@ from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import run_before_loop, salvage, startup
+from terracrew.executor import backend_credentials, run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import process
 from terracrew.executor.output.engine_output import EngineOutput
-from terracrew.executor.state import http_backend
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.states import States
@@ -75,7 +74,7 @@ def _attempt(start: ExecutorStart) -> Coroutine[Any, Any, int]:
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
     states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine)
-    backend = StateBackend(states, http_backend.secret_of(credentials.hub))
+    backend = StateBackend(states, backend_credentials.secret_of(credentials.hub))
     context = StepContext(
         start,
         granted,

@@ -14,10 +14,10 @@ from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.delivery.delivery import AttemptDelivery
+from terracrew.executor.delivery.large_states import PLAIN
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state import identity as identities
 from terracrew.executor.state import leftover, states
-from terracrew.executor.state.large_states import PLAIN
 from terracrew.executor.steps import cloud_tokens
 from terracrew.executor.supervise import supervise
 from terracrew.masking import names

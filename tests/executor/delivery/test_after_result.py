@@ -10,9 +10,9 @@ import pytest
 
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.record import AttemptRecord
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events

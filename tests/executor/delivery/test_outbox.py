@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
-from terracrew.executor.delivery.recorder import Offsets, Recorder
+from terracrew.executor.delivery.recorder import Offsets, Piece, Recorder
 from terracrew.executor.output import engine_output
-from terracrew.executor.output.lines import Piece
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_BATCH_BYTES, Kind, Result, StateFact, Stream

@@ -11,10 +11,11 @@ import pytest
 import urllib3
 
 from terracrew.attempt.encryption import AttemptCipher
+from terracrew.executor.backend_credentials import secret_of
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
-from terracrew.executor.state.http_backend import StateBackend, secret_of
-from terracrew.executor.state.large_states import LargeStates
+from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.states import States
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events

@@ -5,15 +5,15 @@ from pathlib import Path
 from terracrew import __version__
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.attempt.record import AttemptRecord
+from terracrew.executor import backend_credentials
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.delivery.shipper import Shipper
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.delivery.trouble import Trouble
-from terracrew.executor.state import http_backend
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
@@ -25,13 +25,13 @@ class AttemptDelivery:
         self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
     ) -> None:
         self.directory = directory
-        loopback = http_backend.secret_of(record.hub)
+        loopback = backend_credentials.secret_of(record.hub)
         self.control = Control()
         self.outbox = Outbox(directory / files.OUTBOX)
         self.large_states = LargeStates(directory / files.STATES, self.outbox.last)
         self.recorder = Recorder(
             self.outbox,
-            Redactor([record.hub, loopback, http_backend.basic(loopback), *record.secrets]),
+            Redactor([record.hub, loopback, backend_credentials.basic(loopback), *record.secrets]),
             Offsets(directory / files.OUTPUT_OFFSET, self.outbox),
         )
         # A result ends the log, and a dead executor may have left one: nothing is added after that.

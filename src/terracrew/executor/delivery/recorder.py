@@ -5,9 +5,9 @@ import os
 import struct
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from terracrew.executor.delivery.outbox import Outbox
-from terracrew.executor.output.lines import Piece
 from terracrew.masking import facts
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
@@ -48,6 +48,14 @@ class Offsets:
         """The event could not be written after all; the slot is written again with the next try."""
         self.position -= size
         self._turn ^= 1
+
+
+class Piece(NamedTuple):
+    """A part of the engine's output: the text of one event."""
+
+    text: bytes
+    size: int
+    """The number of bytes of the output that it represents; masking changes the length of the text."""
 
 
 class Recorder:

@@ -21,10 +21,10 @@ from terracrew.errors import (
 )
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.delivery.trouble import Trouble
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello

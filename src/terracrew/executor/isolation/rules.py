@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.contract import EngineSession
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.sources import workspace
@@ -118,6 +118,16 @@ _HINT = (
 )
 
 
+class EnginePaths(Protocol):
+    """What an engine adds to the rules; the session of every engine has it (`executor/engines/contract.py`)."""
+
+    @property
+    def readable_paths(self) -> Sequence[Path]: ...
+
+    @property
+    def operator_paths(self) -> Sequence[str]: ...
+
+
 class Isolation:
     """The isolation of one attempt. The rules are made when its first engine starts, and apply to all of its engines."""
 
@@ -126,17 +136,17 @@ class Isolation:
         self._is_on = start.isolation.mode == "landlock" and landlock.abi() > 0
         self._ruleset: Ruleset | None = None
 
-    def ruleset(self, program: str, session: EngineSession) -> Ruleset | None:
+    def ruleset(self, program: str, engine: EnginePaths) -> Ruleset | None:
         """Return what the engine is restricted to; None where it is not isolated."""
         if self._is_on and self._ruleset is None:
-            self._ruleset = Ruleset(self._rules(program, session))
+            self._ruleset = Ruleset(self._rules(program, engine))
         return self._ruleset
 
     def hint(self, printed: str) -> str:
         """Return what to say to a person whose engine failed after it printed this."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""
 
-    def _rules(self, program: str, session: EngineSession) -> Iterator[PathRule]:
+    def _rules(self, program: str, engine: EnginePaths) -> Iterator[PathRule]:
         settings, start = self._start.isolation, self._start
         place = workspace.of(Path(start.directory))
         for path in (place, self._files.produced, *settings.write_paths, *READ_WRITE_DEVICES):
@@ -144,13 +154,13 @@ class Isolation:
         for path in ("/proc", "/sys", self._files.provided):
             yield PathRule(str(path), READ)
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
-        for path in (*programs, *session.readable_paths, *settings.read_paths):
+        for path in (*programs, *engine.readable_paths, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
         private = [os.path.realpath(path) for path in settings.private_paths]
         private += [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]
         surroundings = Surroundings(private)
         wanted = (*SYSTEM_PATHS, *SERVICE_ACCOUNT_TOKENS, sys.prefix, sys.base_prefix)
-        operators = (*_of_environment(start.environment), *session.operator_paths)
+        operators = (*_of_environment(start.environment), *engine.operator_paths)
         for path in dict.fromkeys(map(os.path.realpath, (*wanted, *operators))):
             for part in surroundings.parts(path) if path != "/" else ():
                 yield PathRule(part, READ_AND_EXECUTE)

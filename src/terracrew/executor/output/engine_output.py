@@ -8,10 +8,10 @@ from pathlib import Path
 
 from inotify_simple import INotify, flags
 
-from terracrew.executor.delivery.recorder import Recorder
+from terracrew.executor.delivery.recorder import Piece, Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, Room, give_back
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.output.lines import Cutter, Piece
+from terracrew.executor.output.lines import Cutter
 
 OPEN_LINE_SECONDS = 1.0
 RESERVE_AHEAD_BYTES = 2 << 20

@@ -1,17 +1,10 @@
 """Cuts an engine's output into the texts of log events: whole lines where there are any, masked and valid UTF-8."""
 
-from typing import NamedTuple
-
+from terracrew.executor.delivery.recorder import Piece
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.events import MAX_TEXT_BYTES
 
 _MAX_CHARACTER_BYTES = 4
-
-
-class Piece(NamedTuple):
-    text: bytes
-    size: int
-    """The number of bytes of the output that it represents; masking changes the length of the text."""
 
 
 class Cutter:

@@ -11,9 +11,9 @@ import h11
 import msgspec
 
 from terracrew.errors import Conflict, Invalid, Locked, NotFound, TerracrewError, TooLarge, Unauthenticated
+from terracrew.executor import backend_credentials
 from terracrew.executor.state.states import States
 
-USER = "attempt"
 PATH = "/state"
 MAX_BODY = 256 << 20
 _READ_BYTES = 1 << 16
@@ -24,15 +24,6 @@ class _LockInfo(msgspec.Struct):
     """Go's spelling, since this is what the engines send."""
 
     id: str = msgspec.field(name="ID", default="")
-
-
-def secret_of(hub_credential: str) -> str:
-    """Derive this attempt's loopback secret from its credentials, so that a salvage can mask it, too."""
-    return hmac.new(hub_credential.encode(), b"loopback state backend", hashlib.sha256).hexdigest()
-
-
-def basic(secret: str) -> str:
-    return base64.b64encode(f"{USER}:{secret}".encode()).decode()
 
 
 class _MethodNotAllowed(Invalid):
@@ -51,7 +42,7 @@ class StateBackend:
     def __init__(self, states: States, secret: str) -> None:
         """Bind and listen at once, so that an engine may be started before anything serves."""
         self._states = states
-        self._authorization = f"Basic {basic(secret)}".encode()
+        self._authorization = f"Basic {backend_credentials.basic(secret)}".encode()
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=16)
         self._lock: tuple[str, bytes] | None = None
         self._connections: set[asyncio.Task[None]] = set()

@@ -6,8 +6,8 @@ import hashlib
 import msgspec
 
 from terracrew.attempt.encryption import AttemptCipher
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.masking import facts
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, OutputsRead
 

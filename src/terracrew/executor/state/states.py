@@ -7,11 +7,11 @@ from typing import Literal
 
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Conflict
+from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines.contract import StateIdentity
 from terracrew.executor.state import identity as identities
-from terracrew.executor.state.large_states import LargeStates
 from terracrew.protocol import events
 from terracrew.protocol.events import MAX_INLINE_STATE_BYTES, StateFact
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from terracrew import configurations
 from terracrew.attempt import reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.executor import backend_credentials
 from terracrew.executor.engines import registry
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, StateAccess
 from terracrew.executor.saved_plan import save
 from terracrew.executor.sources import fetch as sources
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
-from terracrew.executor.state import http_backend, leftover
+from terracrew.executor.state import leftover
 from terracrew.executor.steps import environment
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import EngineUsed
@@ -110,6 +111,6 @@ def _set_environment(context: StepContext) -> None:
     api = ApiAccess(context.start.server_url, credentials.api)
     env = context.session.environment(environment.of_job(context.start, context.granted), api)
     if context.spec.backend == "terracrew":
-        secret = http_backend.secret_of(credentials.hub)
-        env = context.session.state_environment(env, StateAccess(context.backend.url, http_backend.USER, secret))
+        secret = backend_credentials.secret_of(credentials.hub)
+        env = context.session.state_environment(env, StateAccess(context.backend.url, backend_credentials.USER, secret))
     context.env = env
